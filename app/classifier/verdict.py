@@ -99,7 +99,7 @@ _SEVERITY: Final[dict[Action, int]] = {
 MAX_NATS: Final = 1000.0
 """A threshold beyond it is none, and was meant otherwise.
 
-Precedent: a score of a mail door has at most 999 points (`app.doors.mta.points`).
+Precedent: a score of a mail door has at most 999 points (`app.doors.mta`).
 """
 
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 from app import __version__
 from app.access.networks import Networks
 from app.doors.http.app import create_app
-from app.doors.milter.results import parse_authserv_id
+from app.doors.milter.question import parse_authserv_id
 from app.doors.milter.server import milter
-from app.doors.mta.headers import parse_flag
+from app.doors.mta import parse_flag
 from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
 from app.doors.serving.asgi import WebDoor, WebListener
 from app.doors.serving.listener import Door, Listener
-from app.doors.serving.manager import ServiceManager
 from app.doors.serving.process import (
+    ServiceManager,
     ending_with_its_parent,
     handling_signals,
     reloading,

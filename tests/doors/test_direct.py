@@ -16,10 +16,14 @@ from pydantic import BaseModel, ValidationError
 from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import VerdictOut, ViewOut
 from app.doors.http import errors
-from app.doors.http.body import Body  # noqa: TC001  read at run time
+from app.doors.http.body import (
+    MAX_QUERIED,
+    Body,
+    ClassifyQuery,
+    FeedbackQuery,
+)
 from app.doors.http.direct import Direct, document, install
 from app.doors.http.page.environment import problem_page
-from app.doors.http.query import MAX_QUERIED, ClassifyQuery, FeedbackQuery
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
 from app.settings import Settings

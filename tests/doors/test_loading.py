@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from app.doors.cli import figures
 from app.doors.cli.client import application
+from app.doors.cli.client import loaded as opened_only
 from app.errors import DatabaseUnavailable
 from app.services.application import open_database
 from app.services.clock import now
@@ -108,7 +108,7 @@ def test_a_ready_service_may_have_profiles_to_load(client, monkeypatch):
     assert "default" == sent.json()["recipients"][ANN]["profile"]
 
 
-@pytest.mark.parametrize("opened", [application, figures.loaded])
+@pytest.mark.parametrize("opened", [application, opened_only])
 def test_a_command_waits_however_long_a_profile_takes(tmp_path, monkeypatch, opened):
     """It would begin anew each time; a service has others to answer meanwhile."""
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path))

@@ -9,8 +9,7 @@ from sqlalchemy import select
 
 from app.classifier.statement import Origin, Statement
 from app.doors.documents.verdict import ClassifyOut
-from app.doors.mta.headers import marks
-from app.doors.mta.points import Scale, symbols
+from app.doors.mta import Scale, marks, symbols
 from app.ledger.history import HistoryFilter
 from app.services.classify import Classify
 from app.services.clock import now

@@ -1,21 +1,34 @@
-"""`postbayes classify`: messages scored and explained."""
+"""Commands about one message: `classify`, `why` and `feedback`."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from app.doors.cli.client import application, ask, parse, read_messages
-from app.doors.cli.console import OUT, JsonDocument, Profile, Url
+from app.doors.cli.client import application, ask, loaded, parse, read_messages
+from app.doors.cli.console import (
+    OUT,
+    JsonDocument,
+    OneProfile,
+    Profile,
+    Url,
+    print_json,
+)
+from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
+from app.errors import InvalidInput
+from app.features.observation import parse_id
+from app.ledger.entry import check_source
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
     from app.doors.documents.verdict import EntryOut
+    from app.ledger.entry import LedgerRow
+    from app.services.history import MessageHistory
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 
@@ -108,3 +121,167 @@ def _line(nats: float, text: str, more: str) -> Text:
 
 def _signed(log_odds: float | None) -> str:
     return "   -inf" if log_odds is None else f"{log_odds:+7.2f}"
+
+
+def why(
+    id: Annotated[  # noqa: A002  the name is shown to users
+        str,
+        typer.Argument(help="Of the message, as its verdict or its log line has it."),
+    ],
+    explain: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MAX_EXPLAINED, help="How many features to show, of each side."
+        ),
+    ] = 10,
+    profile: OneProfile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
+) -> None:
+    """Show what was said of a message, and what explains it.
+
+    The verdict is that of now: it knows what was taught since. The verdict of then is
+    in the log, and beside each feedback.
+    """
+    digest = parse_id(id)
+    with loaded() as app:
+        found = app.history(digest, profile=profile, strongest=explain)
+    if as_json:
+        print_json({"id": digest.hex(), "profiles": [_document(x) for x in found]})
+        return
+    for each in found:
+        _print(each, explained=explain > 0)
+
+
+def _print(found: MessageHistory, *, explained: bool) -> None:
+    OUT.print(f"profile {found.profile}")
+    if found.scored is not None:
+        OUT.print(f"{found.scored:%Y-%m-%d %H:%M:%S} UTC  scored")
+    for row in found.rows:
+        OUT.print(f"{row.time:%Y-%m-%d %H:%M:%S} UTC  {_taught(row)}")
+    if found.now is None:
+        OUT.print(
+            "its features are not stored, or no longer: ask `postbayes classify "
+            "--explain 10` with the message itself"
+        )
+        return
+    document = ClassifyOut.of(Delivered.of(found.now))
+    print_verdict(f"as of revision {document.revision}", document, explained=explained)
+
+
+def _taught(row: LedgerRow) -> str:
+    """Return a row of the ledger as a sentence."""
+    did = f"labelled {row.label}" if row.label else "taken back"
+    if row.label_before:
+        did += f", was {row.label_before}"
+    said = _said(row)
+    if said:
+        did += f"; the filter had said {said['decision']}"
+        if said["log_odds"] is not None:
+            did += f", {said['log_odds']:+.2f} nats"
+    return f"{did}  (by {row.source})"
+
+
+def _said(row: LedgerRow) -> dict[str, Any] | None:
+    """Return the verdict before a feedback; None where there was none."""
+    if not row.scores or "decision" not in row.scores:
+        return None
+    return {name: row.scores.get(name) for name in ("decision", "log_odds")}
+
+
+def _document(found: MessageHistory) -> dict[str, object]:
+    now = found.now and ClassifyOut.of(Delivered.of(found.now)).model_dump(mode="json")
+    return {
+        "profile": found.profile,
+        "scored": found.scored and found.scored.isoformat(),
+        "feedback": [
+            {
+                "revision": row.revision,
+                "time": row.time.isoformat(),
+                "label": row.label,
+                "label_before": row.label_before,
+                "source": row.source,
+                "verdict_before": _said(row),
+            }
+            for row in found.rows
+        ],
+        "now": now,
+    }
+
+
+def feedback(
+    file: Annotated[
+        Path | None, typer.Argument(help="One message; standard input if not given.")
+    ] = None,
+    label: Annotated[
+        str, typer.Option(help="What the message is: a label of the profile.")
+    ] = "",
+    message_id: Annotated[
+        str | None, typer.Option("--id", help="Id of a scored message, instead of it.")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Take the message of --id back, for good.")
+    ] = False,
+    source: Annotated[
+        str, typer.Option(help="Who teaches it; kept in the ledger.")
+    ] = "cli",
+    profile: Profile = None,
+    url: Url = None,
+    as_json: JsonDocument = False,
+) -> None:
+    """Teach one message, durably; or take one back."""
+    if bool(label) == forget:
+        msg = "say what the message is with --label, or --forget one by its --id"
+        raise InvalidInput(msg)
+    check_source(source)
+    if message_id is not None and file is not None:
+        msg = "give either a FILE or --id, not both"
+        raise InvalidInput(msg)
+    if forget and message_id is None:
+        msg = "--forget needs the --id of the message"
+        raise InvalidInput(msg)
+    raw = None
+    if message_id is None:
+        ((_, raw),) = read_messages([file] if file else [])
+    if url is None:
+        document = _teach(raw, message_id, label, source, profile)
+    else:
+        query = {"source": source, "profile": profile}
+        if raw is not None:
+            answer = ask(url, "/feedback", raw, {"label": label, **query})
+        elif label:
+            body = {"id": message_id, "label": label}
+            answer = ask(url, "/feedback", None, query, body)
+        else:
+            answer = ask(url, f"/feedback/{message_id}", None, query)
+        document = parse(FeedbackOut, url, answer)
+    if as_json:
+        OUT.print(document.model_dump_json())
+        return
+    was = [f"was {document.label_before}"] if document.label_before else []
+    labels = ", ".join([document.label, *was] if document.label else was)
+    OUT.print(
+        f"{document.outcome}: {labels} (id {document.id}, revision {document.revision})"
+    )
+
+
+def _teach(
+    raw: bytes | None,
+    message_id: str | None,
+    label: str,
+    source: str,
+    profile: str | None,
+) -> FeedbackOut:
+    """Teach through the database, without a service."""
+    with application() as app:
+        name = profile or app.settings.profile
+        if raw is not None:
+            taught = app.feedback.teach(name, raw, label=label, source=source)
+        elif label:
+            digest = parse_id(message_id or "")
+            taught = app.feedback.teach_by_id(name, digest, label=label, source=source)
+        else:
+            digest = parse_id(message_id or "")
+            taught = app.feedback.forget(name, digest, source=source)
+        return FeedbackOut.of(taught)

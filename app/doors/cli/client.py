@@ -124,19 +124,34 @@ def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
 
 
 @contextmanager
-def application() -> Iterator[Application]:
-    """Give the application of the settings, started and stopped."""
+def loaded(**settings: None) -> Iterator[Application]:
+    """Give the application of the settings, without its threads.
+
+    Parameters
+    ----------
+    **settings : None
+        Further settings that are unset for the command.
+    """
     # Here, since a command that asks a service needs neither.
     from app.services.application import Application  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
-    # A command learns only what it is told to, and the service alone posts.
-    settings = load_settings().model_copy(
-        update={"autolearn_from": None, "webhook": None}
-    )
-    app = Application(settings, make=False, patience=math.inf)
-    app.start()
+    # The service alone posts, and a command that only reads needs no secret for it.
+    unset = load_settings().model_copy(update={"webhook": None, **settings})
+    app = Application(unset, make=False, patience=math.inf)
     try:
         yield app
     finally:
-        app.stop()
+        app.engine.dispose()
+
+
+@contextmanager
+def application() -> Iterator[Application]:
+    """Give the application of the settings, started and stopped."""
+    # A command learns only what it is told to.
+    with loaded(autolearn_from=None) as app:
+        app.start()
+        try:
+            yield app
+        finally:
+            app.stop()

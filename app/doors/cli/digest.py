@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.doors.cli.client import loaded
 from app.doors.cli.console import OUT
-from app.doors.cli.figures import loaded
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
 from app.services.history import collect, links_of, mail, sending_of

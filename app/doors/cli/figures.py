@@ -1,9 +1,9 @@
-"""`postbayes figures`: the accuracy on live mail."""
+"""Commands that show what was learned: `figures`, `teachers` and `word`."""
 
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,31 +11,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from app.doors.cli.client import loaded
 from app.doors.cli.console import OUT, JsonDocument, Profile
-from app.doors.documents.figures import FiguresOut
-from app.services.application import Application
-from app.settings import load_settings
+from app.doors.documents.figures import FiguresOut, WordOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from app.doors.documents.figures import ErrorsOut
+    from app.doors.documents.figures import ErrorsOut, WordInViewOut
 
 # Eighths of a full block.
 _BARS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_CELLS: Final = 20
-
-
-@contextmanager
-def loaded() -> Iterator[Application]:
-    """Give the application of the settings, without its threads."""
-    # The service alone posts, and whoever looks need not read its secret.
-    settings = load_settings().model_copy(update={"webhook": None})
-    app = Application(settings, make=False, patience=math.inf)
-    try:
-        yield app
-    finally:
-        app.engine.dispose()
 
 
 def figures(
@@ -163,3 +148,129 @@ def bar(share: float) -> str:
     """Return a bar of blocks, `_BAR_CELLS` wide for a share of 1."""
     eighths = round(8 * _BAR_CELLS * min(max(share, 0.0), 1.0))
     return _BARS[8] * (eighths // 8) + _BARS[eighths % 8].strip()
+
+
+def teachers(
+    profile: Profile = None,
+    window: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100_000, help="How many of the newest labelled messages."
+        ),
+    ] = 5_000,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object for each source, a line each."
+        ),
+    ] = False,
+) -> None:
+    """Show who labelled the mail, and who contradicts the filter or others.
+
+    A suspect contradicts verdicts of which the filter was sure, while others teach as
+    much. For each of them the command that takes the lessons back is printed.
+    """
+    with loaded() as app:
+        found = app.figures(profile or app.settings.profile, window=window)
+    document = FiguresOut.of_figures(found)
+    if as_json:
+        for each in document.sources:
+            OUT.print(each.model_dump_json())
+        return
+    if not document.sources:
+        OUT.print(f"{document.profile}: nobody has labelled a message that was scored")
+        return
+    OUT.print(teachers_table(document))
+    for each in document.sources:
+        if each.suspect:
+            name, source = map(shlex.quote, (document.profile, each.source))
+            OUT.print(
+                f"{each.source} contradicts what the filter is sure of. To take all of "
+                f"it back, have it shown first: postbayes undo --profile {name} "
+                f"--source {source} --dry-run",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def word(
+    word: Annotated[
+        str,
+        typer.Argument(
+            help='As explanations write it: money, subject:money, "free money".'
+        ),
+    ],
+    profile: Profile = None,
+    as_json: JsonDocument = False,
+) -> None:
+    """Show how often a word was learned, month by month, and what it is worth.
+
+    *spam : ham* is how many times as frequent it was in spam as in the other mail, by
+    the messages up to the end of a month; where counts decay, *weight* is what a
+    message of that month counts as now. The nats are what one occurrence adds to the
+    log-odds of the view.
+    """
+    with loaded() as app:
+        state = app.words(profile or app.settings.profile, word)
+    document = WordOut.model_validate(state, from_attributes=True)
+    if as_json:
+        OUT.print(document.model_dump_json())
+        return
+    if not document.views:
+        learned = sum(document.messages.values())
+        OUT.print(
+            f"{document.profile} has not seen {word!r} in the {learned} messages "
+            "it has learned"
+        )
+    for view, part in document.views.items():
+        OUT.print(_months(view, part, document))
+
+
+def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
+    """Return the months of a word in one view."""
+    counts = ", ".join(
+        f"{part.messages[label]} of {number} {label}"
+        for label, number in part.learned.items()
+    )
+    table = Table(
+        title=f"{view}: {document.word} in {counts}; adds {part.log_odds:+.2f} nats",
+        title_justify="left",
+    )
+    table.add_column("month")
+    table.add_column("label")
+    # Short names: with three digits in each, the table is as wide as a terminal.
+    for name in ("messages", "times"):
+        table.add_column(name, justify="right")
+    table.add_column("share")
+    table.add_column("spam : ham", justify="right")
+    if document.half_life is not None:
+        table.add_column("weight", justify="right")
+    of_month = {
+        month.epoch: (_ratio(month.log_odds), f"{month.weight:.3f}")
+        for month in part.months
+    }
+    for count in part.epochs:
+        row = (
+            f"{count.epoch // 100}-{count.epoch % 100:02}",
+            count.label,
+            f"{count.messages} of {count.learned}",
+            f"{count.occurrences}",
+            bar(count.messages / count.learned),
+            # Of the month, not of the label: in the first of its rows.
+            *of_month.pop(count.epoch, ()),
+        )
+        table.add_row(*row[: len(table.columns)])
+    return table
+
+
+def _ratio(log_odds: float) -> str:
+    """Return how many times as frequent a word is on one side as on the other.
+
+    Examples
+    --------
+    >>> _ratio(0.7), _ratio(-4.2)
+    ('2.0 : 1', '1 : 67')
+    """
+    times = math.exp(abs(log_odds))
+    said = f"{times:.1f}" if times < 10 else f"{times:,.0f}"  # noqa: PLR2004
+    return f"{said} : 1" if log_odds >= 0 else f"1 : {said}"

@@ -1,4 +1,4 @@
-"""`postbayes lists`: allow and deny entries shown, set, removed and imported."""
+"""Commands of known senders: `lists` and `correspondents`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,24 @@ from app.doors.cli.console import (
     read_bytes,
     this_user,
 )
-from app.doors.documents.lists import ListEntryOut
+from app.doors.documents.access import ListEntryOut
 from app.errors import InvalidInput
 from app.services.application import opened_database
 from app.services.clock import now
+from app.services.correspondents import (
+    forget_correspondent,
+    list_correspondents,
+)
 from app.services.lists import add_entries, list_entries, remove_entry
 from app.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.settings import Settings
 
 
 def lists(
@@ -86,7 +94,7 @@ def lists(
     settings, who, time = load_settings(), this_user(), now()
     name, given = profile or settings.profile, what or []
     if action == "list":
-        _list(name, given, as_json=as_json)
+        _list_entries(name, given, as_json=as_json)
         return
     if not given or (action == "import" and len(given) != 1):
         some = "the file" if action == "import" else "the entries"
@@ -132,7 +140,7 @@ def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
     return parse_lists(text, file, source=source, now=time)
 
 
-def _list(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
+def _list_entries(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
     subjects = {ListSubject.parse(each) for each in wanted}
     with opened_database(load_settings()) as engine:
         found = list_entries(engine, name)
@@ -143,3 +151,78 @@ def _list(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
         return
     for each in found:
         OUT.print(each.line())
+
+
+def correspondents(
+    action: Annotated[
+        Literal["list", "forget"],
+        typer.Argument(help="list or forget.", metavar="ACTION"),
+    ] = "list",
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            help="The address to look up or to forget, such as ann@example.org.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="The only profile to show, or that forgets it; all if not given.",
+            metavar="PROFILE",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show how many people users have written to, and forget one of them.
+
+    The database has digests of addresses and names nobody: with an address, list
+    shows which profiles know it. A running service forgets it within a minute.
+    """
+    settings = load_settings()
+    with opened_database(settings) as engine:
+        if action == "list":
+            _list_correspondents(
+                engine, settings, address, profile=profile, as_json=as_json
+            )
+            return
+        if address is None:
+            msg = "give the address: `postbayes correspondents forget ADDRESS`"
+            raise InvalidInput(msg)
+        forgot = forget_correspondent(
+            engine, settings, address, profile=profile, who=this_user()
+        )
+    if as_json:
+        print_json({"profiles": forgot})
+    else:
+        OUT.print(f"{address} is forgotten by {', '.join(forgot) or 'no profile'}")
+
+
+def _list_correspondents(
+    engine: Engine,
+    settings: Settings,
+    address: str | None,
+    *,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    found = [
+        {
+            "profile": name,
+            "addresses": each.addresses,
+            "messages": each.messages,
+            "last": f"{each.last:%Y-%m-%d}",
+        }
+        for name, each in list_correspondents(
+            engine, settings, address=address, profile=profile
+        )
+    ]
+    if as_json:
+        print_json({"correspondents": found})
+        return
+    for each in found:
+        addresses = f"{each['addresses']} addresses  " if address is None else ""
+        OUT.print(
+            f"{each['profile']}  {addresses}{each['messages']} messages  "
+            f"last {each['last']}"
+        )

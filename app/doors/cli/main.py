@@ -130,10 +130,20 @@ COMMANDS: Final = {
     "export": "Write what a profile has learned to a file, for `postbayes import`.",
     "import": "Learn an export of Postbayes, or the dump of another filter.",
 }
-"""The line that lists have of each command, in their order.
+"""The line that lists have of each command, in their order."""
+FILES: Final = {
+    "access": ("keys", "people", "events"),
+    "classify": ("classify", "why", "feedback"),
+    "figures": ("figures", "teachers", "word"),
+    "lists": ("lists", "correspondents"),
+    "profiles": ("profiles", "policy"),
+    "transfer": ("export", "import"),
+    "upkeep": ("fold", "prune", "audit", "backup", "migrate"),
+}
+"""The modules of several commands; any other command is in the module of its name.
 
-A command is the function of its name in the module of its name; those of `import` end
-in an underscore, since it is a word of Python.
+A command is the function of its name; that of `import` ends in an underscore, since it
+is a word of Python.
 """
 
 
@@ -164,13 +174,13 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Return a command as typer makes it from its function."""
-    place = f"{name}_" if iskeyword(name) else name
+    file = next((file for file, names in FILES.items() if name in names), name)
     # Objects of modules stay.  Python's collector would walk them again and again,
     # which is a sixth of the CPU time that importing the service takes.
     gc.disable()
     try:
         with EndedByCtrlC():
-            module = import_module(f"app.doors.cli.{place}")
+            module = import_module(f"app.doors.cli.{file}")
     finally:
         gc.enable()
     one = typer.Typer(
@@ -178,7 +188,8 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name, cls=CheckedCommand)(getattr(module, place))
+    function = getattr(module, f"{name}_" if iskeyword(name) else name)
+    one.command(name, cls=CheckedCommand)(function)
     return typer.main.get_command(one)
 
 

@@ -31,8 +31,7 @@ from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
-from app.doors.serving.manager import ServiceManager
-from app.doors.serving.process import remember_reload
+from app.doors.serving.process import ServiceManager, remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
 from app.services.access import list_keys

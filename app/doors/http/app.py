@@ -1,4 +1,4 @@
-"""The HTTP door as an ASGI application."""
+"""The HTTP door as an ASGI application, and the traces of its requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.doors.documents.access import KeyIn, PersonIn
-from app.doors.documents.lists import ListsIn
+from app.doors.documents.access import KeyIn, ListsIn, PersonIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
 from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
@@ -19,8 +18,7 @@ from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
 from app.doors.http.page import (
-    assets,
-    digest,
+    environment,
     history,
     ledger,
     lists,
@@ -28,19 +26,71 @@ from app.doors.http.page import (
     overview,
     people,
     site,
-    words,
 )
 from app.doors.http.page.environment import problem_page
-from app.doors.http.traces import TraceRequests
-from app.doors.serving.site import Site
+from app.doors.serving.caller import Site
 from app.errors import PostbayesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from opentelemetry.trace import Tracer
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from app.doors.http.guard import Guard
     from app.services.application import Application
+
+
+class TraceRequests:
+    """Makes a span of each request, within the trace of the client that names one.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    tracer : Tracer
+        What makes spans.
+    """
+
+    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
+        from opentelemetry.propagate import extract  # noqa: PLC0415
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415
+
+        self._app = app
+        self._tracer = tracer
+        self._extract = extract
+        self._kind = SpanKind.SERVER
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # `traceparent` and `tracestate` (W3C Trace Context).
+        carrier = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name.startswith(b"trace")
+        }
+        method = scope["method"]
+        with self._tracer.start_as_current_span(
+            method, context=self._extract(carrier), kind=self._kind
+        ) as span:
+
+            async def noting(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    # Not the path, which may name a person.
+                    route = getattr(scope.get("route"), "path_format", None)
+                    if route is not None:
+                        span.update_name(f"{method} {route}")
+                        span.set_attribute("http.route", route)
+                    span.set_attribute("http.request.method", method)
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            await self._app(scope, receive, noting)
+
 
 DESCRIPTION = """
 A spam filter that learns online with naive Bayes, explains every score, and
@@ -62,7 +112,7 @@ INCLUDED: Final = (
     keys.router,
     metrics.router,
     reference.router,
-    assets.router,
+    environment.router,
     history.router,
     history.page,
     history.teaching,
@@ -73,7 +123,6 @@ INCLUDED: Final = (
     ledger.router,
     ledger.page,
     ledger.undoing,
-    words.page,
     lists.router,
     lists.managed,
     lists.page,
@@ -85,7 +134,7 @@ INCLUDED: Final = (
     site.router,
     site.page,
     site.changing,
-    digest.page,
+    message.linked,
 )
 """The routers that the framework serves."""
 

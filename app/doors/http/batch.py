@@ -27,6 +27,8 @@ from app.doors.documents.verdict import (
 from app.doors.http.body import (
     JSON_TYPE,
     Body,
+    ProfileName,
+    Recipient,
     json_body,
     parse_document,
     read_message,
@@ -34,7 +36,6 @@ from app.doors.http.body import (
 )
 from app.doors.http.errors import DEFECT, described
 from app.doors.http.guard import asking
-from app.doors.http.query import ProfileName, Recipient  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, addressed, effort, problems, required
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing, unless_gone

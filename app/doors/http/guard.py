@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from app.access.rights import Principal, Right
-    from app.doors.serving.site import Site
+    from app.doors.serving.caller import Site
     from app.services.gate import Gate
 
 

@@ -20,9 +20,14 @@ from app.doors.documents.profile import (
     ProfileOut,
     ProfilesOut,
 )
-from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.http.body import (
+    Body,
+    ProfileName,
+    json_body,
+    parse_document,
+    require_json,
+)
 from app.doors.http.guard import asking, principal_of, profile_of
-from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id

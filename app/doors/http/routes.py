@@ -21,6 +21,11 @@ from app.doors.documents.message import ProblemOut, SentIn, SentOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import (
     Body,
+    ClassifyQuery,
+    FeedbackQuery,
+    ProfileName,
+    Recipient,
+    Source,
     is_json,
     json_body,
     openapi_body,
@@ -30,13 +35,6 @@ from app.doors.http.body import (
 )
 from app.doors.http.direct import Direct, document
 from app.doors.http.guard import Guarded, asking, principal_of, profile_of
-from app.doors.http.query import (  # noqa: TC001  read at run time
-    ClassifyQuery,
-    FeedbackQuery,
-    ProfileName,
-    Recipient,
-    Source,
-)
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing
 from app.errors import (

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from app.access.rights import Right
 from app.doors.milter.codec import MilterProtocolError, PacketDecoder
-from app.doors.milter.question import Marks
-from app.doors.milter.results import NAME, parse_authserv_id, received, result
+from app.doors.milter.question import NAME, Marks, parse_authserv_id, received, result
 from app.doors.milter.session import MilterSession
-from app.doors.mta.headers import EXPLAINED, marks, ours, parse_flag
+from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
 from app.errors import InvalidSetting, PostbayesError

@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from app.doors.milter import codec
 from app.doors.milter.codec import Actions, Event, MilterProtocolError, Steps
-from app.doors.milter.question import Envelope, Question
-from app.doors.milter.results import NAME, claims
+from app.doors.milter.question import NAME, Envelope, Question, claims
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
 

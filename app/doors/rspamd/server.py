@@ -18,16 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import errors
-from app.doors.mta.headers import parse_flag
-from app.doors.mta.points import STRONGEST
+from app.doors.mta import STRONGEST, parse_flag
 from app.doors.rspamd import answer, codec
-from app.doors.rspamd.answer import RspamdVerdict
+from app.doors.rspamd.answer import TIMES, Report, RspamdVerdict
 from app.doors.rspamd.codec import Ask, Refusal, Reply
-from app.doors.rspamd.report import TIMES, Report
 from app.doors.serving.asgi import WebDoor, hung_up, take
-from app.doors.serving.caller import caller_of
+from app.doors.serving.caller import Site, caller_of
 from app.doors.serving.process import computing, learning
-from app.doors.serving.site import Site
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.log import SparingLog, Via

@@ -1,4 +1,4 @@
-"""Process: signals, the end of a parent, and the worker threads.
+"""Process: signals, the end of a parent, worker threads, and the service manager.
 
 At a stop the server of the main door first answers the requests that it has begun,
 which may take as long as their clients do; the other doors hear of the signal before.
@@ -9,6 +9,9 @@ would find its port taken.  So a worker ends with its parent.
 
 Contract of this file: nothing that takes longer than 20 ms runs in the event loop,
 and work that waits for a thread is dropped where its client hangs up.
+
+Contract of this file: one datagram for each notification, and no failure of a manager
+ends a service (sd_notify(3)).  Only the process that systemd started may notify it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
+import time
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,9 +30,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from app.errors import ProfileLoading, SlowRequest
+from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Iterator,
+        MutableMapping,
+    )
     from multiprocessing.process import BaseProcess
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -232,3 +244,80 @@ async def _in_a_thread(use_case: Callable[[], T]) -> T:
 async def learning(use_case: Callable[[], T]) -> T:
     """Run what waits for the database in a thread of its own kind."""
     return await to_thread.run_sync(use_case, limiter=_LEARNING)
+
+
+SOCKET: Final = "NOTIFY_SOCKET"
+manager_log = SparingLog(logging.getLogger(__name__))
+
+
+class ServiceManager:
+    """The manager that started this process; without one nothing is sent.
+
+    Parameters
+    ----------
+    environment : mapping of str to str
+        Names its socket, and how often it wants to hear of the process.
+    clock : callable
+        Returns a time that only grows.  Unit: seconds.
+    """
+
+    def __init__(
+        self,
+        environment: MutableMapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._environment = environment
+        # The kernel writes the first byte of an abstract address as NUL.
+        name = environment.get(SOCKET, "")
+        self._address = f"\0{name[1:]}" if name.startswith("@") else name
+        self._clock = clock
+        self._due = clock()
+        self._pause: float | None = None
+        whom = environment.get("WATCHDOG_PID", str(os.getpid()))
+        microseconds = environment.get("WATCHDOG_USEC", "")
+        if microseconds.isdecimal() and whom == str(os.getpid()):
+            # sd_watchdog_enabled(3) recommends half of the time.
+            self._pause = int(microseconds) / 2e6
+
+    def alone(self) -> None:
+        """Keep the processes that this one starts from notifying the manager."""
+        self._environment.pop(SOCKET, None)
+
+    def ready(self) -> None:
+        """Report that requests are answered."""
+        self._send("READY=1")
+
+    def stopping(self) -> None:
+        """Report that the process ends."""
+        self._send("STOPPING=1")
+
+    def reload_begins(self) -> None:
+        """Report that the settings are being read again, until it is `ready`."""
+        moment = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={moment}")
+
+    @contextmanager
+    def reloading(self) -> Iterator[None]:
+        """Report the begin and the end of a reload."""
+        self.reload_begins()
+        try:
+            yield
+        finally:
+            self.ready()
+
+    def beat(self) -> None:
+        """Report that the process is alive, as often as its watchdog asks for it."""
+        if self._pause is not None and self._clock() >= self._due:
+            self._due = self._clock() + self._pause
+            self._send("WATCHDOG=1")
+
+    def _send(self, *assignments: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                # It is read at once; if not, the service does not stand still for it.
+                sender.settimeout(1.0)
+                sender.sendto("\n".join(assignments).encode(), self._address)
+        except OSError as error:
+            manager_log.warning("%s cannot be notified: %s", self._address, error)

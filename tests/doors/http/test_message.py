@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from app.doors.documents.inspection import MessageOut
+from app.doors.documents.verdict import MessageOut
 from app.doors.http.page.environment import mail_text
 from app.mail.limits import MAX_BYTES
 from app.services.clock import now

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.doors.documents.overview import verdicts_of
+from app.doors.documents.figures import verdicts_of
 from app.doors.http.app import create_app
 from app.drawing.svg import Times
 from app.ledger.history import Count

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.mta.headers import FORGED, end_of_head, marks, ours, with_headers
+from app.doors.mta import FORGED, end_of_head, marks, ours, with_headers
 from app.features.observation import digest
 from app.mail.parse import parse
 from tests.support.standin import classified

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule
-from app.doors.mta.points import MOST, Scale, symbols
+from app.doors.mta import MOST, Scale, symbols
 from tests.support.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.

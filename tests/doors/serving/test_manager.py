@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from app.doors.serving.manager import ServiceManager
+from app.doors.serving.process import ServiceManager
 
 
 @pytest.fixture(params=["file", "abstract"])

@@ -23,15 +23,15 @@ from app.doors.documents.history import (
     MessageHistoryOut,
     ReviewOut,
 )
+from app.doors.http.body import (  # noqa: TC001  read at run time
+    Explain,
+    ProfileName,
+)
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import moment_of, read_form, text_of
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.profiles import UNDO_THREADS
-from app.doors.http.query import (  # noqa: TC001  read at run time
-    Explain,
-    ProfileName,
-)
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.errors import MalformedRequest

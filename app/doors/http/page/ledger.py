@@ -13,12 +13,12 @@ from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.doors.documents.feedback import MAX_IDS, UndoOut
-from app.doors.documents.ledger import LedgerOut
+from app.doors.documents.history import LedgerOut
+from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import moment_of, read_form, text_of
 from app.doors.http.profiles import UNDO_THREADS
-from app.doors.http.query import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.errors import InvalidSelection

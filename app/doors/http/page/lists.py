@@ -20,12 +20,17 @@ from app.access.lists import (
     nats_of,
 )
 from app.access.rights import Right
-from app.doors.documents.lists import MAX_LISTED_ENTRIES, ListsIn, ListsOut
-from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
+from app.doors.http.body import (
+    Body,
+    ProfileName,
+    json_body,
+    parse_document,
+    require_json,
+)
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.errors import InvalidInput
 from app.services.clock import now

@@ -1,4 +1,4 @@
-"""Message: a pasted or dropped mail as the filter reads it, and its JSON twin."""
+"""Message: a mail as the filter reads it, its JSON twin, and the links of a digest."""
 
 from __future__ import annotations
 
@@ -6,23 +6,37 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
-from app.doors.documents.inspection import MessageOut, message_fields
 from app.doors.documents.message import TextIn
-from app.doors.documents.verdict import explained_pct
-from app.doors.http.body import Body, is_json, openapi_body, parse_json
+from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
+from app.doors.http.body import (
+    Body,
+    Explain,
+    ProfileName,
+    is_json,
+    openapi_body,
+    parse_json,
+)
 from app.doors.http.direct import document
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.query import Explain, ProfileName  # noqa: TC001  read at run time
-from app.doors.http.routes import ApplicationDep, answered, problems, recalled, required
+from app.doors.http.routes import (
+    DATABASE_THREADS,
+    ApplicationDep,
+    answered,
+    problems,
+    recalled,
+    required,
+)
 from app.doors.serving.process import computing
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
+from app.services.history import links_of
 from app.services.log import Via
 
 if TYPE_CHECKING:
@@ -203,3 +217,57 @@ async def teach_by_id(
         via=Via("http"),
     )
     return (await answered(await computing(teach, 0))).outcome
+
+
+# The link itself is the proof: its holder has no account.  Mail gateways that rewrite
+# links may add parameters of their own.
+linked = APIRouter(
+    prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
+)
+Token = Annotated[str, Path(max_length=1024)]
+STRONGEST_OF_LINK = 8
+"""Reasons of each side that the linked lists."""
+
+
+@linked.get("/digest/{token}")
+async def digest_page(
+    request: Request,
+    app: ApplicationDep,
+    token: Token,
+    label: Annotated[str | None, Query(max_length=64)] = None,
+) -> Response:
+    """Show why a message was decided so, and the buttons that teach it.
+
+    Programs that follow the links of a mail teach nothing: that takes a button.
+    """
+    profile, digest = links_of(app.settings).open(token)
+    look_up = partial(
+        app.verdicts.message, profile, digest, strongest=STRONGEST_OF_LINK
+    )
+    entries, found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    row = app.live.find(profile).row
+    return render(
+        request,
+        "digest.html",
+        here="",
+        token=token,
+        entries=entries,
+        now=None if found is None else found.now,
+        labels=row.labels,
+        spam_labels=row.spam_labels,
+        # No text of an address is a sentence of this linked.
+        taught=label if label in row.labels else None,
+    )
+
+
+@linked.post("/digest/{token}")
+async def teach_from_digest(
+    request: Request, app: ApplicationDep, token: Token
+) -> Response:
+    """Teach the message of a link."""
+    form = await read_form(request)
+    profile, digest = links_of(app.settings).open(token)
+    label = text_of(form.get("label", b""))
+    outcome = await teach_by_id(app, profile, digest, label=label, source="digest")
+    back = link(f"/ui/digest/{token}", label=outcome.label)
+    return RedirectResponse(back, HTTPStatus.SEE_OTHER)

@@ -18,8 +18,13 @@ from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.keys import PASSWORDS, events
 from app.doors.http.page.environment import link, render
-from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.page.session import begin_session, end_session, set_cookie
+from app.doors.http.page.forms import (
+    begin_session,
+    end_session,
+    read_form,
+    set_cookie,
+    text_of,
+)
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.errors import (
     InvalidInput,

@@ -13,13 +13,12 @@ from starlette.responses import RedirectResponse
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.classifier.specification import check_name
-from app.doors.documents.profile import ProfileIn, ProfileOut
-from app.doors.documents.settings import SettingsOut
+from app.doors.documents.profile import ProfileIn, ProfileOut, SettingsOut
+from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.profiles import create, profiles
-from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.errors import InvalidInput

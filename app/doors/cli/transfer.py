@@ -1,14 +1,15 @@
-"""`postbayes import`: an export learned, or the dump of another filter."""
+"""Commands that move profiles: `export` and `import`."""
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,9 +17,11 @@ from rich.table import Table
 
 from app.classifier.specification import check_name
 from app.doors.cli.console import (
+    ERR,
     OUT,
     STANDARD,
     Json,
+    Profile,
     interruptible,
     located_stage,
     opened,
@@ -27,10 +30,11 @@ from app.doors.cli.console import (
     run_stage,
     stage,
     undo_of,
+    written,
 )
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
-from app.services.application import open_database
+from app.services.application import open_database, opened_database
 from app.services.clock import now
 from app.services.profiles import key_of
 from app.services.transfer import (
@@ -50,6 +54,70 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from app.settings import Settings
+
+
+def export(
+    file: Annotated[
+        str, typer.Argument(help="Where it goes; - is standard output.", metavar="FILE")
+    ],
+    profile: Profile = None,
+    with_ledger: Annotated[
+        bool,
+        typer.Option(
+            "--with-ledger",
+            help="Write every feedback instead of the counts that they come to, so "
+            "that undo and what is known of each message go with it.",
+        ),
+    ] = False,
+    without_words: Annotated[
+        bool,
+        typer.Option("--without-words", help="Leave out the text of the features."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write what a profile has learned to a file, for `postbayes import`.
+
+    The service goes on meanwhile. The file is there whole or not at all.
+    """
+    settings = load_settings()
+    contents: Literal["ledger", "counts"] = "ledger" if with_ledger else "counts"
+    with opened_database(settings) as engine:
+        transfer = Transfer(engine, now, store_words=settings.store_words)
+        row = transfer.require_profile(profile or settings.profile)
+        with (
+            interruptible("interrupted; nothing was exported"),
+            progress() as bar,
+            written(file) as target,
+        ):
+            run_stage(bar, "folding", transfer.fold(row))
+            done = transfer.export(
+                row.name,
+                target,
+                contents=contents,
+                words=not without_words,
+                progress=stage(bar, "exporting", transfer.size(row, contents)),
+            )
+            size = None if file == STANDARD else target.tell()
+    header = done.header
+    # Standard output has the export itself.
+    out = ERR if file == STANDARD else OUT
+    if as_json:
+        result = {
+            "profile": header.profile,
+            "contents": header.contents,
+            "revision": header.revision,
+            "messages": header.messages,
+            "content": done.content,
+            "bytes": size,
+        }
+        out.print(json.dumps(result))
+        return
+    counted = ", ".join(f"{n:,} {label}" for label, n in header.messages.items())
+    length = "" if size is None else f" in {size:,} bytes"
+    out.print(
+        f"{file}: {header.contents} of the profile {header.profile!r} at revision "
+        f"{header.revision}, {counted}{length}."
+    )
 
 
 def import_(

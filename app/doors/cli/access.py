@@ -1,0 +1,285 @@
+"""Commands of access: `keys`, `people` and `events`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import timedelta
+from getpass import getpass
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from app.access.rights import MEANINGS, Right
+from app.doors.cli.console import ERR, OUT, Json, print_json, this_user
+from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
+from app.errors import InvalidInput
+from app.services.access import (
+    MAX_EVENTS,
+    add_key,
+    add_person,
+    check_password,
+    list_events,
+    list_keys,
+    list_people,
+    made_key,
+    remove_person,
+    revoke_key,
+    set_password,
+)
+from app.services.application import opened_database
+from app.services.clock import now
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.access.people import AccessKey
+
+_RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items())
+
+
+def keys(
+    action: Annotated[
+        Literal["list", "create", "revoke"],
+        typer.Argument(help="list, create or revoke.", metavar="ACTION"),
+    ] = "list",
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The name of the key to create or revoke, such as mx1.",
+            metavar="NAME",
+        ),
+    ] = None,
+    right: Annotated[
+        list[Right] | None,
+        typer.Option(
+            help=f"A right of the new key, may be repeated. {_RIGHTS}",
+            metavar="RIGHT",
+        ),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The only profile that it may use, may be repeated; @example.org "
+            "stands for that of the domain and those of its addresses.",
+            metavar="PROFILE",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The only label that it may teach, may be repeated.", metavar="LABEL"
+        ),
+    ] = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The only address or network that it may come from, may be repeated.",
+            metavar="NETWORK",
+        ),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(min=0, help="It expires after so many days; never if not given."),
+    ] = None,
+    names_sources: Annotated[
+        bool,
+        typer.Option(
+            "--names-sources",
+            help="Let it say who teaches, as a mail server that knows its users.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make, list and revoke API keys.
+
+    A new key is printed this once: it goes to standard output, and what is said of it
+    to standard error. A running service knows a key within a second, and refuses a
+    revoked one within two.
+    """
+    if action == "list":
+        _list_keys(as_json=as_json)
+    elif name is None:
+        msg = f"give the name of the key to {action}"
+        raise InvalidInput(msg)
+    elif action == "revoke":
+        with opened_database(load_settings()) as engine:
+            revoke_key(engine, name, who=this_user())
+        OUT.print(f"the key {name} is revoked")
+    else:
+        text, key = made_key(
+            name,
+            right or (),
+            profiles=profile or (),
+            labels=label or (),
+            networks=network or (),
+            names_sources=names_sources,
+            expires=None if days is None else now() + timedelta(days=days),
+        )
+        with opened_database(load_settings(), make=True) as engine:
+            add_key(engine, key, who=this_user())
+        if as_json:
+            print_json(NewKeyOut.of(key, key=text).model_dump(mode="json"))
+            return
+        OUT.print(text)
+        ERR.print(f"the key {name} is shown this once; only its digest is stored")
+
+
+def _list_keys(*, as_json: bool) -> None:
+    with opened_database(load_settings()) as engine:
+        found = list_keys(engine)
+    if as_json:
+        documents = [KeyOut.of(each).model_dump(mode="json") for each in found]
+        print_json({"keys": documents})
+        return
+    for each in found:
+        OUT.print(_key_line(each))
+
+
+def _key_line(key: AccessKey) -> str:
+    """Return a key as a line."""
+    parts = [key.name, ", ".join(sorted(key.rights))]
+    for what, limits in (
+        ("profiles", key.profiles),
+        ("labels", key.labels),
+        ("from", key.networks),
+    ):
+        if limits:
+            parts.append(f"{what} {', '.join(sorted(limits))}")
+    if key.names_sources:
+        parts.append("names sources")
+    parts.append(f"made {_day(key.created)}")
+    if key.expires is not None:
+        parts.append(f"expires {_day(key.expires)}")
+    parts.append(
+        "never used" if key.last_used is None else f"used {_day(key.last_used)}"
+    )
+    if key.revoked is not None:
+        parts.append(f"revoked {_day(key.revoked)}")
+    return "  ".join(parts)
+
+
+def _day(time: datetime) -> str:
+    return f"{time:%Y-%m-%d}"
+
+
+def people(
+    action: Annotated[
+        Literal["list", "add", "remove", "password"],
+        typer.Argument(help="list, add, remove or password.", metavar="ACTION"),
+    ] = "list",
+    name: Annotated[
+        str | None,
+        typer.Argument(help="What the person signs in as.", metavar="NAME"),
+    ] = None,
+    role: Annotated[
+        Literal["reader", "teacher", "admin"],
+        typer.Option(
+            help="What the person may do: a reader sees, a teacher teaches as well, an "
+            "admin also undoes, changes policies, and makes keys.",
+            metavar="ROLE",
+        ),
+    ] = "reader",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="The only profile that the person sees; all if not given.",
+            metavar="PROFILE",
+        ),
+    ] = None,
+    no_password: Annotated[
+        bool,
+        typer.Option(
+            "--no-password",
+            help="A proxy (POSTBAYES_SIGN_IN_HEADER) says who the person is.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Add, list and remove the people who may sign in to the page.
+
+    The password is asked for, or read from standard input. Another password or a
+    removal ends the sessions of the person within two seconds.
+    """
+    if action == "list":
+        _list_people(as_json=as_json)
+        return
+    if name is None:
+        msg = f"give the name of the person: `postbayes people {action} NAME`"
+        raise InvalidInput(msg)
+    if action == "remove":
+        with opened_database(load_settings()) as engine:
+            remove_person(engine, name, who=this_user())
+        OUT.print(f"{name} may not sign in any more")
+        return
+    password = None if no_password and action == "add" else _password(name)
+    with opened_database(load_settings(), make=action == "add") as engine:
+        if action == "password":
+            set_password(engine, name, password or "", who=this_user())
+        else:
+            add_person(
+                engine,
+                name,
+                role=role,
+                password=password,
+                profile=profile,
+                who=this_user(),
+            )
+    OUT.print(f"{name} may sign in")
+
+
+def _list_people(*, as_json: bool) -> None:
+    with opened_database(load_settings()) as engine:
+        found = list_people(engine)
+    if as_json:
+        names = ("name", "role", "profile")
+        print_json({"people": [{n: getattr(p, n) for n in names} for p in found]})
+        return
+    for each in found:
+        OUT.print(
+            f"{each.name}  {each.role}"
+            + (f"  profile {each.profile}" if each.profile else "")
+            + ("" if each.password else "  no password")
+            + f"  added {each.created:%Y-%m-%d}"
+        )
+
+
+def _password(name: str) -> str:
+    """Return a password from the terminal, where it is not shown, or from a pipe."""
+    if not sys.stdin.isatty():
+        password = sys.stdin.readline().rstrip("\r\n")
+        check_password(password)
+        return password
+    password = getpass(f"Password of {name}: ")
+    check_password(password)
+    if getpass("Once more: ") != password:
+        msg = "the two passwords differ; try again"
+        raise InvalidInput(msg)
+    return password
+
+
+def events(
+    last: Annotated[
+        int,
+        typer.Option(min=1, max=MAX_EVENTS, help="How many events to show."),
+    ] = 50,
+    as_json: Json = False,
+) -> None:
+    """Show who did what beside the ledger, the newest first.
+
+    Keys made and revoked, people added and removed, sign-ins, policies and lists
+    changed, correspondents forgotten, undos, and profiles made and deleted.
+    """
+    with opened_database(load_settings()) as engine:
+        found = list_events(engine, limit=last)
+    if as_json:
+        documents = [EventOut.of(each).model_dump(mode="json") for each in found]
+        print_json({"events": documents})
+        return
+    for each in found:
+        details = "" if each.details is None else f"  {json.dumps(each.details)}"
+        OUT.print(
+            f"{each.time:%Y-%m-%d %H:%M:%S}  {each.who}  {each.act}  {each.object}"
+            f"{details}"
+        )

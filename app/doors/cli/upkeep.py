@@ -1,0 +1,244 @@
+"""Commands of upkeep: `fold`, `prune`, `audit`, `backup` and `migrate`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.classifier.explain import insignificant
+from app.classifier.specification import TEXT_VIEWS
+from app.doors.cli.console import (
+    OUT,
+    Json,
+    OneProfile,
+    Profile,
+    complete_or_absent,
+    interruptible,
+    located_stage,
+    print_json,
+    progress,
+    stage,
+    undo_of,
+)
+from app.errors import InvalidInput
+from app.services import upkeep
+from app.services.application import load_profiles, opened_database, upgrade_database
+from app.services.clock import now
+from app.services.profiles import list_profiles
+from app.services.upkeep import Criterion, Prune
+from app.settings import load_settings
+
+
+def fold(profile: OneProfile = None, as_json: Json = False) -> None:
+    """Add to the counts what was taught since they were last brought up to date.
+
+    A service does so by itself. This is for a ledger that grew without one, so
+    that the next start is quick. It may run beside a service, may be
+    interrupted or killed, and may be run again: nothing is counted twice. What
+    is taught meanwhile is left to the service.
+    """
+    results = {}
+    with (
+        opened_database(load_settings()) as engine,
+        interruptible("interrupted; run the same command again to fold the rest"),
+        progress() as bar,
+    ):
+        for found in upkeep.fold(engine, profile):
+            if found.name not in results:
+                results[found.name] = found
+                show = located_stage(bar, f"folding {found.name}", found.behind)
+            show(found.rows)
+    if as_json:
+        documents = {
+            name: {
+                "rows": found.rows,
+                "seconds": round(found.seconds, 3),
+                "folded_revision": found.folded_revision,
+            }
+            for name, found in results.items()
+        }
+        print_json({"profiles": documents})
+        return
+    for name, found in results.items():
+        OUT.print(
+            f"{name}: {found.rows} rows folded in {found.seconds:.1f} s; the "
+            f"counts are at revision {found.folded_revision}"
+        )
+
+
+def prune(
+    max_messages: Annotated[
+        int, typer.Option(min=0, help="Prune features of at most so many messages.")
+    ] = 1,
+    older_than: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1200,
+            metavar="MONTHS",
+            help="Prune no feature of a message of the last MONTHS.",
+        ),
+    ] = 12,
+    max_log_odds: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="NATS",
+            help="Prune as well features that tell no label from another by more than "
+            "NATS, however many messages had them; 0 for none.",
+        ),
+    ] = 0.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be pruned.")
+    ] = False,
+    profile: Profile = None,
+    as_json: Json = False,
+) -> None:
+    """Take out old features that say next to nothing.
+
+    Nothing is pruned that the ledger still has the features of, so that they
+    can be undone: see POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune`
+    brings back what was pruned.
+    """
+    settings = load_settings()
+    with opened_database(settings) as engine:
+        (row,) = list_profiles(engine, profile or settings.profile)
+        weak = {}
+        if max_log_odds:
+            snapshot = load_profiles(engine, settings).get(row.name).snapshot
+            weak = insignificant(snapshot, TEXT_VIEWS, max_log_odds=max_log_odds)
+        criterion = Criterion(max_messages=max_messages, months=older_than, weak=weak)
+        use_case = Prune(engine, now)
+        act = use_case.forecast if dry_run else use_case
+        left = "interrupted; run the same command again to prune what is left, if any"
+        with interruptible(left), progress() as bar:
+            pruned = act(row, criterion, progress=stage(bar, "pruning"))
+    if as_json:
+        print_json(asdict(pruned) | {"dry_run": dry_run, "profile": row.name})
+        return
+    would = "would be pruned" if dry_run else "pruned"
+    parts = ", ".join(f"{n} of {view}" for view, n in pruned.features.items())
+    OUT.print(
+        f"{row.name}: {sum(pruned.features.values())} features {would}"
+        f"{f' ({parts})' if parts else ''}, {pruned.rows} rows of counts"
+    )
+    if pruned.features and not dry_run:
+        OUT.print(f"To bring them back: {undo_of('prune', profile=row.name)}")
+
+
+def audit(profile: OneProfile = None, as_json: Json = False) -> None:
+    """Prove that the counts and the ledger agree, to the last message.
+
+    The whole ledger is replayed from nothing and compared with what a start
+    of the service would load. Exits with 1 on any difference, or where a
+    ledger row is missing or contradicts the one before.
+    """
+    with opened_database(load_settings()) as engine:
+        found = upkeep.audit(engine, profile)
+    if as_json:
+        difference = sum(each.difference for each in found.values())
+        documents = {name: asdict(each) for name, each in found.items()}
+        print_json({"difference": difference, "profiles": documents})
+    else:
+        for name, each in found.items():
+            line = f"{name}: difference {each.difference}"
+            if each.missing_revisions:
+                line += f", {each.missing_revisions} missing revisions"
+            if each.broken_rows:
+                line += f", {each.broken_rows} rows that contradict the row before"
+            OUT.print(line)
+    if not all(each.sound for each in found.values()):
+        raise typer.Exit(1)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where the copy goes.", metavar="FILE")],
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="Audit the copy too: see `postbayes audit`."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy an SQLite database to a file, while the service goes on.
+
+    The copy is of one moment, is checked, and is there whole or not at all. A
+    file that exists is never replaced. For PostgreSQL there is pg_dump.
+    """
+    unsound: list[str] = []
+    with (
+        opened_database(load_settings()) as engine,
+        interruptible("interrupted; nothing was backed up"),
+        complete_or_absent(_new(file)) as part,
+        progress() as bar,
+    ):
+        task = bar.add_task("copying pages", total=None, rate="")
+        rows = upkeep.backup(
+            engine,
+            part,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+        if audit:
+            stage(bar, "auditing")
+            unsound = upkeep.audit_copy(part)
+        size = part.stat().st_size
+    if as_json:
+        revisions = {row.name: row.revision for row in rows}
+        print_json(
+            {
+                "file": str(file),
+                "bytes": size,
+                "profiles": revisions,
+                "unsound": unsound,
+            }
+        )
+    else:
+        result = ""
+        if unsound:
+            result = f", but counts and ledger disagree in {', '.join(unsound)}"
+        elif audit:
+            result = ", and all counts agree with their ledgers"
+        held = ", ".join(
+            f"{row.name} (revision {row.revision:,})"
+            if row.revision
+            else f"{row.name} (nothing learned)"
+            for row in rows
+        )
+        OUT.print(
+            f"{file}: {size:,} bytes, with the profiles {held}; "
+            f"the file is sound{result}."
+        )
+    if unsound:
+        raise typer.Exit(1)
+
+
+def _new(file: Path) -> Path:
+    """Return a file that is not there yet.
+
+    Raises
+    ------
+    InvalidInput
+        If it is there: it may be the database in use, or the only good copy.
+    """
+    # Also the log of a database in use, which exists while it is open.
+    if os.path.lexists(file):
+        msg = f"{file} exists, and a backup replaces no file: give another name"
+        raise InvalidInput(msg)
+    return file
+
+
+def migrate() -> None:
+    """Bring an older database to the tables of this version, as `serve` does.
+
+    Make a backup first: an older version refuses the database from then on. All other
+    commands refuse an older database.
+    """
+    before, after = upgrade_database(load_settings())
+    if before == after:
+        OUT.print(f"the database is at migration {after}, as this version needs it")
+    else:
+        OUT.print(f"the database was migrated from {before} to {after}")

@@ -1,1 +1,0 @@
-"""Parts that the mail doors share."""
