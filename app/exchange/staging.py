@@ -43,7 +43,7 @@ from app.features.observation import Observation
 from app.ledger.sums import encode_sum
 from app.ledger.teaching import ScoredRow, Teaching
 from app.ledger.vector import encode, encode_names
-from app.storage import bulk, correspondents, history, ledger, profiles, scored, tables
+from app.storage import bulk, correspondents, ledger, profiles, scored, tables
 from app.storage.bulk import known_digests, sums_in_force
 from app.storage.counts import fold, runs, state
 from app.storage.counts.fold import broken_rows
@@ -383,11 +383,16 @@ class HiddenProfile:
         ProfileReplaced
             If another import was here first.
         """
-        for copy in (scored.copy, history.copy):
+        for table in (tables.scored, tables.history):
             after, copied = None, instead_of is None
             while instead_of is not None and not copied:
                 last = self.write(
-                    copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
+                    scored.copy,
+                    table,
+                    instead_of.id,
+                    to=self.row.id,
+                    after=after,
+                    limit=_CARRIED,
                 )
                 after, copied = last, last == after
         if instead_of is not None and instead_of.id_key == self.row.id_key:

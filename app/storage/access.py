@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Column, Connection, Row
 
 _VERSION: Final = select(
     *(
@@ -67,17 +67,7 @@ def add_key(connection: Connection, key: AccessKey) -> None:
         "last_used_at": None,
         "revoked_at": None,
     }
-    new = insert_into(connection, access_key).values(
-        name=key.name, revision=1, **values
-    )
-    done = connection.execute(
-        new.on_conflict_do_update(
-            index_elements=[access_key.c.name],
-            set_={**values, "revision": access_key.c.revision + 1},
-            where=access_key.c.revoked_at.is_not(None),
-        )
-    )
-    if not done.rowcount:
+    if not _added(connection, access_key.c.revoked_at, key.name, values):
         msg = (
             f"there is a key {key.name!r} already; choose another name, or revoke that "
             "key first"
@@ -93,12 +83,8 @@ def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
     UnknownKey
         If there is none in force.
     """
-    done = connection.execute(
-        update(access_key)
-        .where(access_key.c.name == name, access_key.c.revoked_at.is_(None))
-        .values(revoked_at=time, revision=access_key.c.revision + 1)
-    )
-    if not done.rowcount:
+    ended = access_key.c.revoked_at
+    if not _changed(connection, ended, name, {"revoked_at": time}):
         msg = (
             f"there is no key {name[:64]!r} in force; `postbayes keys list` names the "
             "keys"
@@ -180,17 +166,7 @@ def add_person(connection: Connection, new: Person) -> None:
         "created_at": new.created,
         "removed_at": None,
     }
-    statement = insert_into(connection, person).values(
-        name=new.name, revision=1, **values
-    )
-    done = connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[person.c.name],
-            set_={**values, "revision": person.c.revision + 1},
-            where=person.c.removed_at.is_not(None),
-        )
-    )
-    if not done.rowcount:
+    if not _added(connection, person.c.removed_at, new.name, values):
         msg = f"there is a person {new.name!r} already; choose another name"
         raise NameTaken(msg)
 
@@ -203,17 +179,47 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
     UnknownPerson
         If there is nobody of this name.
     """
-    done = connection.execute(
-        update(person)
-        .where(person.c.name == name, person.c.removed_at.is_(None))
-        .values(revision=person.c.revision + 1, **values)
-    )
-    if not done.rowcount:
+    if not _changed(connection, person.c.removed_at, name, values):
         msg = (
             f"there is no person {name[:64]!r}; `postbayes people list` names those "
             "who may sign in"
         )
         raise UnknownPerson(msg)
+
+
+def _added(
+    connection: Connection,
+    ended: Column[Any],
+    name: str,
+    values: Mapping[str, object],
+) -> bool:
+    """Store a row, in the place of an ended one of its name; whether it could be."""
+    table = ended.table
+    new = insert_into(connection, table).values(name=name, revision=1, **values)
+    done = connection.execute(
+        new.on_conflict_do_update(
+            index_elements=[table.c.name],
+            set_={**values, "revision": table.c.revision + 1},
+            where=ended.is_not(None),
+        )
+    )
+    return done.rowcount > 0
+
+
+def _changed(
+    connection: Connection,
+    ended: Column[Any],
+    name: str,
+    values: Mapping[str, object],
+) -> bool:
+    """Change the row of a name that has not ended; return whether there is one."""
+    table = ended.table
+    done = connection.execute(
+        update(table)
+        .where(table.c.name == name, ended.is_(None))
+        .values(revision=table.c.revision + 1, **values)
+    )
+    return done.rowcount > 0
 
 
 def add_event(connection: Connection, event: AuditEvent) -> None:

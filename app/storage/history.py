@@ -7,6 +7,7 @@ says.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -17,7 +18,6 @@ from sqlalchemy import (
     exists,
     extract,
     func,
-    literal,
     or_,
     select,
     tuple_,
@@ -25,18 +25,20 @@ from sqlalchemy import (
 
 from app.ledger.history import Candidate, Count, HistoryLine
 from app.storage import tables
-from app.storage.database.statements import chunks, insert_into
+from app.storage.database.statements import insert_into, tuple_of, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection, Row, Tuple
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from app.ledger.history import HistoryFilter, Place
 
 _HISTORY: Final = tables.history
-_PLACE: Final = tuple_(_HISTORY.c.time, _HISTORY.c.digest)
+_FIELDS: Final = [field.name for field in fields(HistoryLine)]
+_AT: Final = (_HISTORY.c.time, _HISTORY.c.digest)
+_PLACE: Final = tuple_(*_AT)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
 _LEDGER: Final = tables.ledger
 _SCORED: Final = tables.scored
@@ -74,66 +76,13 @@ def put_many(
 ) -> None:
     """Write lines; one that is there already stays."""
     rows = [
-        {
-            "profile_id": profile_id,
-            "digest": line.digest,
-            "time": line.time,
-            "door": line.door,
-            "decision": line.decision,
-            "log_odds": line.log_odds,
-            "size": line.size,
-            "features": line.features,
-            "unseen": line.unseen,
-            "sender": line.sender,
-            "subject": line.subject,
-            "recipients": line.recipients,
-            "envelope": line.envelope,
-            "reasons": line.reasons,
-        }
+        {"profile_id": profile_id, **{name: getattr(line, name) for name in _FIELDS}}
         for line in lines
     ]
     if rows:
         connection.execute(
             insert_into(connection, _HISTORY).on_conflict_do_nothing(), rows
         )
-
-
-def drop(
-    connection: Connection,
-    profile_id: int,
-    digests: Iterable[bytes],
-    *,
-    upto: datetime | None = None,
-) -> None:
-    """Forget messages; with `upto`, what was scored of them until then."""
-    for chunk in chunks(digests):
-        gone = delete(_HISTORY).where(
-            _HISTORY.c.profile_id == profile_id, _HISTORY.c.digest.in_(chunk)
-        )
-        if upto is not None:
-            gone = gone.where(_HISTORY.c.time <= upto)
-        connection.execute(gone)
-
-
-def copy(
-    connection: Connection,
-    profile_id: int,
-    *,
-    to: int,
-    after: Place | None,
-    limit: int,
-) -> Place | None:
-    """Write some lines for another profile too, oldest first.
-
-    Parameters and return value are those of `app.storage.scored.copy`.
-    """
-    asked = select(_HISTORY).where(_HISTORY.c.profile_id == profile_id)
-    if after is not None:
-        asked = asked.where(_bound(after) < _PLACE)
-    asked = asked.order_by(_HISTORY.c.time, _HISTORY.c.digest).limit(limit)
-    lines = [_read(row) for row in connection.execute(asked)]
-    put_many(connection, to, lines)
-    return lines[-1].place if lines else after
 
 
 def expire(
@@ -157,11 +106,11 @@ def expire(
     over = connection.execute(_at(profile_id, keep)).first()
     gone: ColumnElement[bool] = _HISTORY.c.time < before
     if over is not None:
-        gone = or_(gone, _bound((over.time, over.digest)) >= _PLACE)
+        gone = or_(gone, tuple_of(_AT, over) >= _PLACE)
     oldest = connection.execute(
-        select(_HISTORY.c.time, _HISTORY.c.digest)
+        select(*_AT)
         .where(_HISTORY.c.profile_id == profile_id, gone)
-        .order_by(_HISTORY.c.time, _HISTORY.c.digest)
+        .order_by(*_AT)
         .limit(limit)
         .with_for_update(skip_locked=True)
     ).all()
@@ -216,7 +165,7 @@ def page(
         *_conditions(asked),
     )
     if last is not None:
-        found = found.where(_bound((last.time, last.digest)) <= _PLACE)
+        found = found.where(tuple_of(_AT, last) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
     lines = [_read(row) for row in rows[:limit]]
     if len(rows) > limit:
@@ -254,7 +203,7 @@ def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Can
         ),
     )
     if last is not None:
-        found = found.where(_bound((last.time, last.digest)) <= _PLACE)
+        found = found.where(tuple_of(_AT, last) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST))
     return [Candidate(*row) for row in rows]
 
@@ -264,14 +213,10 @@ def lines_at(
 ) -> list[HistoryLine]:
     """Return the lines that stand at some places, in the order of these."""
     asked = list(places)
-    found: dict[Place, HistoryLine] = {}
-    for chunk in chunks(digest for _, digest in asked):
-        rows = connection.execute(
-            select(_HISTORY).where(
-                _HISTORY.c.profile_id == profile_id, _HISTORY.c.digest.in_(chunk)
-            )
-        )
-        found |= {(row.time, row.digest): _read(row) for row in rows}
+    query = select(_HISTORY).where(_HISTORY.c.profile_id == profile_id)
+    digests = [digest for _, digest in asked]
+    rows = where_in(connection, query, _HISTORY.c.digest, digests)
+    found = {(row.time, row.digest): _read(row) for row in rows}
     return [found[place] for place in asked if place in found]
 
 
@@ -297,7 +242,7 @@ def _at(profile_id: int, place: int, *stretch: ColumnElement[bool]) -> Any:
     """Return the query for the line that so many newer ones of a stretch precede."""
     # In the index, whose entries are counted off; no line is read.
     return (
-        select(_HISTORY.c.time, _HISTORY.c.digest)
+        select(*_AT)
         .where(_HISTORY.c.profile_id == profile_id, *stretch)
         .order_by(*_NEWEST_FIRST)
         .offset(place)
@@ -313,7 +258,7 @@ def _stretch(asked: HistoryFilter, before: Place | None) -> list[ColumnElement[b
     if asked.until is not None:
         found.append(_HISTORY.c.time < asked.until)
     if before is not None:
-        found.append(_bound(before) > _PLACE)
+        found.append(tuple_of(_AT, before) > _PLACE)
     return found
 
 
@@ -334,25 +279,5 @@ def _conditions(asked: HistoryFilter) -> list[ColumnElement[bool]]:
     return found
 
 
-def _bound(place: Place) -> Tuple:
-    """Return a place as the database compares it."""
-    time, digest = _HISTORY.c.time, _HISTORY.c.digest
-    return tuple_(literal(place[0], time.type), literal(place[1], digest.type))
-
-
 def _read(row: Row[Any]) -> HistoryLine:
-    return HistoryLine(
-        digest=row.digest,
-        time=row.time,
-        door=row.door,
-        decision=row.decision,
-        log_odds=row.log_odds,
-        size=row.size,
-        features=row.features,
-        unseen=row.unseen,
-        sender=row.sender,
-        subject=row.subject,
-        recipients=row.recipients,
-        envelope=row.envelope,
-        reasons=row.reasons,
-    )
+    return HistoryLine(**{name: getattr(row, name) for name in _FIELDS})

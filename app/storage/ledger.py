@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
+from operator import eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
@@ -17,13 +18,13 @@ from sqlalchemy import and_, bindparam, func, insert, select, update
 from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
 from app.ledger.teaching import decide
-from app.storage import history, profiles, scored, tables
+from app.storage import profiles, scored, tables
 from app.storage.database.statements import Prepared, chunks, materialized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from app.ledger.teaching import Outcome, Teaching
     from app.ledger.undo import Selection
@@ -307,12 +308,7 @@ def lines(
     conditions = [ledger.profile_id == profile_id]
     if asked.ids:
         conditions += [ledger.digest.in_(asked.ids), ledger.kind == "message"]
-    if asked.source is not None:
-        conditions.append(ledger.source == asked.source)
-    if asked.since is not None:
-        conditions.append(ledger.time >= asked.since)
-    if asked.until is not None:
-        conditions.append(ledger.time < asked.until)
+    conditions += asked_for(asked)
     if label is not None:
         conditions.append(ledger.label == label)
     if before is not None:
@@ -324,6 +320,18 @@ def lines(
         .limit(limit)
     )
     return [LedgerLine(*row) for row in rows]
+
+
+def asked_for(asked: Selection) -> list[ColumnElement[bool]]:
+    """Return the conditions of a selection on source, time and revision."""
+    ledger = _LEDGER.c
+    given: Sequence[tuple[ColumnElement[Any], Callable[..., Any], object]] = (
+        (ledger.source, eq, asked.source),
+        (ledger.time, ge, asked.since),
+        (ledger.time, lt, asked.until),
+        (ledger.revision, le, asked.upto),
+    )
+    return [compare(of, value) for of, compare, value in given if value is not None]
 
 
 def get_many(
@@ -416,8 +424,7 @@ def append(
     # With those that are not learned: they may have been scored.
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
     if gone:
-        scored.drop(connection, profile.id, gone)
-        history.drop(connection, profile.id, gone)
+        scored.forget(connection, profile.id, gone)
         _forget_words(connection, profile.id, [row for row in written if row.forgotten])
     return outcomes
 

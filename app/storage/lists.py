@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import delete, func, literal, select, tuple_, update
+from sqlalchemy import delete, func, select, tuple_, update
 
 from app.access.lists import ListEntry, ListKind, ListSubject
-from app.storage.database.statements import insert_into
+from app.storage.database.statements import tuple_of, upsert
 from app.storage.tables import list_entry, profile
 
 if TYPE_CHECKING:
@@ -54,16 +54,14 @@ def entries(
     now : datetime or None
         Only those that have not expired then; None: all.
     """
-    place = tuple_(list_entry.c.kind, list_entry.c.value)
+    place = list_entry.c.kind, list_entry.c.value
     wanted = select(list_entry).where(list_entry.c.profile_id == profile_id)
     if after is not None:
-        wanted = wanted.where(place > tuple_(literal(after.kind), literal(after.value)))
+        wanted = wanted.where(tuple_(*place) > tuple_of(place, after))
     if now is not None:
         expires = list_entry.c.expires_at
         wanted = wanted.where(expires.is_(None) | (expires > now))
-    rows = connection.execute(
-        wanted.order_by(list_entry.c.kind, list_entry.c.value).limit(limit)
-    )
+    rows = connection.execute(wanted.order_by(*place).limit(limit))
     return [
         ListEntry(
             subject=ListSubject(cast("ListKind", row.kind), row.value),
@@ -101,19 +99,9 @@ def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) 
         }
         for each in new
     ]
-    if not rows:
-        return
-    statement = insert_into(connection, list_entry)
-    key = list_entry.primary_key.columns
-    changed = {
-        column.name: statement.excluded[column.name]
-        for column in list_entry.c
-        if column not in set(key)
-    }
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=list(key), set_=changed), rows
-    )
-    _changed(connection, profile_id)
+    if rows:
+        upsert(connection, list_entry, rows)
+        _changed(connection, profile_id)
 
 
 def remove(connection: Connection, profile_id: int, subject: ListSubject) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import bindparam, delete, func, insert, select, tuple_, update
 
 from app.classifier.policy import Policy
 from app.classifier.specification import require_label
@@ -21,7 +21,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage import lists, tables
-from app.storage.database.statements import Prepared, insert_into
+from app.storage.database.statements import Prepared, insert_into, tuple_of
 from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
@@ -577,11 +577,7 @@ def _delete(connection: Connection, table: Table, profile_id: int) -> int:
             .limit(1)
         ).first()
         if first_left is not None:
-            bound = [
-                literal(value, column.type)
-                for value, column in zip(first_left, key, strict=True)
-            ]
-            statement = statement.where(tuple_(*key) < tuple_(*bound))
+            statement = statement.where(tuple_(*key) < tuple_of(key, first_left))
     return connection.execute(statement).rowcount
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import and_, func, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.storage import history, ledger, profiles, scored, tables
+from app.storage import ledger, profiles, scored, tables
 from app.storage.counts import runs, state
 from app.storage.counts.state import folded_revision
 from app.storage.undo import work
@@ -338,8 +338,7 @@ def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool
     _write(connection, profile, mine, erasure)
     # What another process had scored by then, and stored after the forgetting.
     for digest, time in erasure.forgotten.items():
-        scored.drop(connection, profile.id, [digest], upto=time)
-        history.drop(connection, profile.id, [digest], upto=time)
+        scored.forget(connection, profile.id, [digest], upto=time)
     return True
 
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, case, delete, func, literal, or_, select, tuple_
+from sqlalchemy import bindparam, case, delete, func, or_, select, tuple_
 
 from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
-from app.storage.database.statements import chunks, insert_into, where_in
+from app.storage.database.statements import chunks, tuple_of, upsert, where_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Tuple
+    from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Table
 
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
@@ -33,14 +33,8 @@ _GET: Final = select(tables.scored).where(
 )
 
 
-# Rows in the order in which they are forgotten.
-_AGE: Final = tuple_(tables.scored.c.time, tables.scored.c.digest)
-
-
-def _age(row: tuple[datetime, bytes]) -> Tuple:
-    """Return the place of a row in that order."""
-    time, digest = tables.scored.c.time, tables.scored.c.digest
-    return tuple_(literal(row[0], time.type), literal(row[1], digest.type))
+# The order in which rows are forgotten.
+_BY_AGE: Final = (tables.scored.c.time, tables.scored.c.digest)
 
 
 def put_many(
@@ -50,17 +44,9 @@ def put_many(
     # By digest, and each once: workers that remember the same messages lock
     # the rows in one order, so they wait for each other and never deadlock.
     last = {row.digest: row for row in rows}
-    if not last:
-        return
-    new = insert_into(connection, tables.scored)
-    connection.execute(
-        new.on_conflict_do_update(
-            index_elements=[tables.scored.c.profile_id, tables.scored.c.digest],
-            set_={
-                name: new.excluded[name]
-                for name in ("vector", "names", "feature_set", "time", "bytes")
-            },
-        ),
+    upsert(
+        connection,
+        tables.scored,
         [
             {
                 "profile_id": profile_id,
@@ -76,18 +62,19 @@ def put_many(
     )
 
 
-def drop(
+def forget(
     connection: Connection,
     profile_id: int,
-    digests: Iterable[bytes],
+    digests: Collection[bytes],
     *,
     upto: datetime | None = None,
 ) -> None:
-    """Forget messages; with `upto`, those that were scored until then."""
-    gone = delete(tables.scored).where(tables.scored.c.profile_id == profile_id)
-    if upto is not None:
-        gone = gone.where(tables.scored.c.time <= upto)
-    where_in(connection, gone, tables.scored.c.digest, digests)
+    """Forget messages and their lines; with `upto`, what was scored until then."""
+    for table in (tables.scored, tables.history):
+        gone = delete(table).where(table.c.profile_id == profile_id)
+        if upto is not None:
+            gone = gone.where(table.c.time <= upto)
+        where_in(connection, gone, table.c.digest, digests)
 
 
 def get_many(
@@ -115,18 +102,21 @@ def present(
 
 def copy(
     connection: Connection,
+    table: Table,
     profile_id: int,
     *,
     to: int,
     after: tuple[datetime, bytes] | None,
     limit: int,
 ) -> tuple[datetime, bytes] | None:
-    """Remember for another profile too what was scored, oldest first.
+    """Give another profile too what was scored by one, oldest first.
 
     Parameters
     ----------
     connection : Connection
         From `app.storage.database.engine.writing`.
+    table : Table
+        `scored` or `history`.
     profile_id, to : int
         Whose rows, and the profile that gets them as well.
     after : (datetime, bytes) or None
@@ -139,18 +129,14 @@ def copy(
     (datetime, bytes) or None
         Where to go on; `after` where there is nothing more.
     """
-    table = tables.scored
-    asked = (
-        select(table)
-        .where(table.c.profile_id == profile_id)
-        .order_by(table.c.time, table.c.digest)
-        .limit(limit)
-    )
+    place = table.c.time, table.c.digest
+    asked = select(table).where(table.c.profile_id == profile_id)
     if after is not None:
-        asked = asked.where(_age(after) < _AGE)
-    rows = [_read(row) for row in connection.execute(asked)]
-    put_many(connection, to, rows)
-    return (rows[-1].time, rows[-1].digest) if rows else after
+        asked = asked.where(tuple_of(place, after) < tuple_(*place))
+    found = connection.execute(asked.order_by(*place).limit(limit))
+    rows = [{**row, "profile_id": to} for row in found.mappings()]
+    upsert(connection, table, rows)
+    return (rows[-1]["time"], rows[-1]["digest"]) if rows else after
 
 
 def last_over(
@@ -214,11 +200,11 @@ def expire(
     scored = tables.scored
     too_old = scored.c.time < before
     if upto is not None:
-        too_old = or_(too_old, _age(upto) >= _AGE)
+        too_old = or_(too_old, tuple_of(_BY_AGE, upto) >= tuple_(*_BY_AGE))
     oldest = connection.execute(
         select(scored.c.digest, scored.c.bytes)
         .where(scored.c.profile_id == profile_id, too_old)
-        .order_by(scored.c.time, scored.c.digest)
+        .order_by(*_BY_AGE)
         .limit(limit)
         # A row that another worker is just writing is not waited for: it is being
         # scored again, and waiting might deadlock.
@@ -231,7 +217,8 @@ def expire(
             break
         digests.append(row.digest)
         room -= row.bytes
-    drop(connection, profile_id, digests)
+    gone = delete(scored).where(scored.c.profile_id == profile_id)
+    where_in(connection, gone, scored.c.digest, digests)
     return len(digests)
 
 

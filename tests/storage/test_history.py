@@ -169,7 +169,7 @@ def test_lines_up_to_a_time_are_forgotten(engine):
     profile = new_profile(engine)
     put(engine, profile, line(1), line(1, minutes=9))
     with writing(engine) as connection:
-        history.drop(
+        scored.forget(
             connection, profile.id, [digest(1)], upto=MARCH + timedelta(minutes=5)
         )
 
@@ -183,8 +183,13 @@ def test_lines_are_copied_to_another_profile_in_steps(engine):
     with writing(engine) as connection:
         after, steps = None, 0
         while True:
-            last = history.copy(
-                connection, profile.id, to=other.id, after=after, limit=2
+            last = scored.copy(
+                connection,
+                tables.history,
+                profile.id,
+                to=other.id,
+                after=after,
+                limit=2,
             )
             if last == after:
                 break

@@ -13,14 +13,24 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Insert, Select, Update
+from sqlalchemy import Insert, Select, Update, literal, tuple_
 
 from app.storage.database.dialect import dialect_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import CTE, ColumnElement, Connection, Delete, Dialect, Row, Table
+    from sqlalchemy import (
+        CTE,
+        Column,
+        ColumnElement,
+        Connection,
+        Delete,
+        Dialect,
+        Row,
+        Table,
+        Tuple,
+    )
     from sqlalchemy.dialects import postgresql, sqlite
 
     Convert = Callable[[Any], Any]
@@ -161,6 +171,27 @@ def insert_into(
     SQLite and PostgreSQL share the clause, but SQLAlchemy has one class for each.
     """
     return dialect_of(connection).insert(table)
+
+
+def upsert(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Insert rows, each in the place of one that has its key."""
+    if not rows:
+        return
+    new = insert_into(connection, table)
+    key = [column.name for column in table.primary_key]
+    others = [column.name for column in table.columns if column.name not in key]
+    statement = new.on_conflict_do_update(
+        index_elements=key, set_={name: new.excluded[name] for name in others}
+    )
+    connection.execute(statement, rows)
+
+
+def tuple_of(columns: Iterable[Column[Any]], values: Iterable[object]) -> Tuple:
+    """Return values as the database compares them with some columns."""
+    pairs = zip(columns, values, strict=True)
+    return tuple_(*(literal(value, column.type) for column, value in pairs))
 
 
 def materialized(query: Select[Any], name: str) -> CTE:

@@ -73,14 +73,7 @@ def matching(
 ) -> list[TaughtRow]:
     """Return the taught rows that a selection is true of, in force or not."""
     conditions = [_LEDGER.c.profile_id == profile_id, _LEDGER.c.undo.is_(None)]
-    if asked.source is not None:
-        conditions.append(_LEDGER.c.source == asked.source)
-    if asked.since is not None:
-        conditions.append(_LEDGER.c.time >= asked.since)
-    if asked.until is not None:
-        conditions.append(_LEDGER.c.time < asked.until)
-    if asked.upto is not None:
-        conditions.append(_LEDGER.c.revision <= asked.upto)
+    conditions += ledger.asked_for(asked)
     if not asked.ids:
         return _taught(connection, conditions)
     conditions.append(_LEDGER.c.kind == "message")
