@@ -231,7 +231,7 @@ def written(value: float) -> str:
     """
     if float(value).is_integer():
         return f"{int(value):,}"
-    return f"{value:,.10g}"
+    return f"{value:,.12g}"
 
 
 WIDTH: Final = 560

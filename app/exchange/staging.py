@@ -453,13 +453,13 @@ def hidden_profile(
     """
     _clear(engine, now=clock())
     with writing(engine) as connection:
-        row = profiles.begin(
+        row = profiles.create(
             connection,
-            name=name,
+            name=profiles.hidden_name(name),
             labels=like.labels,
             spam_labels=like.spam_labels,
             feature_set=FEATURE_SET,
-            now=clock(),
+            created_at=clock(),
             id_key=id_key,
         )
     try:

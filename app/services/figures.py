@@ -12,7 +12,7 @@ import math
 import shlex
 import threading
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -313,6 +313,7 @@ WINDOW: Final = 2_000
 EVERY: Final = 20
 
 
+@dataclass(slots=True)
 class Teachers:
     """Watches who teaches the profiles in memory.
 
@@ -330,22 +331,16 @@ class Teachers:
         Sources that may teach all the same.
     """
 
-    def __init__(
-        self,
-        live: LiveProfiles,
-        figures: Figures,
-        *,
-        per_day: int | None,
-        refuse: bool,
-        trusted: Container[str],
-    ) -> None:
-        self._live = live
-        self._figures = figures
-        self._per_day = per_day
-        self._refuse = refuse
-        self._trusted = trusted
-        # By the key of a profile: the revision that it was looked at, and the suspects.
-        self._seen: dict[int, tuple[int, frozenset[str]]] = {}
+    live: LiveProfiles
+    figures: Figures
+    _: KW_ONLY
+    per_day: int | None
+    refuse: bool
+    trusted: Container[str]
+    # By the key of a profile: the revision that it was looked at, and the suspects.
+    _seen: dict[int, tuple[int, frozenset[str]]] = field(
+        default_factory=dict, init=False
+    )
 
     def watch(self) -> None:
         """Look for suspects where enough was taught since.
@@ -356,7 +351,7 @@ class Teachers:
             If the ledger cannot be read.
         """
         seen: dict[int, tuple[int, frozenset[str]]] = {}
-        for cached in self._live:
+        for cached in self.live:
             profile, before = cached.row, self._seen.get(cached.row.id)
             if before is None or cached.revision - before[0] >= EVERY:
                 known = frozenset[str]() if before is None else before[1]
@@ -366,9 +361,9 @@ class Teachers:
 
     def _look(self, profile: str, known: frozenset[str]) -> frozenset[str]:
         """Return the suspects of a profile, and log those that are not known yet."""
-        found = suspects(self._figures(profile, window=WINDOW).sources)
+        found = suspects(self.figures(profile, window=WINDOW).sources)
         for each in found:
-            if each.source not in known and each.source not in self._trusted:
+            if each.source not in known and each.source not in self.trusted:
                 log.warning(
                     "in the profile %r, %r contradicts what the filter is sure of: %d "
                     "of %d lessons. If they are wrong, `postbayes undo --profile %s "
@@ -390,7 +385,7 @@ class Teachers:
         Forbidden
             If it is one, and suspects are refused.
         """
-        if not self._refuse or source in self._trusted:
+        if not self.refuse or source in self.trusted:
             return
         _, found = self._seen.get(profile_id, (0, frozenset[str]()))
         if source in found:
@@ -403,12 +398,12 @@ class Teachers:
 
     def bound(self, source: str) -> int | None:
         """Return how many messages a source may teach on a day; None for any."""
-        return None if source in self._trusted else self._per_day
+        return None if source in self.trusted else self.per_day
 
     def too_many(self, source: str, time: datetime) -> TooManyRequests:
         """Return the error about a source that has taught as many as it may."""
         msg = (
-            f"{source!r} has taught {self._per_day} messages today (UTC), as many as "
+            f"{source!r} has taught {self.per_day} messages today (UTC), as many as "
             "POSTBAYES_TEACHER_PER_DAY allows; teach the others tomorrow, or have an "
             "administrator name it in POSTBAYES_TRUSTED_SOURCES"
         )

@@ -184,6 +184,7 @@ def line_of(text: str) -> str:
     return shown(" ".join(text[: 4 * MAX_TEXT].split()), MAX_TEXT)
 
 
+@dataclass(frozen=True, slots=True)
 class VerdictRecorder:
     """Notes verdicts for the history, which the maintenance writes.
 
@@ -199,18 +200,10 @@ class VerdictRecorder:
         Whether text may be stored.
     """
 
-    def __init__(
-        self,
-        recent: RecentMessages,
-        live: LiveProfiles,
-        clock: Callable[[], datetime],
-        *,
-        words: bool,
-    ) -> None:
-        self._recent = recent
-        self._live = live
-        self._clock = clock
-        self._words = words
+    recent: RecentMessages
+    live: LiveProfiles
+    clock: Callable[[], datetime]
+    words: bool
 
     def __call__(
         self,
@@ -240,7 +233,7 @@ class VerdictRecorder:
         seen = classified.attribution.seen.values()
         features = sum(each.size for each in seen)
         text: dict[str, str | None] = {}
-        if self._words:
+        if self.words:
             text = {
                 "sender": line_of(head.sender),
                 "subject": line_of(head.subject),
@@ -249,7 +242,7 @@ class VerdictRecorder:
             }
         line = HistoryLine(
             digest=classified.observation.digest,
-            time=self._clock(),
+            time=self.clock(),
             door=door,
             decision=classified.verdict.decision,
             log_odds=finite(classified.verdict.log_odds),
@@ -261,11 +254,11 @@ class VerdictRecorder:
         )
         # A profile that was deleted just now has no history, and the mail its verdict.
         with suppress(UnknownProfile):
-            self._recent.note(self._live.find(profile).row.id, line)
+            self.recent.note(self.live.find(profile).row.id, line)
 
     def _reasons(self, classified: Classified) -> list[tuple[str, float]] | None:
         explanation = classified.explanation
-        if not self._words or not (explanation.strongest or classified.statements):
+        if not self.words or not (explanation.strongest or classified.statements):
             return None
         strongest = nlargest(
             REASONS, explanation.reasons, key=lambda x: abs(x.log_odds)
@@ -339,6 +332,7 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
     return 4.0 * p * (1.0 - p) * (1.0 + (unseen / features if features else 0.0))
 
 
+@dataclass(frozen=True, slots=True)
 class VerdictHistory:
     """Reads the history of profiles.
 
@@ -354,17 +348,10 @@ class VerdictHistory:
         Returns the time now, in UTC.
     """
 
-    def __init__(
-        self,
-        live: LiveProfiles,
-        engine: Engine,
-        messages: MessageHistories,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._live = live
-        self._engine = engine
-        self._messages = messages
-        self._clock = clock
+    live: LiveProfiles
+    engine: Engine
+    messages: MessageHistories
+    clock: Callable[[], datetime]
 
     def page(
         self,
@@ -383,8 +370,8 @@ class VerdictHistory:
         DatabaseUnavailable
             If the history cannot be read.
         """
-        row = self._live.find(profile).row
-        with reading(self._engine) as connection:
+        row = self.live.find(profile).row
+        with reading(self.engine) as connection:
             found = history.page(
                 connection, row.id, asked, before=before, limit=limit, depth=DEPTH
             )
@@ -403,8 +390,8 @@ class VerdictHistory:
         DatabaseUnavailable
             If the history cannot be read.
         """
-        row = self._live.find(profile).row
-        with reading(self._engine) as connection:
+        row = self.live.find(profile).row
+        with reading(self.engine) as connection:
             found = history.untaught(connection, row.id, depth=REVIEWED)
             newest = {each.digest: each for each in reversed(found)}
             ranked = sorted(
@@ -433,12 +420,12 @@ class VerdictHistory:
         DatabaseUnavailable
             If it cannot be read.
         """
-        row = self._live.find(profile).row
-        with reading(self._engine) as connection:
+        row = self.live.find(profile).row
+        with reading(self.engine) as connection:
             lines = history.of_message(connection, row.id, digest, limit=LINES)
             entries = self._entries(connection, row.id, lines)
         try:
-            (found,) = self._messages(digest, profile=profile, strongest=strongest)
+            (found,) = self.messages(digest, profile=profile, strongest=strongest)
         except UnknownMessage:
             if not entries:
                 raise
@@ -455,9 +442,9 @@ class VerdictHistory:
         DatabaseUnavailable
             If the history cannot be read.
         """
-        row = self._live.find(profile).row
-        since = self._clock() - timedelta(days=days)
-        with reading(self._engine) as connection:
+        row = self.live.find(profile).row
+        since = self.clock() - timedelta(days=days)
+        with reading(self.engine) as connection:
             return history.counts(connection, row.id, since=since, step=step)
 
     @staticmethod

@@ -95,6 +95,7 @@ class Undone:
     finished: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Undo:
     """Take back teachings, exactly, and take that back too.
 
@@ -108,12 +109,9 @@ class Undo:
         Returns the time now, in UTC.
     """
 
-    def __init__(
-        self, engine: Engine, live: LiveProfiles, clock: Callable[[], datetime]
-    ) -> None:
-        self._engine = engine
-        self._live = live
-        self._clock = clock
+    engine: Engine
+    live: LiveProfiles
+    clock: Callable[[], datetime]
 
     def __call__(
         self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
@@ -136,9 +134,9 @@ class Undo:
             If the ledger cannot be read.
         """
         require_something(asked)
-        live = self._live.find(profile)
-        with reading(self._engine) as connection:
-            plan = work.plan(connection, live.row, asked, source="", time=self._clock())
+        live = self.live.find(profile)
+        with reading(self.engine) as connection:
+            plan = work.plan(connection, live.row, asked, source="", time=self.clock())
             confirm = None
             if _is_large(plan, live):
                 confirm = work.token(
@@ -196,7 +194,7 @@ class Undo:
             undo that has to be finished first, which the error says.
         """
         require_something(asked)
-        live = self._live.find(profile)
+        live = self.live.find(profile)
         finished: set[str] = set()
         for _ in range(_TRIES):
             plan = self._plan(live, asked, source, confirm)
@@ -221,7 +219,7 @@ class Undo:
         given = _TOKEN.fullmatch(confirm or "")
         upto = None if given is None else int(given[1])
         # A read transaction: for many rows it takes a while, and nobody waits.
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             if work.pending(connection, live.row.id):
                 return None
             plan = work.plan(
@@ -229,7 +227,7 @@ class Undo:
                 live.row,
                 replace(asked, upto=upto),
                 source=source,
-                time=self._clock(),
+                time=self.clock(),
             )
             if _is_large(plan, live) and (
                 upto is None
@@ -240,7 +238,7 @@ class Undo:
 
     def _record(self, live: CachedProfile, plan: Plan) -> bool:
         """Record a plan; return whether it still applied."""
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             begun = work.begin(connection, live.row, plan)
             if begun and not plan.empty:
                 undo = plan.undo
@@ -261,7 +259,7 @@ class Undo:
             "an earlier undo is recorded and has to be finished first, which a running "
             "service does once the database is back; this undo is not recorded"
         ):
-            for rows in steps(self._engine, live.row):
+            for rows in steps(self.engine, live.row):
                 live.apply(rows)
                 finished |= {row.source for row in rows}
         return finished
@@ -290,15 +288,15 @@ class Undo:
             "it once the database is back, and so does the same undo again"
         )
         with nullcontext() if undone.name is None else explaining(stored):
-            live = self._live.find(undone.profile)
-            for rows in steps(self._engine, live.row):
+            live = self.live.find(undone.profile)
+            for rows in steps(self.engine, live.row):
                 # Into memory where no row is missing before them; else the
                 # maintenance, which follows the ledger, adds them within a second.
                 live.apply(rows)
                 yield rows[-1].revision
             # The maintenance, or another process, may have done a step or all.
-            self._live.refresh()
-        yield self._live.find(undone.profile).revision
+            self.live.refresh()
+        yield self.live.find(undone.profile).revision
 
 
 def carry_out(engine: Engine, live: CachedProfile) -> bool:

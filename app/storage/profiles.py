@@ -430,26 +430,9 @@ _ROWS: Final = 4096
 _LARGE_ROWS: Final = {"ledger": 512, "scored": 512, "run": 64}
 
 
-def begin(
-    connection: Connection,
-    *,
-    name: str,
-    labels: tuple[str, ...],
-    spam_labels: tuple[str, ...],
-    feature_set: int,
-    now: datetime,
-    id_key: str | None = None,
-) -> ProfileRow:
-    """Return a new hidden profile; `name` is the name that it may be shown as."""
-    return create(
-        connection,
-        name=f"{name} (import {token_hex(8)})",
-        labels=labels,
-        spam_labels=spam_labels,
-        feature_set=feature_set,
-        created_at=now,
-        id_key=id_key,
-    )
+def hidden_name(name: str) -> str:
+    """Return a name of its own for a profile that may be shown as another."""
+    return f"{name} (import {token_hex(8)})"
 
 
 def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:

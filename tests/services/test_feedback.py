@@ -63,8 +63,11 @@ def put_in_its_place(engine, old, **other):
         "feature_set": old.feature_set,
     }
     with writing(engine) as connection:
-        new = profiles.begin(
-            connection, name=old.name, now=old.created_at, **(made_of | other)
+        new = profiles.create(
+            connection,
+            name=profiles.hidden_name(old.name),
+            created_at=old.created_at,
+            **(made_of | other),
         )
         profiles.show(
             connection,

@@ -40,13 +40,13 @@ OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
 def begun(engine, name="site", now=MARCH):
     """Return a hidden profile."""
     with writing(engine) as connection:
-        return profiles.begin(
+        return profiles.create(
             connection,
-            name=name,
+            name=profiles.hidden_name(name),
             labels=("ham", "spam"),
             spam_labels=("spam",),
             feature_set=1,
-            now=now,
+            created_at=now,
         )
 
 

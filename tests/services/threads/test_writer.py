@@ -176,13 +176,13 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
 def replaced(engine, row, *, spam_label="spam"):
     """Put a profile that has learned nothing in the place of another."""
     with writing(engine) as connection:
-        new = profiles.begin(
+        new = profiles.create(
             connection,
-            name=row.name,
+            name=profiles.hidden_name(row.name),
             labels=("ham", spam_label),
             spam_labels=(spam_label,),
             feature_set=row.feature_set,
-            now=NOW,
+            created_at=NOW,
         )
         return profiles.show(
             connection, new, instead_of=row, created_at=NOW, policy=None
