@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Final
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Path, Query, Request
 
 from app.access.people import MAX_NAME
@@ -24,7 +23,8 @@ from app.doors.documents.access import (
 )
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import in_database, in_thread
 from app.services.access import (
     MAX_EVENTS,
     list_events,
@@ -43,7 +43,7 @@ _PEOPLE: Final = "the people, who are of all profiles"
 async def keys(request: Request, app: ApplicationDep) -> KeysOut:
     """List the keys, revoked ones included, without their texts."""
     principal_of(request).require_all("the keys, which are of all profiles")
-    found = await to_thread.run_sync(list_keys, app.engine, limiter=DATABASE_THREADS)
+    found = await in_database(list_keys, app.engine)
     return KeysOut(keys=[KeyOut.of(each) for each in found])
 
 
@@ -72,9 +72,7 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
         names_sources=asked.names_sources,
         expires=asked.expires_at,
     )
-    await to_thread.run_sync(
-        partial(app.add_key, key, who=who.name), limiter=DATABASE_THREADS
-    )
+    await in_database(app.add_key, key, who=who.name)
     return NewKeyOut.of(key, key=text)
 
 
@@ -90,8 +88,7 @@ async def revoke_key(
     """
     who = principal_of(request)
     who.require_all("the keys, which are of all profiles")
-    revoke = partial(app.revoke_key, name, who=who.name)
-    revoked = await to_thread.run_sync(revoke, limiter=DATABASE_THREADS)
+    revoked = await in_database(app.revoke_key, name, who=who.name)
     return KeyOut.of(revoked)
 
 
@@ -99,7 +96,7 @@ async def revoke_key(
 async def people(request: Request, app: ApplicationDep) -> PeopleOut:
     """List the people who may sign in, without their passwords."""
     principal_of(request).require_all(_PEOPLE)
-    found = await to_thread.run_sync(list_people, app.engine, limiter=DATABASE_THREADS)
+    found = await in_database(list_people, app.engine)
     return PeopleOut(people=[PersonOut.of(each) for each in found])
 
 
@@ -119,7 +116,8 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     require_json(request)
     asked = parse_document(body, PersonIn)
     who.require_rights(ROLES.get(asked.role, ()))
-    add = partial(
+    await in_thread(
+        PASSWORDS,
         app.add_person,
         asked.name,
         role=asked.role,
@@ -127,7 +125,6 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
         profile=asked.profile,
         who=who.name,
     )
-    await to_thread.run_sync(add, limiter=PASSWORDS)
     return PersonOut.of(app.keys.people[asked.name])
 
 
@@ -151,8 +148,9 @@ async def set_password(
     who.require_all(_PEOPLE)
     require_json(request)
     asked = parse_document(body, NewPasswordIn)
-    change = partial(app.set_password, name, asked.password, who=who)
-    return PersonOut.of(await to_thread.run_sync(change, limiter=PASSWORDS))
+    return PersonOut.of(
+        await in_thread(PASSWORDS, app.set_password, name, asked.password, who=who)
+    )
 
 
 @router.delete("/people/{name}", responses=problems(404, 422, 503))
@@ -167,8 +165,7 @@ async def remove_person(
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
-    remove = partial(app.remove_person, name, who=who.name)
-    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+    await in_database(app.remove_person, name, who=who.name)
     return await people(request, app)
 
 
@@ -191,7 +188,6 @@ async def events(
     and passwords are counted, and no event each.
     """
     principal_of(request).require_all("the events, which are of all profiles")
-    ask = partial(list_events, app.engine, before=before, limit=limit)
-    found = await to_thread.run_sync(ask, limiter=DATABASE_THREADS)
+    found = await in_database(list_events, app.engine, before=before, limit=limit)
     last = found[-1].id if len(found) == limit else None
     return EventsOut(events=[EventOut.of(each) for each in found], next=last)

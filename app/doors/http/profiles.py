@@ -6,7 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Path, Query, Request
 
 from app.access.rights import Right
@@ -28,8 +28,8 @@ from app.doors.http.body import (
     require_json,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.doors.serving.process import computing
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import computing, in_database, in_thread
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.correspondents import forget_correspondent, list_correspondents
@@ -108,13 +108,12 @@ async def create_profile(
 async def create(request: Request, app: Application, asked: ProfileIn) -> None:
     """Create a profile that the client may use."""
     who, of_site = principal_of(request), app.settings
-    make = partial(
+    await in_database(
         app.create_profile,
         who.require(asked.name),
         *asked.of_labels(of_site.labels, of_site.spam_labels),
         who=who.name,
     )
-    await to_thread.run_sync(make, limiter=DATABASE_THREADS)
 
 
 @managed.patch(
@@ -137,10 +136,7 @@ async def change_policy(
     asked = await computing(partial(parse_document, body, PolicyIn), len(body))
     changes = asked.changes()
     # It waits for the database, as a look-up does.
-    await to_thread.run_sync(
-        partial(app.change_policy, name, changes, who=principal_of(request).name),
-        limiter=DATABASE_THREADS,
-    )
+    await in_database(app.change_policy, name, changes, who=principal_of(request).name)
     state = await computing(partial(app.profile, name), 0)
     return ProfileOut.model_validate(state, from_attributes=True)
 
@@ -287,7 +283,5 @@ async def undo(
         if asked.dry_run
         else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
     )
-    undone = await to_thread.run_sync(
-        partial(act, name, selection), limiter=UNDO_THREADS
-    )
+    undone = await in_thread(UNDO_THREADS, act, name, selection)
     return UndoOut.of(undone)

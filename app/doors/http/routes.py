@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
@@ -36,7 +36,7 @@ from app.doors.http.body import (
 from app.doors.http.direct import Direct, document
 from app.doors.http.guard import Guarded, asking, principal_of, profile_of
 from app.doors.serving.asgi import hung_up
-from app.doors.serving.process import computing
+from app.doors.serving.process import DATABASE_THREADS, computing
 from app.errors import (
     DatabaseUnavailable,
     EmptyMessage,
@@ -64,9 +64,6 @@ Answer = TypeVar("Answer")
 
 # Each profile takes some 0.3 ms: with five of them, a message is large.
 PROFILE_BYTES: Final = 16 * 1024
-# Not the framework's threads: while the database is away, forty that ask for it
-# would leave none for a large message.
-DATABASE_THREADS: Final = CapacityLimiter(64)
 scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct))
 taught = APIRouter(route_class=asking(Right.TEACH, Direct))
 router = APIRouter(route_class=asking(Right.TEACH))

@@ -198,6 +198,19 @@ def link(
     return f"{path}?{urlencode(used)}" if used else path
 
 
+def see_other(
+    path: str,
+    query: Mapping[str, object] | None = None,
+    /,
+    *,
+    fragment: str = "",
+    **more: object,
+) -> RedirectResponse:
+    """Send a browser to a page after a form, with what `link` takes."""
+    there = link(path, query, **more) + (fragment and f"#{fragment}")
+    return RedirectResponse(there, HTTPStatus.SEE_OTHER)
+
+
 def static(name: str) -> str:
     """Return the path of a static file, with what it holds: it may be cached."""
     return f"/ui/static/{name}?v={STATIC[name].digest}"
@@ -302,8 +315,7 @@ def problem_page(request: Request, problem: ProblemOut) -> Response:
     if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
         path = request.url.path
         there = f"{path}?{request.url.query}" if request.url.query else path
-        sign_in = link("/ui/sign-in", next=there)
-        return RedirectResponse(sign_in, HTTPStatus.SEE_OTHER)
+        return see_other("/ui/sign-in", next=there)
     return render(
         request, "problem.html", here="", status=problem.status, problem=problem
     )
@@ -323,7 +335,7 @@ async def home(request: Request) -> Response:
 @router.get("/ui")
 async def pages() -> Response:
     """Send a browser to the first page."""
-    return RedirectResponse("/ui/overview", HTTPStatus.SEE_OTHER)
+    return see_other("/ui/overview")
 
 
 @router.get("/ui/static/{name}")

@@ -151,8 +151,22 @@ class FormPart:
     content: bytearray = field(default_factory=bytearray)
 
 
-async def read_form(request: Request) -> dict[str, bytes]:
-    """Return the fields of a form that a page of this service posts.
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form that a page of this service posts, as text.
+
+    NUL, which no database takes, becomes a question mark.
+
+    Raises
+    ------
+    PostbayesError
+        As `read_parts`.
+    """
+    parts = await read_parts(request)
+    return {name: _text_of(value) for name, value in parts.items()}
+
+
+async def read_parts(request: Request) -> dict[str, bytes]:
+    """Return the fields and files of a form that a page of this service posts.
 
     A file stands under the name of its field; one that was not chosen is empty.
 
@@ -179,12 +193,11 @@ async def read_form(request: Request) -> dict[str, bytes]:
             f"send {FIELDS} or {FILE}, or use the JSON interface at /docs"
         )
         raise UnsupportedContentType(msg)
-    require_csrf(request, {name: text_of(value) for name, value in found.items()})
+    require_csrf(request, {name: _text_of(value) for name, value in found.items()})
     return found
 
 
-def text_of(value: bytes) -> str:
-    """Return a field as text: NUL, which no database takes, as a question mark."""
+def _text_of(value: bytes) -> str:
     return value.decode("utf-8", "replace").replace("\0", "?")
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime  # noqa: TC002  read at run time
-from starlette.responses import RedirectResponse
 
 from app.access.lists import addresses_in
 from app.access.rights import Right
@@ -28,12 +25,12 @@ from app.doors.http.body import (  # noqa: TC001  read at run time
     ProfileName,
 )
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, link, render
-from app.doors.http.page.forms import moment_of, read_form, text_of
+from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.forms import moment_of, read_form
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.profiles import UNDO_THREADS
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.doors.serving.process import computing
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import computing, in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
 from app.ledger.history import HistoryFilter
@@ -261,8 +258,7 @@ async def review(
     never seen. They are chosen among the newest 5,000 verdicts.
     """
     name = profile or app.settings.profile
-    look_up = partial(app.verdicts.review, name, limit=limit)
-    entries = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    entries = await in_database(app.verdicts.review, name, limit=limit)
     return ReviewOut(
         profile=name, entries=[HistoryEntryOut.of(entry) for entry in entries]
     )
@@ -304,7 +300,7 @@ async def teach_from_history(
     name = profile or app.settings.profile
     digest = parse_id(id)
     who = principal_of(request)
-    label = who.require_label(text_of(form.get("label", b"")))
+    label = who.require_label(form.get("label", ""))
     outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
     return _back(form, digest, profile, said=outcome.kind, label=outcome.label or "")
 
@@ -319,13 +315,13 @@ async def undo_from_history(
     """Take back what was taught of a message, and come back."""
     form = await read_form(request)
     digest = parse_id(id)
-    undo = partial(
+    undone = await in_thread(
+        UNDO_THREADS,
         app.undo,
         profile or app.settings.profile,
         Selection(ids=frozenset({digest})),
         source=principal_of(request).name,
     )
-    undone = await to_thread.run_sync(undo, limiter=UNDO_THREADS)
     said = "nothing" if undone.name is None else "undone"
     return _back(form, digest, profile, said=said, label="")
 
@@ -355,7 +351,7 @@ def shared(
 
 
 def _back(
-    form: dict[str, bytes],
+    form: dict[str, str],
     digest: bytes,
     profile: str | None,
     *,
@@ -363,15 +359,15 @@ def _back(
     label: str,
 ) -> Response:
     """Return the way back to the page of a form, which says what happened."""
-    there = urlsplit(text_of(form.get("back", b""))[:MAX_BACK])
+    there = urlsplit(form.get("back", "")[:MAX_BACK])
     # A path of these pages, and nowhere else.
     path = there.path if there.path.startswith("/ui/") else "/ui/history"
     told = {"said": said, "about": digest.hex(), "label": label}
     kept = [(name, value) for name, value in parse_qsl(there.query) if name not in told]
     query = {"profile": profile, **dict(kept), **told}
-    anchor = text_of(form.get("anchor", b""))
-    mark = f"#{anchor}" if anchor.replace("-", "").isalnum() else ""
-    return RedirectResponse(link(path, query) + mark, HTTPStatus.SEE_OTHER)
+    anchor = form.get("anchor", "")
+    fragment = anchor if anchor.replace("-", "").isalnum() else ""
+    return see_other(path, query, fragment=fragment)
 
 
 async def _found(
@@ -382,14 +378,13 @@ async def _found(
     limit: int,
 ) -> HistoryOut:
     name = profile or app.settings.profile
-    look_up = partial(
+    entries, following = await in_database(
         app.verdicts.page,
         name,
         asked,
         before=None if before is None else _place(before),
         limit=limit,
     )
-    entries, following = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
     return HistoryOut.found(name, entries, following)
 
 
@@ -397,8 +392,9 @@ async def _message(
     app: Application, profile: str | None, digest: bytes, strongest: int
 ) -> MessageHistoryOut:
     name = profile or app.settings.profile
-    look_up = partial(app.verdicts.message, name, digest, strongest=strongest)
-    entries, stored = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    entries, stored = await in_database(
+        app.verdicts.message, name, digest, strongest=strongest
+    )
     return MessageHistoryOut.found(name, digest, entries, stored)
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime  # noqa: TC002  read at run time
-from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.doors.documents.feedback import MAX_IDS, UndoOut
 from app.doors.documents.history import LedgerOut
 from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, link, render
-from app.doors.http.page.forms import moment_of, read_form, text_of
+from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.forms import moment_of, read_form
 from app.doors.http.profiles import UNDO_THREADS
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.doors.serving.process import computing
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import computing, in_database, in_thread
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
@@ -80,8 +77,9 @@ async def ledger(
     """
     asked = _selection(id or "", source, since, until)
     name = profile or app.settings.profile
-    look_up = partial(app.ledgers, name, asked, label=label, before=before, limit=limit)
-    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    found = await in_database(
+        app.ledgers, name, asked, label=label, before=before, limit=limit
+    )
     return LedgerOut.of(found)
 
 
@@ -103,10 +101,9 @@ async def ledger_page(
     """Show some rows, and the form that takes rows back."""
     asked = _selection(id or "", source or None, moment_of(since), moment_of(until))
     name = profile or app.settings.profile
-    look_up = partial(
+    found = await in_database(
         app.ledgers, name, asked, label=label or None, before=before, limit=ROWS
     )
-    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
     filters = {
         "id": id,
         "source": source,
@@ -149,7 +146,7 @@ async def undo_page(
     A recorded undo is carried out by the service, step by step: a large one takes
     longer than a browser waits.
     """
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    form = await read_form(request)
     given = {
         key: form.get(key, "").strip() for key in ("id", "source", "from", "until")
     }
@@ -161,9 +158,7 @@ async def undo_page(
     )
     name = profile or app.settings.profile
     if form.get("act") != "undo":
-        undone = await to_thread.run_sync(
-            partial(app.undo.forecast, name, asked), limiter=UNDO_THREADS
-        )
+        undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, asked)
         return render(
             request,
             "undo.html",
@@ -172,16 +167,15 @@ async def undo_page(
             asked=given,
             told=UndoOut.of(undone),
         )
-    record = partial(
+    recorded = await in_thread(
+        UNDO_THREADS,
         app.undo.begin,
         name,
         asked,
         source=principal_of(request).name,
         confirm=form.get("confirm") or None,
     )
-    recorded = await to_thread.run_sync(record, limiter=UNDO_THREADS)
-    back = link("/ui/ledger", profile=profile, undone=recorded.name or "nothing")
-    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+    return see_other("/ui/ledger", profile=profile, undone=recorded.name or "nothing")
 
 
 def _selection(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.access.lists import (
     DEFAULT_NATS,
@@ -29,9 +25,10 @@ from app.doors.http.body import (
     require_json,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
-from app.doors.http.page.environment import link, render
-from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.http.page.environment import render, see_other
+from app.doors.http.page.forms import read_form
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import in_database
 from app.errors import InvalidInput
 from app.services.clock import now
 from app.services.lists import list_entries
@@ -81,14 +78,13 @@ async def lists(
 
 
 async def _found(app: Application, name: str, after: str, limit: int) -> ListsOut:
-    look_up = partial(
+    found = await in_database(
         list_entries,
         app.engine,
         name,
         after=ListSubject.parse(after) if after else None,
         limit=limit,
     )
-    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
     return ListsOut.of(found, limit)
 
 
@@ -118,8 +114,7 @@ async def set_entries(
 async def _set(
     app: Application, name: str, entries: list[ListEntry], *, who: str
 ) -> None:
-    store = partial(app.add_list_entries, name, entries, who=who)
-    await to_thread.run_sync(store, limiter=DATABASE_THREADS)
+    await in_database(app.add_list_entries, name, entries, who=who)
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
@@ -141,8 +136,7 @@ async def remove_entry(
 
 
 async def _remove(app: Application, name: str, entry: str, *, who: str) -> None:
-    remove = partial(app.remove_list_entry, name, ListSubject.parse(entry), who=who)
-    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+    await in_database(app.remove_list_entry, name, ListSubject.parse(entry), who=who)
 
 
 @page.get("/lists")
@@ -177,7 +171,7 @@ async def set_entry_page(
     request: Request, app: ApplicationDep, profile: ProfileName = None
 ) -> Response:
     """Set an entry."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    form = await read_form(request)
     name, who, time = profile_of(request, profile), principal_of(request).name, now()
     strength, expires = form.get("nats", "").strip(), form.get("expires", "").strip()
     try:
@@ -194,8 +188,7 @@ async def set_entry_page(
         note=form.get("note", "").strip(),
     )
     await _set(app, name, [entry], who=who)
-    there = link("/ui/lists", profile=profile, done="set")
-    return RedirectResponse(there, HTTPStatus.SEE_OTHER)
+    return see_other("/ui/lists", profile=profile, done="set")
 
 
 @changing.post("/lists/remove")
@@ -203,8 +196,7 @@ async def remove_entry_page(
     request: Request, app: ApplicationDep, profile: ProfileName = None
 ) -> Response:
     """Remove an entry."""
-    entry = text_of((await read_form(request)).get("entry", b""))
+    entry = (await read_form(request)).get("entry", "")
     name = profile_of(request, profile)
     await _remove(app, name, entry, who=principal_of(request).name)
-    there = link("/ui/lists", profile=profile, done="removed")
-    return RedirectResponse(there, HTTPStatus.SEE_OTHER)
+    return see_other("/ui/lists", profile=profile, done="removed")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.doors.documents.message import TextIn
@@ -23,17 +20,16 @@ from app.doors.http.body import (
 )
 from app.doors.http.direct import document
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.page.environment import LARGE, link, render
-from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.forms import read_form, read_parts
 from app.doors.http.routes import (
-    DATABASE_THREADS,
     ApplicationDep,
     answered,
     problems,
     recalled,
     required,
 )
-from app.doors.serving.process import computing
+from app.doors.serving.process import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
 from app.services.history import links_of
@@ -118,7 +114,7 @@ async def show_message(
     request: Request, app: ApplicationDep, profile: ProfileName = None
 ) -> Response:
     """Show a message that was pasted or chosen as a file."""
-    form = await read_form(request)
+    form = await read_parts(request)
     raw = form.get("file") or form.get("message", b"")
     if not raw.strip():
         msg = "paste a message with its headers, or choose its file (.eml)"
@@ -186,14 +182,13 @@ async def teach_message(
     """Teach a message that the page showed."""
     form = await read_form(request)
     name = profile or app.settings.profile
-    digest = parse_id(text_of(form.get("id", b"")))
+    digest = parse_id(form.get("id", ""))
     who = principal_of(request)
-    label = who.require_label(text_of(form.get("label", b"")))
+    label = who.require_label(form.get("label", ""))
     outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
-    back = link(
+    return see_other(
         "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
     )
-    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 
 
 async def teach_by_id(
@@ -241,10 +236,9 @@ async def digest_page(
     Programs that follow the links of a mail teach nothing: that takes a button.
     """
     profile, digest = links_of(app.settings).open(token)
-    look_up = partial(
+    entries, found = await in_database(
         app.verdicts.message, profile, digest, strongest=STRONGEST_OF_LINK
     )
-    entries, found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
     row = app.live.find(profile).row
     return render(
         request,
@@ -267,7 +261,6 @@ async def teach_from_digest(
     """Teach the message of a link."""
     form = await read_form(request)
     profile, digest = links_of(app.settings).open(token)
-    label = text_of(form.get("label", b""))
+    label = form.get("label", "")
     outcome = await teach_by_id(app, profile, digest, label=label, source="digest")
-    back = link(f"/ui/digest/{token}", label=outcome.label)
-    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+    return see_other(f"/ui/digest/{token}", label=outcome.label)

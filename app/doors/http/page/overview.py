@@ -7,10 +7,8 @@ live figures, 0.2 s where something was taught since they were made last.
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
@@ -27,8 +25,8 @@ from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking
 from app.doors.http.page.environment import LARGE, render
 from app.doors.http.profiles import MAX_WORD, WINDOW
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.doors.serving.process import computing
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import computing, in_database
 from app.drawing.svg import (
     Axis,
     Linear,
@@ -82,8 +80,7 @@ async def overview(
 
     Verdicts are counted by the hour for up to 7 days, and else by the day.
     """
-    look_up = partial(_overview, app, profile or app.settings.profile, days)
-    return await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return await in_database(_overview, app, profile or app.settings.profile, days)
 
 
 @page.get("/overview")
@@ -339,8 +336,7 @@ async def words_page(
     # Apart from what computes: the database may be away.
     state = None
     if asked:
-        look_up = partial(app.words, name, asked)
-        state = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+        state = await in_database(app.words, name, asked)
     views = state.views if state else {}
     return await computing(
         lambda: render(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.access.rights import MEANINGS, ROLES, Right
 from app.doors.documents.access import KeyOut, PasswordIn, PersonOut
@@ -17,15 +15,15 @@ from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.keys import PASSWORDS, events
-from app.doors.http.page.environment import link, render
+from app.doors.http.page.environment import render, see_other
 from app.doors.http.page.forms import (
     begin_session,
     end_session,
     read_form,
     set_cookie,
-    text_of,
 )
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import in_database, in_thread
 from app.errors import (
     InvalidInput,
     NotFound,
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.access.people import AccessKey
+    from app.access.rights import Principal
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 
@@ -59,7 +58,6 @@ ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
 FIRST: Final = "/ui/overview"
 EVENTS: Final = 100
 """Events of one page."""
-_OF_ALL: Final = "the keys and the people, who are of all profiles"
 _DONE: Final = {
     "added": "They may sign in now.",
     "removed": "They may not sign in any more.",
@@ -112,21 +110,20 @@ def _form(
 @page.post("/sign-in")
 async def sign_in(request: Request, app: ApplicationDep) -> Response:
     """Begin a session, and go where the person wanted to go."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    form = await read_form(request)
     name, there = form.get("name", "").strip(), form.get("next", FIRST)
-    client = request.scope["client"]
-    begin = partial(
-        app.sessions.sign_in,
-        name,
-        form.get("password", ""),
-        host=None if client is None else client[0],
-    )
     try:
-        cookie = await to_thread.run_sync(begin, limiter=PASSWORDS)
+        cookie = await in_thread(
+            PASSWORDS,
+            app.sessions.sign_in,
+            name,
+            form.get("password", ""),
+            host=_host(request),
+        )
     except (Unauthenticated, TooManyRequests) as error:
         status = status_of(error).value
         return _form(request, there=there, name=name, wrong=str(error), status=status)
-    response = RedirectResponse(safe(there), HTTPStatus.SEE_OTHER)
+    response = see_other(safe(there))
     begin_session(request, response, cookie)
     return response
 
@@ -139,13 +136,14 @@ async def sign_in_elsewhere(
 ) -> Response:
     """Send a person to the provider."""
     provider = _provider(app)
-    begin = partial(provider.begin, _back(request), safe(next))
     try:
-        address, cookie = await to_thread.run_sync(begin, limiter=PROVIDERS)
+        address, cookie = await in_thread(
+            PROVIDERS, provider.begin, _back(request), safe(next)
+        )
     except SignInUnavailable as error:
         status = status_of(error).value
         return _form(request, there=next, wrong=str(error), status=status)
-    response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+    response = see_other(address)
     set_cookie(request, response, ELSEWHERE_COOKIE, cookie, seconds=ELSEWHERE)
     return response
 
@@ -153,25 +151,37 @@ async def sign_in_elsewhere(
 @page.get("/sign-in/oidc/callback")
 async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Response:
     """Begin a session of somebody whom the provider has signed in."""
-    client = request.scope["client"]
-    finish = partial(
-        _provider(app).finish,
-        request.cookies.get(ELSEWHERE_COOKIE),
-        dict(request.query_params),
-        _back(request),
-        host=None if client is None else client[0],
-    )
     response: Response
     try:
-        cookie, there = await to_thread.run_sync(finish, limiter=PROVIDERS)
+        cookie, there = await in_thread(
+            PROVIDERS,
+            _provider(app).finish,
+            request.cookies.get(ELSEWHERE_COOKIE),
+            dict(request.query_params),
+            _back(request),
+            host=_host(request),
+        )
     except (Unauthenticated, TooManyRequests, SignInUnavailable) as error:
         status = status_of(error).value
         response = _form(request, there=FIRST, wrong=str(error), status=status)
     else:
-        response = RedirectResponse(safe(there), HTTPStatus.SEE_OTHER)
+        response = see_other(safe(there))
         begin_session(request, response, cookie)
     response.delete_cookie(ELSEWHERE_COOKIE, path="/")
     return response
+
+
+def _manager(request: Request) -> Principal:
+    """Return who asks, or raise where that one may use some profiles alone."""
+    who = principal_of(request)
+    who.require_all("the keys and the people, which all profiles share")
+    return who
+
+
+def _host(request: Request) -> str | None:
+    """Return the address of the client; None for a Unix socket."""
+    client = request.scope["client"]
+    return None if client is None else client[0]
 
 
 def _provider(app: Application) -> OpenIDProvider:
@@ -191,7 +201,7 @@ def _back(request: Request) -> str:
 async def sign_out(request: Request) -> Response:
     """End the session of this browser."""
     await read_form(request)
-    response = RedirectResponse("/ui/sign-in", HTTPStatus.SEE_OTHER)
+    response = see_other("/ui/sign-in")
     end_session(response)
     return response
 
@@ -221,15 +231,14 @@ async def change_password(
 
 async def _changed(request: Request, app: Application, password: str, new: str) -> str:
     """Change the password of who asks, and return the cookie of a new session."""
-    client = request.scope["client"]
-    change = partial(
+    return await in_thread(
+        PASSWORDS,
         app.sessions.change_password,
         principal_of(request),
         password,
         new,
-        host=None if client is None else client[0],
+        host=_host(request),
     )
-    return await to_thread.run_sync(change, limiter=PASSWORDS)
 
 
 @own.get("/password")
@@ -253,7 +262,7 @@ def _password(
 @own.post("/password")
 async def change_password_page(request: Request, app: ApplicationDep) -> Response:
     """Change the password of who asks."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    form = await read_form(request)
     new = form.get("new", "")
     if new != form.get("again"):
         differ = "the two new passwords differ; try again"
@@ -274,7 +283,7 @@ async def keys_page(
     request: Request, app: ApplicationDep, revoked: Field = ""
 ) -> Response:
     """Show the keys, and the form that makes one."""
-    principal_of(request).require_all(_OF_ALL)
+    _manager(request)
     return await _keys(request, app, revoked=revoked)
 
 
@@ -286,7 +295,7 @@ async def _keys(
     made: AccessKey | None = None,
     text: str = "",
 ) -> Response:
-    found = await to_thread.run_sync(list_keys, app.engine, limiter=DATABASE_THREADS)
+    found = await in_database(list_keys, app.engine)
     own = principal_of(request).rights
     return render(
         request,
@@ -305,9 +314,8 @@ async def _keys(
 @managing.post("/keys")
 async def make_key(request: Request, app: ApplicationDep) -> Response:
     """Make a key, and show it this once."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
-    who = principal_of(request)
-    who.require_all(_OF_ALL)
+    form = await read_form(request)
+    who = _manager(request)
     rights = [right for right in Right if f"right-{right}" in form]
     who.require_rights(rights)
     text, key = made_key(
@@ -319,9 +327,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
         names_sources="names_sources" in form,
         expires=_after(form.get("days", "")),
     )
-    await to_thread.run_sync(
-        partial(app.add_key, key, who=who.name), limiter=DATABASE_THREADS
-    )
+    await in_database(app.add_key, key, who=who.name)
     # Not behind a redirect, whose address would hold the key.
     return await _keys(request, app, made=key, text=text)
 
@@ -329,12 +335,10 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
 @managing.post("/keys/revoke")
 async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
     """Revoke a key."""
-    name = text_of((await read_form(request)).get("name", b""))
-    who = principal_of(request)
-    who.require_all(_OF_ALL)
-    revoke = partial(app.revoke_key, name, who=who.name)
-    await to_thread.run_sync(revoke, limiter=DATABASE_THREADS)
-    return RedirectResponse(link("/ui/keys", revoked=name), HTTPStatus.SEE_OTHER)
+    name = (await read_form(request)).get("name", "")
+    who = _manager(request)
+    await in_database(app.revoke_key, name, who=who.name)
+    return see_other("/ui/keys", revoked=name)
 
 
 @managing.get("/people")
@@ -342,7 +346,7 @@ async def people_page(
     request: Request, app: ApplicationDep, done: Field = ""
 ) -> Response:
     """Show who may sign in."""
-    principal_of(request).require_all(_OF_ALL)
+    _manager(request)
     return render(
         request,
         "people.html",
@@ -356,12 +360,12 @@ async def people_page(
 @managing.post("/people")
 async def add_person_page(request: Request, app: ApplicationDep) -> Response:
     """Let somebody sign in."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
-    who = principal_of(request)
-    who.require_all(_OF_ALL)
+    form = await read_form(request)
+    who = _manager(request)
     role, name = form.get("role", ""), form.get("name", "").strip()
     who.require_rights(ROLES.get(role, ()))
-    add = partial(
+    await in_thread(
+        PASSWORDS,
         app.add_person,
         name,
         role=role,
@@ -369,31 +373,26 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
         profile=form.get("profile", "").strip() or None,
         who=who.name,
     )
-    await to_thread.run_sync(add, limiter=PASSWORDS)
-    return RedirectResponse(link("/ui/people", done="added"), HTTPStatus.SEE_OTHER)
+    return see_other("/ui/people", done="added")
 
 
 @managing.post("/people/password")
 async def set_password_page(request: Request, app: ApplicationDep) -> Response:
     """Give somebody another password."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
-    who = principal_of(request)
-    who.require_all(_OF_ALL)
+    form = await read_form(request)
+    who = _manager(request)
     name, password = form.get("name", ""), form.get("password", "")
-    change = partial(app.set_password, name, password, who=who)
-    await to_thread.run_sync(change, limiter=PASSWORDS)
-    return RedirectResponse(link("/ui/people", done="changed"), HTTPStatus.SEE_OTHER)
+    await in_thread(PASSWORDS, app.set_password, name, password, who=who)
+    return see_other("/ui/people", done="changed")
 
 
 @managing.post("/people/remove")
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     """Let somebody sign in no more."""
-    name = text_of((await read_form(request)).get("name", b""))
-    who = principal_of(request)
-    who.require_all(_OF_ALL)
-    remove = partial(app.remove_person, name, who=who.name)
-    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
-    return RedirectResponse(link("/ui/people", done="removed"), HTTPStatus.SEE_OTHER)
+    name = (await read_form(request)).get("name", "")
+    who = _manager(request)
+    await in_database(app.remove_person, name, who=who.name)
+    return see_other("/ui/people", done="removed")
 
 
 @managing.get("/events")

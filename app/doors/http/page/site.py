@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Final
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
@@ -16,11 +12,11 @@ from app.classifier.specification import check_name
 from app.doors.documents.profile import ProfileIn, ProfileOut, SettingsOut
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, link, render
-from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.forms import read_form
 from app.doors.http.profiles import create, profiles
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.doors.serving.process import computing
+from app.doors.http.routes import ApplicationDep, problems
+from app.doors.serving.process import computing, in_database
 from app.errors import InvalidInput
 from app.services.site import site_state
 
@@ -89,7 +85,7 @@ def _sees_the_site(request: Request) -> bool:
 @changing.post("/site/profiles")
 async def create_profile_page(request: Request, app: ApplicationDep) -> Response:
     """Create a profile, and show it."""
-    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    form = await read_form(request)
     name, kind = form.get("name", "").strip(), form.get("kind", "")
     check_name(name)
     if kind not in {"", "mail"}:
@@ -98,8 +94,9 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
     existed = name in app.live
     asked = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
     await create(request, app, asked)
-    there = link("/ui/site", profile=name, made="0" if existed else "1")
-    return RedirectResponse(f"{there}#policy", HTTPStatus.SEE_OTHER)
+    return see_other(
+        "/ui/site", profile=name, made="0" if existed else "1", fragment="policy"
+    )
 
 
 @changing.post("/site/policy")
@@ -110,13 +107,9 @@ async def change_policy_page(
     form = await read_form(request)
     name = profile or app.settings.profile
     changes = {
-        field: value_of(field, text_of(form[field]).strip() or DEFAULT, named=title)
+        field: value_of(field, form[field].strip() or DEFAULT, named=title)
         for field, (title, _) in FIELDS.items()
         if field in form
     }
-    await to_thread.run_sync(
-        partial(app.change_policy, name, changes, who=principal_of(request).name),
-        limiter=DATABASE_THREADS,
-    )
-    back = link("/ui/site", profile=profile, changed="1")
-    return RedirectResponse(f"{back}#policy", HTTPStatus.SEE_OTHER)
+    await in_database(app.change_policy, name, changes, who=principal_of(request).name)
+    return see_other("/ui/site", profile=profile, changed="1", fragment="policy")
