@@ -274,7 +274,9 @@ def events(
     with opened_database(load_settings()) as engine:
         found = list_events(engine, limit=last)
     if as_json:
-        documents = [EventOut.of(each).model_dump(mode="json") for each in found]
+        documents = [
+            EventOut.describing(each).model_dump(mode="json") for each in found
+        ]
         print_json({"events": documents})
         return
     for each in found:

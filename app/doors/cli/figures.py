@@ -212,7 +212,7 @@ def word(
     """
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)
-    document = WordOut.model_validate(state, from_attributes=True)
+    document = WordOut.model_validate(state)
     if as_json:
         OUT.print(document.model_dump_json())
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from app.access.lists import (
     MAX_NOTE,
@@ -18,17 +18,16 @@ from app.access.lists import (
 from app.access.people import MAX_NAME
 from app.access.rights import ROLES, Right
 from app.classifier.verdict import MAX_NATS
+from app.doors.documents import AnswerDocument, RequestDocument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.access.people import AccessKey, AuditEvent, Person
+    from app.access.people import AccessKey, Person
 
 
-class KeyIn(BaseModel):
+class KeyIn(RequestDocument):
     """A key that is to be made."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(
         max_length=MAX_NAME,
@@ -58,7 +57,7 @@ class KeyIn(BaseModel):
     )
 
 
-class KeyOut(BaseModel):
+class KeyOut(AnswerDocument):
     """A key, without its text."""
 
     name: str = Field(description="What it is called.")
@@ -81,13 +80,12 @@ class KeyOut(BaseModel):
     @classmethod
     def of(cls, key: AccessKey, /, **more: Any) -> Self:
         """Return the document of a key."""
-        return cls(
-            name=key.name,
+        return cls.describing(
+            key,
             rights=sorted(key.rights),
             profiles=None if key.profiles is None else sorted(key.profiles),
             labels=None if key.labels is None else sorted(key.labels),
             networks=[*key.networks],
-            names_sources=key.names_sources,
             created_at=key.created,
             expires_at=key.expires,
             last_used_at=key.last_used,
@@ -110,10 +108,8 @@ class KeysOut(BaseModel):
     )
 
 
-class PersonIn(BaseModel):
+class PersonIn(RequestDocument):
     """Somebody who is to sign in."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(
         max_length=MAX_NAME,
@@ -130,24 +126,20 @@ class PersonIn(BaseModel):
     )
 
 
-class PasswordIn(BaseModel):
+class PasswordIn(RequestDocument):
     """Another password of who asks."""
-
-    model_config = ConfigDict(extra="forbid")
 
     password: str = Field(description="The present one.")
     new_password: str = Field(description="The one from now on, 8 letters or more.")
 
 
-class NewPasswordIn(BaseModel):
+class NewPasswordIn(RequestDocument):
     """Another password of somebody."""
-
-    model_config = ConfigDict(extra="forbid")
 
     password: str = Field(description="8 letters or more.")
 
 
-class PersonOut(BaseModel):
+class PersonOut(AnswerDocument):
     """Somebody who may sign in, without the password."""
 
     name: str = Field(description="What they sign in as.")
@@ -164,10 +156,8 @@ class PersonOut(BaseModel):
     @classmethod
     def of(cls, person: Person) -> Self:
         """Return the document of a person."""
-        return cls(
-            name=person.name,
-            role=person.role,
-            profile=person.profile,
+        return cls.describing(
+            person,
             has_password=person.password is not None,
             created_at=person.created,
         )
@@ -181,7 +171,7 @@ class PeopleOut(BaseModel):
     )
 
 
-class EventOut(BaseModel):
+class EventOut(AnswerDocument):
     """What somebody did."""
 
     id: int = Field(description="Its number, which grows.")
@@ -193,11 +183,6 @@ class EventOut(BaseModel):
     act: str = Field(description="What was done.")
     object: str = Field(description="The key, the person or the profile.")
     details: dict[str, Any] | None = Field(description="What else there is to say.")
-
-    @classmethod
-    def of(cls, event: AuditEvent) -> Self:
-        """Return the document of an event."""
-        return cls.model_validate(event, from_attributes=True)
 
 
 class EventsOut(BaseModel):
@@ -214,10 +199,8 @@ MAX_LISTED_ENTRIES: Final = 1000
 """Entries of one request or answer."""
 
 
-class ListEntryIn(BaseModel):
+class ListEntryIn(RequestDocument):
     """An entry that is to be set."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entry: str = Field(
         max_length=MAX_VALUE + 16, description=f"What it is about: {SAYS}."
@@ -247,10 +230,8 @@ class ListEntryIn(BaseModel):
         )
 
 
-class ListsIn(BaseModel):
+class ListsIn(RequestDocument):
     """Entries that are to be set, all or none."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entries: list[ListEntryIn] = Field(
         min_length=1,
@@ -259,7 +240,7 @@ class ListsIn(BaseModel):
     )
 
 
-class ListEntryOut(BaseModel):
+class ListEntryOut(AnswerDocument):
     """An entry."""
 
     entry: str = Field(description="What it is about, as it can be sent.")
@@ -276,14 +257,12 @@ class ListEntryOut(BaseModel):
     @classmethod
     def of(cls, entry: ListEntry) -> Self:
         """Return the document of an entry."""
-        return cls(
+        return cls.describing(
+            entry,
             entry=str(entry.subject),
             kind=entry.subject.kind,
-            nats=entry.nats,
-            source=entry.source,
             created_at=entry.created,
             expires_at=entry.expires,
-            note=entry.note,
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from app.doors.documents import AnswerDocument
 from app.doors.documents.figures import ErrorsOut
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
@@ -109,7 +110,7 @@ class UndoIn(BaseModel):
     )
 
 
-class MovedOut(BaseModel):
+class MovedOut(AnswerDocument):
     """Messages that get from one label to another."""
 
     label_before: str | None = Field(description="Null: not learned.")
@@ -117,7 +118,7 @@ class MovedOut(BaseModel):
     messages: int = Field(description="How many of them.")
 
 
-class UndoOut(BaseModel):
+class UndoOut(AnswerDocument):
     """What was taken back, or would be."""
 
     undo: str | None = Field(
@@ -160,12 +161,12 @@ class UndoOut(BaseModel):
     def of(cls, undone: Undone) -> Self:
         """Return the document of an undo."""
         plan, forecast = undone.plan, undone.forecast
-        return cls(
+        return cls.describing(
+            undone,
             undo=undone.name,
             dry_run=forecast is not None,
             rows=len(plan.revisions),
             undos=[f"{UNDO_PREFIX}{number}" for number in sorted(plan.undo.takes)],
-            finished=list(undone.finished),
             messages=[
                 MovedOut(label_before=before, label=after, messages=messages)
                 for (before, after), messages in sorted(
@@ -173,14 +174,8 @@ class UndoOut(BaseModel):
                 )
             ],
             summed=dict(plan.summed),
-            features=None if forecast is None else forecast.features,
-            figures_before=None
-            if forecast is None
-            else ErrorsOut.of(forecast.errors_before),
-            figures_after=None
-            if forecast is None
-            else ErrorsOut.of(forecast.errors_after),
-            confirm=None if forecast is None else forecast.confirm,
-            profile=undone.profile,
-            revision=undone.revision,
+            features=forecast and forecast.features,
+            figures_before=forecast and ErrorsOut.of(forecast.errors_before),
+            figures_after=forecast and ErrorsOut.of(forecast.errors_after),
+            confirm=forecast and forecast.confirm,
         )

@@ -8,8 +8,9 @@ from datetime import (
 )
 from typing import TYPE_CHECKING, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from app.doors.documents import AnswerDocument
 from app.services.figures import suspects
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from app.services.figures import LiveFigures
 
 
-class ErrorsOut(BaseModel):
+class ErrorsOut(AnswerDocument):
     """What the filter decided wrongly, before it learned the messages."""
 
     messages: int = Field(description="Messages that were scored and then labelled.")
@@ -35,19 +36,10 @@ class ErrorsOut(BaseModel):
     )
 
     @classmethod
-    def of(cls, errors: Errors, **more: object) -> Self:
-        """Return the document of errors."""
-        return cls(
-            messages=errors.ham + errors.spam,
-            ham=errors.ham,
-            spam=errors.spam,
-            ham_lost=errors.ham_lost,
-            spam_missed=errors.spam_missed,
-            ham_lost_pct=errors.ham_lost_pct,
-            spam_missed_pct=errors.spam_missed_pct,
-            lam_pct=errors.lam_pct,
-            **more,
-        )
+    def of(cls, errors: Errors, *described: object, **fields: object) -> Self:
+        """Return the document of errors, and of what else it describes."""
+        messages = errors.ham + errors.spam
+        return cls.describing(*described, errors, messages=messages, **fields)
 
 
 class SliceOut(ErrorsOut):
@@ -57,10 +49,8 @@ class SliceOut(ErrorsOut):
     last_revision: int = Field(description="Ledger row of its last message.")
 
 
-class BinOut(BaseModel):
+class BinOut(AnswerDocument):
     """Messages of nearly the same probability, for the reliability diagram."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     messages: int = Field(description="How many messages are in the bin.")
     spam: int = Field(description="How many of them are spam.")
@@ -132,44 +122,18 @@ class FiguresOut(ErrorsOut):
         found = {each.source for each in suspects(figures.sources)}
         return cls.of(
             figures.errors,
-            profile=figures.profile,
-            revision=figures.revision,
-            window=figures.window,
-            learned=figures.learned,
-            unsure=figures.unsure,
-            roca_pct=figures.roca_pct,
-            roca_interval_pct=figures.roca_interval_pct,
+            figures,
             ece_pct=None if figures.ece is None else 100.0 * figures.ece,
-            brier=figures.brier,
-            reliability=[BinOut.model_validate(b) for b in figures.reliability],
-            learning_curve=[
-                SliceOut.of(
-                    part.errors,
-                    first_revision=part.first_revision,
-                    last_revision=part.last_revision,
-                )
-                for part in figures.curve
-            ],
+            learning_curve=[SliceOut.of(part.errors, part) for part in figures.curve],
             sources=[
-                SourceOut.of(
-                    each.errors,
-                    source=each.source,
-                    unsure=each.unsure,
-                    contradicted=each.contradicted,
-                    sure=each.sure,
-                    corrected=each.corrected,
-                    last=each.last,
-                    suspect=each.source in found,
-                )
+                SourceOut.of(each.errors, each, suspect=each.source in found)
                 for each in figures.sources
             ],
         )
 
 
-class EpochOut(BaseModel):
+class EpochOut(AnswerDocument):
     """One month of one label."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     epoch: int = Field(description="Month, YYYYMM.")
     label: str = Field(description="Label of the messages.")
@@ -178,10 +142,8 @@ class EpochOut(BaseModel):
     learned: int = Field(description="Messages of the label learned in that month.")
 
 
-class MonthOut(BaseModel):
+class MonthOut(AnswerDocument):
     """What a word was worth at the end of a month."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     epoch: int = Field(description="Month, YYYYMM.")
     weight: float = Field(
@@ -193,10 +155,8 @@ class MonthOut(BaseModel):
     )
 
 
-class WordInViewOut(BaseModel):
+class WordInViewOut(AnswerDocument):
     """What one view has learned of a word."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     learned: dict[str, int] = Field(
         description="Messages that the view has learned, per label: fewer than the "
@@ -214,10 +174,8 @@ class WordInViewOut(BaseModel):
     )
 
 
-class WordOut(BaseModel):
+class WordOut(AnswerDocument):
     """What a profile knows of a word."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     word: str = Field(description="As it was asked for.")
     profile: str = Field(description="The profile that answered.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import BaseModel, Field
 
 from app.bayes.posterior import probability_of
+from app.doors.documents import AnswerDocument
 from app.doors.documents.verdict import ClassifyOut
 from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time
 from app.services.delivery import Delivered
@@ -21,14 +22,14 @@ Door = Literal["http", "milter", "spamd", "rspamd"]
 Decision = Literal["spam", "ham", "unsure"]
 
 
-class LineReasonOut(BaseModel):
+class LineReasonOut(AnswerDocument):
     """One of the strongest reasons of a verdict."""
 
     text: str = Field(description="The words, the header, or the domain of the links.")
     log_odds: float = Field(description="What it added, in nats.")
 
 
-class HistoryEntryOut(BaseModel):
+class HistoryEntryOut(AnswerDocument):
     """One verdict, and what is known of its message now."""
 
     id: str = Field(description="The id of the message, which teaches it.")
@@ -73,34 +74,19 @@ class HistoryEntryOut(BaseModel):
     @classmethod
     def of(cls, entry: HistoryEntry) -> Self:
         """Return the document of an entry."""
-        line = entry.line
-        reasons = None
+        line, reasons = entry.line, None
         if line.reasons is not None:
             reasons = [
                 LineReasonOut(text=text, log_odds=nats) for text, nats in line.reasons
             ]
         odds = line.log_odds
-        fields = {
-            "id": line.digest.hex(),
-            "time": line.time,
-            "door": line.door,
-            "decision": line.decision,
-            "probability": None if odds is None else probability_of(odds),
-            "log_odds": odds,
-            "size": line.size,
-            "features": line.features,
-            "unseen": line.unseen,
-            "sender": line.sender,
-            "subject": line.subject,
-            "recipients": line.recipients,
-            "envelope": line.envelope,
-            "reasons": reasons,
-            "label": entry.label,
-            "source": entry.source,
-            "teachable": entry.teachable,
-            "worth": entry.worth,
-        }
-        return cls.model_validate(fields)
+        return cls.describing(
+            entry,
+            line,
+            id=line.digest.hex(),
+            probability=None if odds is None else probability_of(odds),
+            reasons=reasons,
+        )
 
 
 class HistoryOut(BaseModel):
@@ -126,7 +112,7 @@ class HistoryOut(BaseModel):
         )
 
 
-class TaughtOut(BaseModel):
+class TaughtOut(AnswerDocument):
     """One row of the ledger about a message."""
 
     revision: int = Field(description="Number of the row.")
@@ -168,13 +154,7 @@ class MessageHistoryOut(BaseModel):
             profile=profile,
             entries=[HistoryEntryOut.of(entry) for entry in entries],
             taught=[
-                TaughtOut(
-                    revision=row.revision,
-                    time=row.time,
-                    label_before=row.label_before,
-                    label=row.label,
-                    source=row.source,
-                )
+                TaughtOut.describing(row)
                 for row in (() if stored is None else stored.rows)
             ],
             now=None if now is None else ClassifyOut.of(Delivered.of(now)),
@@ -204,7 +184,7 @@ def cursor(place: Place) -> str:
     return f"{time:%Y%m%dT%H%M%S.%f}-{digest.hex()}"
 
 
-class LedgerRowOut(BaseModel):
+class LedgerRowOut(AnswerDocument):
     """One row of the ledger."""
 
     revision: int = Field(description="Its number: rows are counted up.")
@@ -228,7 +208,7 @@ class LedgerRowOut(BaseModel):
     taken_back: bool = Field(description="Whether an undo in force takes it back.")
 
 
-class LedgerOut(BaseModel):
+class LedgerOut(AnswerDocument):
     """Some rows of a ledger, newest first."""
 
     profile: str = Field(description="Whose ledger.")
@@ -243,22 +223,15 @@ class LedgerOut(BaseModel):
     @classmethod
     def of(cls, found: LedgerPage) -> Self:
         """Return the document of some rows."""
-        return cls(
-            profile=found.profile,
+        return cls.describing(
+            found,
             rows=[
-                LedgerRowOut(
-                    revision=row.revision,
-                    time=row.time,
+                LedgerRowOut.describing(
+                    row,
                     id=row.digest.hex() if row.kind == "message" else None,
-                    kind=row.kind,
-                    label_before=row.label_before,
-                    label=row.label,
-                    source=row.source,
                     undo=None if row.undo is None else f"undo:{row.undo}",
                     taken_back=row.revision in found.taken_back,
                 )
                 for row in found.rows
             ],
-            next=found.next,
-            unfinished=found.unfinished,
         )

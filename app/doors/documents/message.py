@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.doors.documents import AnswerDocument, RequestDocument
 from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class SentIn(BaseModel):
+class SentIn(RequestDocument):
     """A message that a user of the site has sent."""
-
-    model_config = ConfigDict(extra="forbid")
 
     sender: str = Field(
         max_length=MAX_ADDRESS,
@@ -43,7 +42,7 @@ class SentOut(BaseModel):
     )
 
 
-class CorrespondentsOut(BaseModel):
+class CorrespondentsOut(AnswerDocument):
     """Whom the users of a profile have written to."""
 
     addresses: int = Field(

@@ -6,15 +6,16 @@ import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from app.classifier.policy import MAX_COST
 from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
+from app.doors.documents import AnswerDocument, RequestDocument
 from app.errors import InvalidInput
 
 
-class ViewStateOut(BaseModel):
+class ViewStateOut(AnswerDocument):
     """What one view has learned."""
 
     features: int = Field(
@@ -25,14 +26,14 @@ class ViewStateOut(BaseModel):
     )
 
 
-class ThresholdOut(BaseModel):
+class ThresholdOut(AnswerDocument):
     """Where a decision begins, said in two ways."""
 
     log_odds: float = Field(description="Of spam against the rest, in nats.")
     probability: float = Field(description="The same as a probability of spam.")
 
 
-class FusionOut(BaseModel):
+class FusionOut(AnswerDocument):
     """What the views are worth here."""
 
     weights: dict[str, float] = Field(description="Of each view, by its normaliser.")
@@ -43,7 +44,7 @@ class FusionOut(BaseModel):
     )
 
 
-class DecayOut(BaseModel):
+class DecayOut(AnswerDocument):
     """What old mail weighs."""
 
     half_life: float = Field(description="After so many months a message counts half.")
@@ -72,7 +73,7 @@ class ProfilesOut(BaseModel):
     )
 
 
-class ProfileOut(BaseModel):
+class ProfileOut(AnswerDocument):
     """One profile: what it is made of and what it has learned."""
 
     name: str = Field(description="The profile's name.")
@@ -119,10 +120,8 @@ class ProfileOut(BaseModel):
     )
 
 
-class ProfileIn(BaseModel):
+class ProfileIn(RequestDocument):
     """A profile that is to be made."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(
         max_length=128,
@@ -166,10 +165,8 @@ class ProfileIn(BaseModel):
 _Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
 
 
-class ThresholdIn(BaseModel):
+class ThresholdIn(RequestDocument):
     """A threshold, said in one of two ways."""
-
-    model_config = ConfigDict(extra="forbid")
 
     log_odds: _Nats | None = Field(
         None, description="Of spam against the rest, in nats."
@@ -197,10 +194,8 @@ class ThresholdIn(BaseModel):
         return math.log(p) - math.log1p(-p)
 
 
-class PolicyIn(BaseModel):
+class PolicyIn(RequestDocument):
     """What a profile decides by; what is not named stays, null is as the settings."""
-
-    model_config = ConfigDict(extra="forbid")
 
     ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = Field(
         None,
@@ -232,10 +227,8 @@ class PolicyIn(BaseModel):
         }
 
 
-class SettingOut(BaseModel):
+class SettingOut(AnswerDocument):
     """One setting in force."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     variable: str = Field(description="Its variable, `POSTBAYES_…`.")
     value: str | None = Field(
@@ -247,10 +240,8 @@ class SettingOut(BaseModel):
     description: str = Field(description="What it does.")
 
 
-class SettingsOut(BaseModel):
+class SettingsOut(AnswerDocument):
     """What a service is made of."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     version: str = Field(description="Of Postbayes.")
     database: str = Field(description="`sqlite` or `postgresql`.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import BaseModel, Field, SkipValidation
 
 from app.classifier.explain import title
 from app.classifier.record import finite
 from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
+from app.doors.documents import AnswerDocument, RequestDocument
 from app.doors.documents.message import ProblemOut, TextIn  # noqa: TC001  read at run time
 from app.services.delivery import Delivered
 
@@ -293,10 +294,8 @@ MAX_BATCH_EXPLAINED: Final = 5
 MAX_MESSAGES: Final = 1000
 
 
-class BatchIn(BaseModel):
+class BatchIn(RequestDocument):
     """Messages as JSON, each of which is looked at by itself."""
-
-    model_config = ConfigDict(extra="forbid")
 
     # Looked at one by one: what is wrong with one is no matter of the others.
     messages: list[SkipValidation[TextIn]] = Field(
@@ -324,10 +323,8 @@ class BatchOut(BaseModel):
     )
 
 
-class FeatureHereOut(BaseModel):
+class FeatureHereOut(AnswerDocument):
     """One feature at one of its places."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     feature: str = Field(
         description="The text of the feature, with the place where it stood before a "
@@ -346,10 +343,8 @@ class FeatureHereOut(BaseModel):
     )
 
 
-class SegmentOut(BaseModel):
+class SegmentOut(AnswerDocument):
     """A run of text, and what it adds."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     text: str = Field(description="The text.")
     log_odds: float = Field(description="What its features add here, in nats.")
@@ -364,10 +359,8 @@ class SegmentOut(BaseModel):
     )
 
 
-class PassageOut(BaseModel):
+class PassageOut(AnswerDocument):
     """A header, a text, a link or a file of a message."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     kind: Literal["header", "text", "link", "file"] = Field(
         description="What the passage is."

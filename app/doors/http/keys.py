@@ -190,4 +190,4 @@ async def events(
     principal_of(request).require_all("the events, which are of all profiles")
     found = await in_database(list_events, app.engine, before=before, limit=limit)
     last = found[-1].id if len(found) == limit else None
-    return EventsOut(events=[EventOut.of(each) for each in found], next=last)
+    return EventsOut(events=[EventOut.describing(each) for each in found], next=last)

@@ -82,7 +82,7 @@ def profiles(
 def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
     state = app.profile(profile_of(request, name))
-    return ProfileOut.model_validate(state, from_attributes=True)
+    return ProfileOut.model_validate(state)
 
 
 @managed.post(
@@ -102,7 +102,7 @@ async def create_profile(
     asked = parse_document(body, ProfileIn)
     await create(request, app, asked)
     state = await computing(partial(app.profile, asked.name), 0)
-    return ProfileOut.model_validate(state, from_attributes=True)
+    return ProfileOut.model_validate(state)
 
 
 async def create(request: Request, app: Application, asked: ProfileIn) -> None:
@@ -138,7 +138,7 @@ async def change_policy(
     # It waits for the database, as a look-up does.
     await in_database(app.change_policy, name, changes, who=principal_of(request).name)
     state = await computing(partial(app.profile, name), 0)
-    return ProfileOut.model_validate(state, from_attributes=True)
+    return ProfileOut.model_validate(state)
 
 
 # 5,000 messages tell an error rate of 1 % to within 0.3 points.
@@ -204,7 +204,7 @@ def _correspondents(app: Application, name: str, address: str) -> Correspondents
     )
     if not found:
         return CorrespondentsOut(addresses=0, messages=0, last=None)
-    return CorrespondentsOut.model_validate(found[0][1], from_attributes=True)
+    return CorrespondentsOut.model_validate(found[0][1])
 
 
 @managed.delete(
@@ -246,7 +246,7 @@ def word(
     A word that was never learned is in no view.
     """
     state = app.words(profile_of(request, profile), word)
-    return WordOut.model_validate(state, from_attributes=True)
+    return WordOut.model_validate(state)
 
 
 # One is carried out at a time anyway, and each may take a minute.

@@ -44,7 +44,7 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
     Who may use some profiles alone is refused.
     """
     principal_of(request).require_all("the settings, which are of all profiles")
-    return SettingsOut.model_validate(site_state(app), from_attributes=True)
+    return SettingsOut.model_validate(site_state(app))
 
 
 @page.get("/site")
@@ -65,7 +65,7 @@ async def site_page(
             here="site",
             profile=profile,
             listed=profiles(request, app, after, LISTED),
-            one=ProfileOut.model_validate(app.profile(name), from_attributes=True),
+            one=ProfileOut.model_validate(app.profile(name)),
             site=site_state(app) if _sees_the_site(request) else None,
             may_manage=principal_of(request).may(Right.MANAGE),
             made=made,
