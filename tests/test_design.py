@@ -91,7 +91,7 @@ def answering(calls):
     for thread, path, function in calls:
         if thread == "writer":
             commits = function != "JobQueue.take" and (
-                commits or function == "Writer._commit"
+                commits or function == "Writer._do"
             )
         if commits if thread == "writer" else thread.startswith("asyncio-portal"):
             found[path].add(function)

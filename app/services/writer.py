@@ -18,12 +18,12 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
-from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
+from app.errors import DatabaseUnavailable, Inconsistent, UnknownLabel
 from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow, Teaching, scored
 from app.services.clock import LogLimit
 from app.services.memory import live
-from app.services.memory.queue import Job, JobQueue, Replacements
+from app.services.memory.queue import Job, ProfileThread
 from app.storage.database.engine import (
     connections_opened,
     listening,
@@ -79,7 +79,7 @@ class _Job(Job):
     teaching: Teaching
 
 
-class Writer:
+class Writer(ProfileThread[_Job]):
     """The thread that appends to the ledger.
 
     Parameters
@@ -98,38 +98,17 @@ class Writer:
         notify: Callable[[], object] = lambda: None,
         successor: Successor = lambda profile: profile,
     ) -> None:
+        super().__init__("writer", successor, at_once=GROUP)
         self._engine = engine
         self._short = with_short_timeout(engine)
         self._notify = notify
         self._committed_at = -math.inf
         self._log_limit = LogLimit()
-        self._queue: JobQueue[_Job] = JobQueue()
-        self._replacements = Replacements(successor, self._queue)
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    @property
-    def waiting(self) -> int:
-        """Teachings that wait for the thread."""
-        return self._queue.size
 
     @property
     def idle(self) -> float:
         """For how long nothing was taught. Unit: seconds."""
         return time.monotonic() - self._committed_at
-
-    def stop(self) -> None:
-        """Finish what was submitted, and end the thread."""
-        self._queue.close()
-        self._thread.join()
 
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Have one message taught; the result comes after its commit.
@@ -148,23 +127,9 @@ class Writer:
         self._queue.put(job)
         return job.answer
 
-    def _run(self) -> None:
-        try:
-            while jobs := self._queue.take(GROUP):
-                self._commit(jobs)
-                # A profile that is dropped leaves the memory, though no job follows.
-                jobs.clear()
-                self._notify()
-                self._committed_at = time.monotonic()
-        finally:
-            self._queue.close()
-
-    def _commit(self, jobs: list[_Job]) -> None:
-        by_profile: dict[int, list[_Job]] = {}
-        for job in jobs:
-            by_profile.setdefault(job.profile.row.id, []).append(job)
-        for group in by_profile.values():
-            self._commit_group(group[0].profile, group)
+    def _done(self) -> None:
+        self._notify()
+        self._committed_at = time.monotonic()
 
     def _apply(
         self, profile: LiveProfile, rows: list[LedgerRow], *, known: int
@@ -191,24 +156,14 @@ class Writer:
         except Inconsistent as error:
             profile.reload(self._engine, str(error))
 
-    def _commit_group(self, profile: LiveProfile, jobs: list[_Job]) -> None:
+    def _do(self, profile: LiveProfile, jobs: list[_Job]) -> None:
         jobs = [job for job in jobs if _is_possible(job)]
         if not jobs:
             return
         known = profile.revision
-        try:
-            before = [_scored(job) for job in jobs]
-            with writing(self._short) as connection:
-                outcomes = append(connection, profile.row, [each for each, _ in before])
-        except ProfileReplaced as error:
-            self._replacements.requeue(profile, jobs, error)
-            return
-        # The outermost loop of the thread: any error is the answer to those who wait,
-        # and the next ones are served.
-        except Exception as error:  # noqa: BLE001
-            for job in jobs:
-                job.answer.set_exception(error)
-            return
+        before = [_scored(job) for job in jobs]
+        with writing(self._short) as connection:
+            outcomes = append(connection, profile.row, [each for each, _ in before])
         # From here on the rows are durable: whatever happens below, the answer is that
         # they were learned.
         try:

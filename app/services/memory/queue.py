@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, ProfileReplaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -189,3 +190,77 @@ class Replacements(Generic[AnyJob]):
         """Return all jobs that wait; later ones begin anew."""
         with self._changing:
             return self._waiting.pop(replaced.row.id)
+
+
+class ProfileThread(ABC, Generic[AnyJob]):
+    """A thread that does the jobs that wait, those of one profile together.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    successor : callable
+        Loads the profile that is in the place of another, and returns it.
+    at_once : int
+        Jobs that are taken together, at most.
+    """
+
+    def __init__(self, name: str, successor: Successor, *, at_once: int) -> None:
+        self._queue: JobQueue[AnyJob] = JobQueue()
+        self._replacements = Replacements(successor, self._queue)
+        self._at_once = at_once
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for the thread."""
+        return self._queue.size
+
+    def stop(self) -> None:
+        """Finish the jobs that wait, and end the thread."""
+        self._queue.close()
+        self._thread.join()
+
+    @abstractmethod
+    def _do(self, profile: Any, jobs: list[AnyJob]) -> None:
+        """Do the jobs of one profile, and answer them; an error is their answer."""
+
+    def _done(self) -> None:
+        """Follow up the jobs that were taken together."""
+
+    def _run(self) -> None:
+        try:
+            while jobs := self._queue.take(self._at_once):
+                self._do_all(jobs)
+                # A profile that is dropped leaves the memory, though no job follows.
+                jobs.clear()
+                self._done()
+        finally:
+            self._queue.close()
+
+    def _do_all(self, jobs: list[AnyJob]) -> None:
+        by_profile: dict[int, list[AnyJob]] = {}
+        for job in jobs:
+            by_profile.setdefault(job.profile.row.id, []).append(job)
+        for group in by_profile.values():
+            profile = group[0].profile
+            try:
+                self._do(profile, group)
+            except ProfileReplaced as error:
+                left = [job for job in group if not job.answer.done()]
+                self._replacements.requeue(profile, left, error)
+            # The outermost loop of the thread: any error is the answer to those who
+            # wait, and the next ones are served.
+            except Exception as error:  # noqa: BLE001
+                for job in group:
+                    if not job.answer.done():
+                        job.answer.set_exception(error)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.errors import DatabaseUnavailable
 from app.ledger.teaching import ScoredRow
-from app.services.memory.queue import Job, JobQueue, Replacements
+from app.services.memory.queue import Job, ProfileThread
 from app.storage import history, ledger, profiles
 from app.storage import scored as stored
 from app.storage.database.engine import reading, with_short_timeout, writing
@@ -352,7 +352,7 @@ class _LookUp(Job):
     digest: bytes
 
 
-class Recall:
+class Recall(ProfileThread[_LookUp]):
     """The thread that looks up messages by their ids.
 
     Parameters
@@ -379,33 +379,12 @@ class Recall:
         store_words: bool,
         write_behind: float = 0.0,
     ) -> None:
+        super().__init__("recall", live.found_again, at_once=GROUP)
         self._engine = engine
         self._live = live
         self._recent = recent
         self._store_words = store_words
         self.write_behind = write_behind
-        self._queue: JobQueue[_LookUp] = JobQueue()
-        self._replacements = Replacements(live.found_again, self._queue)
-        self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    @property
-    def waiting(self) -> int:
-        """Look-ups that wait for the thread."""
-        return self._queue.size
-
-    def stop(self) -> None:
-        """Answer all look-ups that wait, and end the thread."""
-        self._queue.close()
-        self._thread.join()
 
     def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
         """Begin to look up a message.
@@ -445,28 +424,8 @@ class Recall:
                 return stored
             time.sleep(LOOK_AGAIN)
 
-    def _run(self) -> None:
-        try:
-            while jobs := self._queue.take(GROUP):
-                by_profile: dict[int, list[_LookUp]] = {}
-                for job in jobs:
-                    by_profile.setdefault(job.profile.row.id, []).append(job)
-                for group in by_profile.values():
-                    self._answer(group[0].profile, group)
-        finally:
-            self._queue.close()
-
-    def _answer(self, profile: CachedProfile, jobs: Sequence[_LookUp]) -> None:
-        try:
-            found = self._find(profile.row, [job.digest for job in jobs])
-        except ProfileReplaced as error:
-            self._replacements.requeue(profile, jobs, error)
-            return
-        # The outermost loop of the thread: any error is the answer to those who wait.
-        except Exception as error:  # noqa: BLE001
-            for job in jobs:
-                job.answer.set_exception(error)
-            return
+    def _do(self, profile: CachedProfile, jobs: list[_LookUp]) -> None:
+        found = self._find(profile.row, [job.digest for job in jobs])
         for job in jobs:
             job.answer.set_result(found[job.digest])
 

@@ -518,11 +518,12 @@ def require_migrated(engine: Engine) -> str | None:
         If the database cannot be reached.
     """
     with reading(engine) as connection:
-        if _is_current(connection):
-            return _known()[-1]
-    found = revision_of(engine)
-    if found is None:
-        return None
+        current, found = (
+            _is_current(connection),
+            next(iter(_revisions(connection)), None),
+        )
+    if current or found is None:
+        return found
     msg = (
         f"The database is at migration {found}, and this version of Postbayes needs "
         f"{_known()[-1]}. Keep a copy of the database, then run `postbayes migrate`; "
@@ -534,11 +535,15 @@ def require_migrated(engine: Engine) -> str | None:
 def revision_of(engine: Engine) -> str | None:
     """Return the migration of the tables that are there; None if there are none."""
     with reading(engine) as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        found = connection.execute(text("SELECT version_num FROM alembic_version"))
-        revision: str | None = found.scalar()
-        return revision
+        return next(iter(_revisions(connection)), None)
+
+
+def _revisions(connection: Connection) -> list[str]:
+    """Return the migrations that the tables are at: one, or none without tables."""
+    if not inspect(connection).has_table("alembic_version"):
+        return []
+    found = connection.execute(text("SELECT version_num FROM alembic_version"))
+    return list(found.scalars())
 
 
 def _known() -> list[str]:
@@ -550,11 +555,7 @@ def _known() -> list[str]:
 
 def _is_current(connection: Connection) -> bool:
     """Return whether nothing is to be done, or refuse a newer database."""
-    if not inspect(connection).has_table("alembic_version"):
-        return False
-    migrations = _known()
-    found = connection.execute(text("SELECT version_num FROM alembic_version"))
-    revisions = list(found.scalars())
+    migrations, revisions = _known(), _revisions(connection)
     for revision in revisions:
         if revision not in migrations:
             msg = (
