@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from app.services.lists import LiveLists
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
+    from app.settings import Settings
 
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
 # once are cheaper, because they have most of their features in common
@@ -223,20 +224,10 @@ class Maintenance:
         The profiles in memory.
     recent : RecentMessages or None
         The messages that were scored last.
-    scored_days : float
-        Days for which scored messages are stored.
-    scored_rows, scored_bytes : int
-        Most scored messages of a profile that are stored, and most bytes of them.
-    history_days : float
-        Days for which the history keeps a line.
-    history_rows : int
-        Most lines of a profile in the history.
-    vector_days : float
-        Days for which the ledger keeps vectors; 0 for ever.
+    settings : Settings
+        How long and how much of each kind is kept.
     clock : callable
         Returns the time now, in UTC.
-    event_days : float
-        Days for which events are kept; 0 for ever.
     keys : LiveKeys or None
         The keys and the people, where requests ask for them.
     lists : LiveLists or None
@@ -250,15 +241,9 @@ class Maintenance:
         engine: Engine,
         live: LiveProfiles,
         recent: RecentMessages | None,
+        settings: Settings,
         *,
-        scored_days: float,
-        scored_rows: int,
-        scored_bytes: int,
-        history_days: float,
-        history_rows: int,
-        vector_days: float,
         clock: Callable[[], datetime],
-        event_days: float = 0.0,
         keys: LiveKeys | None = None,
         lists: LiveLists | None = None,
         correspondents: Correspondents | None = None,
@@ -266,13 +251,7 @@ class Maintenance:
         self._engine = engine
         self._live = live
         self._recent = recent
-        self._keep = timedelta(days=scored_days)
-        self._scored_rows = scored_rows
-        self._scored_bytes = scored_bytes
-        self._keep_lines = timedelta(days=history_days)
-        self._history_rows = history_rows
-        self._vector_days = vector_days
-        self._event_days = event_days
+        self._settings = settings
         self._keys = keys
         self._lists = lists
         self._correspondents = correspondents
@@ -379,25 +358,27 @@ class Maintenance:
             self._failures.unpause(profile.row.id)
         return min(filter(None, waits), default=0.0)
 
+    def _days_ago(self, days: float) -> datetime:
+        return self._clock() - timedelta(days=days)
+
     def _expire(self) -> None:
         """Have rows that are too old dropped, a few at a time."""
-        oldest = self._clock() - self._keep
+        oldest = self._days_ago(self._settings.scored_days)
         there = {each.row.id for each in self._live}
         self._expiring = set(there)
         self._followed = self._learned
         self._learned = {each.row.id: each.revision for each in self._live}
         if self._recent is not None:
             self._recent.forget(before=oldest, profiles=there)
-        if self._vector_days:
+        if self._settings.vector_days:
             self._dropping = set(there)
         if self._keys is not None:
             self._keys.flush()
         if self._correspondents is not None:
             self._correspondents.follow()
-        if self._event_days:
-            expire_events(
-                self._engine, before=self._clock() - timedelta(days=self._event_days)
-            )
+        if self._settings.event_days:
+            before = self._days_ago(self._settings.event_days)
+            expire_events(self._engine, before=before)
         with reading(self._engine) as connection:
             self._abandoned = profiles.abandoned(connection, now=self._clock())
 
@@ -439,22 +420,22 @@ class Maintenance:
             last = scored.last_over(
                 connection,
                 profile.row.id,
-                keep=self._scored_rows,
-                keep_bytes=self._scored_bytes,
+                keep=self._settings.scored_rows,
+                keep_bytes=self._settings.scored_bytes,
             )
         with writing(self._engine) as connection:
             gone = scored.expire(
                 connection,
                 profile.row.id,
-                before=self._clock() - self._keep,
+                before=self._days_ago(self._settings.scored_days),
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
             gone += history.expire(
                 connection,
                 profile.row.id,
-                before=self._clock() - self._keep_lines,
-                keep=self._history_rows,
+                before=self._days_ago(self._settings.history_days),
+                keep=self._settings.history_rows,
                 limit=FORGOTTEN_ROWS,
             )
         if gone == 0:
@@ -479,7 +460,7 @@ class Maintenance:
             with writing(self._engine) as connection:
                 lock(connection, profile.row)
                 return runs.write_merge(connection, profile.row, merge)
-        before = self._clock() - timedelta(days=self._vector_days)
+        before = self._days_ago(self._settings.vector_days)
         with reading(self._engine) as connection:
             drop = retention.prepare(
                 connection, profile.row, before=before, limit=DROPPED_ROWS

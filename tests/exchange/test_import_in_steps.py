@@ -18,6 +18,7 @@ from app.ledger import teaching
 from app.ledger.entry import OWN
 from app.services.memory.cache import LiveProfiles
 from app.services.scheduler import Maintenance
+from app.settings import Settings
 from app.storage import bulk, profiles, scored, tables
 from app.storage.counts import fold
 from app.storage.database import engine as turn
@@ -171,12 +172,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
             engine,
             LiveProfiles(engine, lambda _: Specification()),
             None,
-            scored_days=1,
-            scored_rows=9,
-            scored_bytes=10**6,
-            history_days=30,
-            history_rows=1000,
-            vector_days=0,
+            Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
             clock=lambda: LATER,
         )
         while upkeep():

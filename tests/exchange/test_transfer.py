@@ -36,6 +36,7 @@ from app.services import undo as undoing
 from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
 from app.services.scheduler import Maintenance
+from app.settings import Settings
 from app.storage import bulk, correspondents, history, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import migrate, open_engine, reading, writing
@@ -798,12 +799,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         engine,
         live,
         recent,
-        scored_days=1,
-        scored_rows=9,
-        scored_bytes=10**6,
-        history_days=30,
-        history_rows=1000,
-        vector_days=0,
+        Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
         clock=lambda: MARCH,
     )
     teach(engine, other, taught("old", "ham", {"casino": 1}))

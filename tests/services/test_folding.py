@@ -284,12 +284,7 @@ def upkeep_of(engine):
         engine,
         live,
         None,
-        scored_days=1,
-        scored_rows=1,
-        scored_bytes=10**6,
-        history_days=30,
-        history_rows=1000,
-        vector_days=0,
+        Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
         clock=now,
     )
     return live, upkeep

@@ -15,6 +15,7 @@ from app.services.clock import now
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
 from app.services.scheduler import Maintenance
+from app.settings import Settings
 from app.storage.database.engine import writing
 from app.storage.tables import list_entry
 from tests.support.application import running, teach
@@ -203,12 +204,7 @@ def test_the_maintenance_looks_for_changes(app, database_url):
             other.engine,
             other.live,
             None,
-            scored_days=1,
-            scored_rows=1,
-            scored_bytes=10**6,
-            history_days=30,
-            history_rows=1000,
-            vector_days=0,
+            Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
             clock=now,
             lists=lists,
         )
