@@ -679,7 +679,7 @@ def test_figures_are_printed_for_a_person(run, index):
 
     assert 0 == code
     assert "the newest 12 messages that were scored and then labelled" in out
-    for expected in ("ham lost", "1-ROCA", "Errors over time", "Where it said"):
+    for expected in ("ham lost", "1-ROCA", "Errors over time", "Predicted and actual"):
         assert expected in out
 
 
@@ -699,8 +699,8 @@ def test_what_was_said_of_a_message_is_shown(run, index):
     found = json.loads(run("why", id_, "--json", "--profile", "default")[1])
 
     assert 0 == code
-    assert "labelled spam; the filter had said " in out
-    assert "labelled ham, was spam; the filter had said spam" in out
+    assert "labelled spam; the filter had decided " in out
+    assert "labelled ham, was spam; the filter had decided spam" in out
     assert f"{id_}  as of revision 21" in out
     [said] = found["profiles"]
     assert ["spam", "ham"] == [each["label"] for each in said["feedback"]]

@@ -139,7 +139,7 @@ def test_another_address_can_get_it(digest, server):
     assert 0 == code
     assert "boss@example.org" in server.mail.get(timeout=30)
     assert (65, True) == (refused[0], "name it with --profile" in refused[2])
-    assert (65, True) == (nobody[0], "by --to" in nobody[2])
+    assert (65, True) == (nobody[0], "with --to" in nobody[2])
 
 
 def test_a_mail_that_is_refused_comes_again(digest, server):

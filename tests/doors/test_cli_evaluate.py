@@ -78,7 +78,7 @@ def test_the_figures_of_a_run_are_said_and_then_printed_one_by_one(run, index):
     _, out, _ = run("evaluate", "--index", index, "--limit", "7")
 
     first, *figures = out.splitlines()
-    assert first.startswith("Of 4 ham it would have lost 0 (0.00 %), and of 3 spam")
+    assert first.startswith("It would have lost 0 of 4 ham (0.00 %), and missed ")
     assert "learned 7 of 7" in first
     assert re.match(r"1-ROCA +\d+\.\d{3} % \(\d+\.\d{3} to \d+\.\d{3}\) ", figures[0])
     assert ["lam", "missed", "calibration", "Brier", "speed"] == [

@@ -387,7 +387,7 @@ def test_an_import_that_is_not_folded_says_that_it_is_there(run, index, monkeypa
 
     kept, away = err.splitlines()
     assert 75 == code
-    assert kept.startswith("postbayes: site.pbx is imported and stays so")
+    assert kept.startswith("postbayes: site.pbx is imported, but the counts")
     assert away.startswith("postbayes: The database is away")
     assert "'copy'" in run("import", "site.pbx", "--profile", "copy")[1]
 

@@ -92,10 +92,10 @@ def keys(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make, list and revoke API keys.
+    """Create, list and revoke API keys.
 
-    A new key is printed this once: it goes to standard output, and what is said of it
-    to standard error. A running service knows a key within a second, and refuses a
+    A new key is printed only once, to standard output; messages about it go to
+    standard error. A running service knows a key within a second, and refuses a
     revoked one within two.
     """
     if action == "list":
@@ -171,7 +171,7 @@ def people(
     ] = "list",
     name: Annotated[
         str | None,
-        typer.Argument(help="What the person signs in as.", metavar="NAME"),
+        typer.Argument(help="The sign-in name of the person.", metavar="NAME"),
     ] = None,
     role: Annotated[
         Literal["reader", "teacher", "admin"],
@@ -192,7 +192,7 @@ def people(
         bool,
         typer.Option(
             "--no-password",
-            help="A proxy (POSTBAYES_SIGN_IN_HEADER) says who the person is.",
+            help="Set none: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.",
         ),
     ] = False,
     as_json: Json = False,
@@ -266,7 +266,7 @@ def events(
     ] = 50,
     as_json: Json = False,
 ) -> None:
-    """Show who did what beside the ledger, the newest first.
+    """Show the changes outside the ledger and who made them, newest first.
 
     Keys made and revoked, people added and removed, sign-ins, policies and lists
     changed, correspondents forgotten, undos, and profiles made and deleted.

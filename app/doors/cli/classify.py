@@ -126,7 +126,9 @@ def _signed(log_odds: float | None) -> str:
 def why(
     id: Annotated[  # noqa: A002  the name is shown to users
         str,
-        typer.Argument(help="Of the message, as its verdict or its log line has it."),
+        typer.Argument(
+            help="The id of the message, as in its verdict or its log line."
+        ),
     ],
     explain: Annotated[
         int,
@@ -139,7 +141,7 @@ def why(
         bool, typer.Option("--json", help="Print one JSON object.")
     ] = False,
 ) -> None:
-    """Show what was said of a message, and what explains it.
+    """Show how a message was scored and taught, and explain it.
 
     The verdict is that of now: it knows what was taught since. The verdict of then is
     in the log, and beside each feedback.
@@ -177,7 +179,7 @@ def _taught(row: LedgerRow) -> str:
         did += f", was {row.label_before}"
     said = _said(row)
     if said:
-        did += f"; the filter had said {said['decision']}"
+        did += f"; the filter had decided {said['decision']}"
         if said["log_odds"] is not None:
             did += f", {said['log_odds']:+.2f} nats"
     return f"{did}  (by {row.source})"

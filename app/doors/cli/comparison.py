@@ -178,9 +178,9 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
     report = run.report()
     errors = Errors.of(run.is_spam, run.decided_spam)
     yield (
-        f"Of {report.ham:,} ham it would have lost {errors.ham_lost:,}"
-        f"{_per_cent(report.ham_lost_pct)}, and of {report.spam:,} spam missed "
-        f"{errors.spam_missed:,}{_per_cent(report.spam_missed_pct)}; it was unsure of "
+        f"It would have lost {errors.ham_lost:,} of {report.ham:,} ham"
+        f"{_per_cent(report.ham_lost_pct)}, and missed {errors.spam_missed:,} of "
+        f"{report.spam:,} spam{_per_cent(report.spam_missed_pct)}; it was unsure of "
         f"{report.unsure:,}, and learned {report.learned:,} of {report.messages:,}."
     )
     interval = roca_interval_pct(run.log_odds, run.is_spam, seed=seed)

@@ -72,7 +72,9 @@ Taught = Annotated[
 Processes = Annotated[
     int | None,
     typer.Option(
-        min=1, max=256, help="How many work at a time; else one for each core."
+        min=1,
+        max=256,
+        help="How many processes to use; one for each core if not given.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -234,7 +236,7 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         If it cannot be written.
     """
     if not path.name:
-        msg = f"{str(path)!r} is no name of a file to write"
+        msg = f"{str(path)!r} is not the name of a file to write"
         raise UnreadableSource(msg)
     part = path.with_name(path.name + ".part")
     try:

@@ -54,15 +54,16 @@ def digest(
     stdout: Annotated[
         bool,
         typer.Option(
-            "--stdout", help="Print the mail instead, and remember nothing of it."
+            "--stdout", help="Print the mail instead of sending it, and record nothing."
         ),
     ] = False,
 ) -> None:
-    """Mail to users what was taken for spam or left unsure since the last time.
+    """Mail users a digest of the messages marked as spam or unsure.
 
-    As from cron or a systemd timer. The mail lists what the history keeps; its links
-    are signed and show why, and their page teaches. A profile without such a message
-    gets no mail. POSTBAYES_SMTP is the mail server, without a login.
+    Run it from cron or a systemd timer. The mail lists what the history has of them
+    since the last digest; its links are signed, and lead to a page that explains and
+    teaches. A profile without such a message gets no mail. POSTBAYES_SMTP is the mail
+    server, without a login.
     """
     with loaded() as app:
         settings = app.settings
@@ -104,7 +105,7 @@ def _addressed(
         If there is no such profile.
     """
     if to is not None and len(profiles or ()) != 1:
-        msg = "--to is of one profile; name it with --profile"
+        msg = "--to is for one profile; name it with --profile"
         raise InvalidInput(msg)
     every = [each.row.name for each in app.live]
     # A profile of a domain begins with the sign.
@@ -112,7 +113,7 @@ def _addressed(
     for name in named:
         app.live.find(name)
         if to is None and "@" not in name[1:]:
-            msg = f"the profile {name!r} is no address; say who gets its digest by --to"
+            msg = f"the profile {name!r} is not an address; give a recipient with --to"
             raise InvalidInput(msg)
         yield name, to or name
 

@@ -195,7 +195,7 @@ def evaluate(
     seed: Annotated[
         int,
         typer.Option(
-            min=0, help="Of folds, shares, noise and intervals: all that is chance."
+            min=0, help="Seed of all that is random: folds, shares, noise, intervals."
         ),
     ] = 1,
     months: Annotated[

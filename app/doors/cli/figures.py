@@ -51,7 +51,7 @@ def figures(
     if document.messages < min(document.learned, document.window):
         OUT.print(
             f"It has learned {document.learned} messages in all; archives, imports and "
-            "its own verdicts have no part in these figures."
+            "its own verdicts are not among these figures."
         )
     if not document.messages:
         return
@@ -108,7 +108,7 @@ def _wrong(part: ErrorsOut) -> float:
 
 def _reliability(document: FiguresOut) -> Table:
     """Return what was promised beside what there was."""
-    table = Table(title="Where it said, there was", title_justify="left")
+    table = Table(title="Predicted and actual spam", title_justify="left")
     for name in ("probability", "messages", "spam in them"):
         table.add_column(name, justify="right")
     table.add_column("")
@@ -185,8 +185,8 @@ def teachers(
         if each.suspect:
             name, source = map(shlex.quote, (document.profile, each.source))
             OUT.print(
-                f"{each.source} contradicts what the filter is sure of. To take all of "
-                f"it back, have it shown first: postbayes undo --profile {name} "
+                f"{each.source} contradicts verdicts of which the filter is sure. To "
+                f"see what an undo would take back: postbayes undo --profile {name} "
                 f"--source {source} --dry-run",
                 markup=False,
                 soft_wrap=True,

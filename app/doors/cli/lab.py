@@ -127,7 +127,7 @@ def lab(
     variances: Annotated[
         Literal["class", "shared"],
         typer.Option(
-            help="Of the Gaussian model: each class has its own, or all share one "
+            help="For the Gaussian model: each class has its own, or all share one "
             "for each column, which makes the model linear.",
             metavar="RULE",
         ),
@@ -135,7 +135,7 @@ def lab(
     shrinkage: Annotated[
         str,
         typer.Option(
-            help="Of the discriminant's correlations: a share from 0 to 1, or "
+            help="For the discriminant's correlations: a share from 0 to 1, or "
             "estimated (Ledoit and Wolf).",
             metavar="SHARE",
         ),
@@ -143,7 +143,7 @@ def lab(
     deviation: Annotated[
         float | None,
         typer.Option(
-            help="Of logistic regression: the standard deviation of a Gaussian prior "
+            help="For logistic regression: the standard deviation of a Gaussian prior "
             "of the difference between two classes' weights; else maximum likelihood.",
             metavar="NUMBER",
         ),

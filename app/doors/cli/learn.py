@@ -102,7 +102,7 @@ def learn(
 ) -> None:
     """Learn labelled mail, one transaction per batch.
 
-    Of a Maildir and of a folder of mailboxes, the folders for sent and deleted mail,
+    In a Maildir or a folder of mailboxes, the folders for sent and deleted mail,
     drafts and the outbox are left out, unless PATHS name them. A table shows first
     which folder gets which label.
 

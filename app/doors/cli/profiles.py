@@ -173,34 +173,34 @@ def policy(
     ham_threshold: Annotated[
         str | None,
         typer.Option(
-            help=f"Where ham ends, if elsewhere: {SAYS}, or {DEFAULT}.",
+            help=f"Threshold below which mail is ham: {SAYS}, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
     quarantine_from: Annotated[
         str | None,
         typer.Option(
-            help=f"From where on spam is held: {SAYS}, never, or {DEFAULT}.",
+            help=f"Threshold from which spam is held: {SAYS}, never, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
     reject_from: Annotated[
         str | None,
         typer.Option(
-            help=f"From where on spam is rejected: {SAYS}, never, or {DEFAULT}.",
+            help=f"Threshold from which spam is rejected: {SAYS}, never, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
     reset: Annotated[
         bool,
-        typer.Option("--reset", help="First leave everything to the settings again."),
+        typer.Option("--reset", help="First reset everything to the settings."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a profile decides by, or change it.
+    """Show or change the policy of a profile.
 
-    What is not given stays as it is. A running service decides by it within a
-    second, in all of its workers and doors.
+    Options that are not given stay as they are. A running service applies the policy
+    within a second, in all of its workers and doors.
     """
     settings = load_settings()
     service = specification(settings)

@@ -203,9 +203,9 @@ def require_locked(settings: Settings) -> None:
         if any(key.revoked is None for key in list_keys(engine)):
             return
     msg = (
-        f"{open_to[0]} is not the loopback, and there is no key yet, so that nobody "
-        "there could ask anything. Make a key with `postbayes keys create NAME "
-        "--right classify --right teach`, or say whose clients need none: "
+        f"{open_to[0]} is not the loopback, and there is no key yet, so no client "
+        "there could use the service. Make a key with `postbayes keys create NAME "
+        "--right classify --right teach`, or name the clients that need none: "
         "POSTBAYES_KEYLESS_FROM=127.0.0.0/8,::1,192.0.2.0/24"
     )
     raise InvalidSetting(msg)
@@ -300,7 +300,7 @@ def _require_free(settings: Settings) -> None:
     except OSError as error:
         complain(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
-            "Say where else with --host and --port, or POSTBAYES_HOST and "
+            "Choose another with --host and --port, or POSTBAYES_HOST and "
             "POSTBAYES_PORT"
         )
         raise typer.Exit(IN_USE) from error

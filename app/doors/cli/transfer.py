@@ -199,7 +199,7 @@ def import_(
             run_stage(bar, "folding", transfer.fold(found.learned.profile))
         except Unavailable:
             complain(
-                f"{file} is imported and stays so, but the counts could not be brought "
+                f"{file} is imported, but the counts could not be brought "
                 "up to date; a running service or `postbayes fold` does that"
             )
             raise
@@ -293,7 +293,7 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
     """Yield the outcome as lines that a person reads."""
     learned, name = found.learned, found.learned.profile.name
     if learned.outcome == "unchanged":
-        yield f"Nothing to do: the profile {name!r} has learned all of this before."
+        yield f"Nothing to do: the profile {name!r} learned all of this before."
         return
     counted = ", ".join(f"{n:,} {label}" for label, n in found.messages.items())
     forgot = "forgot what it knew, and " if learned.outcome == "replaced" else ""

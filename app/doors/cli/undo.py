@@ -60,14 +60,14 @@ def undo(
         str | None,
         typer.Option(
             metavar="TOKEN",
-            help="What --dry-run printed; needed where more than 20 messages and 1 % "
+            help="The token of --dry-run; needed where more than 20 messages and 1 % "
             "of those learned would change.",
         ),
     ] = None,
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """Take back what was taught, as if it had never been.
+    """Take back feedback, as if it had never been given.
 
     With several options, only what matches all of them is taken back: these
     messages, this source, this time. A service on the same database follows

@@ -34,7 +34,7 @@ from app.settings import load_settings
 
 
 def fold(profile: OneProfile = None, as_json: Json = False) -> None:
-    """Add to the counts what was taught since they were last brought up to date.
+    """Bring the counts up to date with the ledger.
 
     A service does so by itself. This is for a ledger that grew without one, so
     that the next start is quick. It may run beside a service, may be
@@ -99,7 +99,7 @@ def prune(
     profile: Profile = None,
     as_json: Json = False,
 ) -> None:
-    """Take out old features that say next to nothing.
+    """Remove old features that carry next to no information.
 
     Nothing is pruned that the ledger still has the features of, so that they
     can be undone: see POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune`

@@ -53,7 +53,7 @@ class KeyIn(RequestDocument):
         "a mail server that knows its users.",
     )
     expires_at: AwareDatetime | None = Field(
-        default=None, description="When it stops to count; null: never."
+        default=None, description="When it expires; null: never."
     )
 
 
@@ -71,7 +71,7 @@ class KeyOut(AnswerDocument):
     networks: list[str] = Field(description="Where it may come from; empty: anywhere.")
     names_sources: bool = Field(description="Whether it may say who teaches.")
     created_at: datetime = Field(description="When it was made.")
-    expires_at: datetime | None = Field(description="When it stops to count.")
+    expires_at: datetime | None = Field(description="When it expires; null: never.")
     last_used_at: datetime | None = Field(
         description="When it was used last, to the minute and up to two minutes late."
     )
@@ -182,7 +182,7 @@ class EventOut(AnswerDocument):
     )
     act: str = Field(description="What was done.")
     object: str = Field(description="The key, the person or the profile.")
-    details: dict[str, Any] | None = Field(description="What else there is to say.")
+    details: dict[str, Any] | None = Field(description="Further details; null: none.")
 
 
 class EventsOut(BaseModel):
@@ -212,7 +212,7 @@ class ListEntryIn(RequestDocument):
         "deny.",
     )
     expires_at: AwareDatetime | None = Field(
-        default=None, description="When it stops to count; null: never."
+        default=None, description="When it expires; null: never."
     )
     note: str = Field(
         default="", max_length=MAX_NOTE, description="A line for other people."
@@ -251,7 +251,7 @@ class ListEntryOut(AnswerDocument):
     )
     source: str = Field(description="Who set it.")
     created_at: datetime = Field(description="When it was set.")
-    expires_at: datetime | None = Field(description="When it stops to count.")
+    expires_at: datetime | None = Field(description="When it expires; null: never.")
     note: str = Field(description="A line for other people; else empty.")
 
     @classmethod

@@ -91,7 +91,7 @@ class UndoIn(BaseModel):
         None,
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who taught it, as `source` of `/feedback` said; `import:NAME`; or "
+        description="Who taught it, the `source` of `/feedback`; `import:NAME`; or "
         "`undo:7`, to take back an undo.",
     )
     from_: AwareDatetime | None = Field(
@@ -141,7 +141,7 @@ class UndoOut(AnswerDocument):
         "back."
     )
     features: int | None = Field(
-        description="Features whose counts change; of a dry run."
+        description="Features whose counts change; null but in a dry run."
     )
     figures_before: ErrorsOut | None = Field(
         description="The error figures of all scored messages as they are; of a dry "
@@ -154,7 +154,7 @@ class UndoOut(AnswerDocument):
         description="Token that confirms the undo; of a dry run, and null where none "
         "is needed."
     )
-    profile: str = Field(description="Whose ledger.")
+    profile: str = Field(description="The profile of the ledger.")
     revision: int = Field(description="Its newest row.")
 
     @classmethod

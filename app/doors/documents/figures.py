@@ -29,8 +29,12 @@ class ErrorsOut(AnswerDocument):
     spam: int = Field(description="Those whose label is on the spam side.")
     ham_lost: int = Field(description="Ham that it would have taken for spam.")
     spam_missed: int = Field(description="Spam that it let through, *unsure* included.")
-    ham_lost_pct: float | None = Field(description="Of the ham; null without any.")
-    spam_missed_pct: float | None = Field(description="Of the spam.")
+    ham_lost_pct: float | None = Field(
+        description="Per cent of the ham; null without ham."
+    )
+    spam_missed_pct: float | None = Field(
+        description="Per cent of the spam; null without spam."
+    )
     lam_pct: float | None = Field(
         description="Logistic average of the two rates; null without ham or spam."
     )
@@ -56,8 +60,8 @@ class BinOut(AnswerDocument):
     spam: int = Field(description="How many of them are spam.")
     low: float = Field(description="Least probability of the bin.")
     high: float = Field(description="Greatest probability of the bin.")
-    mean: float = Field(description="Share of spam that was promised.")
-    share: float = Field(description="Share of spam that there was.")
+    mean: float = Field(description="Predicted share of spam.")
+    share: float = Field(description="Actual share of spam.")
 
 
 class SourceOut(ErrorsOut):
@@ -107,7 +111,7 @@ class FiguresOut(ErrorsOut):
     )
     brier: float | None = Field(description="Mean squared error of the probability.")
     reliability: list[BinOut] = Field(
-        description="What was promised beside what there was, by probability."
+        description="Predicted and actual shares of spam, by probability."
     )
     learning_curve: list[SliceOut] = Field(
         description="Tenths of the messages, oldest first."

@@ -121,7 +121,7 @@ class TaughtOut(AnswerDocument):
         description="What the message was before; null: not learned."
     )
     label: str | None = Field(description="What it became; null: not learned.")
-    source: str = Field(description="Who said so.")
+    source: str = Field(description="Who taught it.")
 
 
 class MessageHistoryOut(BaseModel):
@@ -211,7 +211,7 @@ class LedgerRowOut(AnswerDocument):
 class LedgerOut(AnswerDocument):
     """Some rows of a ledger, newest first."""
 
-    profile: str = Field(description="Whose ledger.")
+    profile: str = Field(description="The profile of the ledger.")
     rows: list[LedgerRowOut] = Field(description="The rows.")
     next: int | None = Field(
         description="What to ask for with `before` next; null: these are the last."

@@ -29,7 +29,7 @@ class SentIn(RequestDocument):
     recipients: list[str] = Field(
         min_length=1,
         max_length=MAX_RECIPIENTS,
-        description="Those of the envelope. More than 20 count nobody.",
+        description="The envelope's recipients. None counts if there are more than 20.",
     )
 
 

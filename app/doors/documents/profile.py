@@ -27,20 +27,24 @@ class ViewStateOut(AnswerDocument):
 
 
 class ThresholdOut(AnswerDocument):
-    """Where a decision begins, said in two ways."""
+    """Where a decision begins, on two scales."""
 
-    log_odds: float = Field(description="Of spam against the rest, in nats.")
+    log_odds: float = Field(description="Log-odds of spam against the rest, in nats.")
     probability: float = Field(description="The same as a probability of spam.")
 
 
 class FusionOut(AnswerDocument):
     """What the views are worth here."""
 
-    weights: dict[str, float] = Field(description="Of each view, by its normaliser.")
+    weights: dict[str, float] = Field(
+        description="Weight of each view, by its normaliser."
+    )
     bias: dict[str, float] = Field(description="Added for each label, in nats.")
-    fitted_revision: int = Field(description="Up to which ledger row they were fitted.")
+    fitted_revision: int = Field(
+        description="The last ledger row that they were fitted to."
+    )
     fitted_messages: int = Field(
-        description="To how many messages; 0 while the shipped weights stand."
+        description="How many messages they were fitted to; 0: shipped weights."
     )
 
 
@@ -166,10 +170,10 @@ _Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
 
 
 class ThresholdIn(RequestDocument):
-    """A threshold, said in one of two ways."""
+    """A threshold, on one of two scales."""
 
     log_odds: _Nats | None = Field(
-        None, description="Of spam against the rest, in nats."
+        None, description="Log-odds of spam against the rest, in nats."
     )
     probability: float | None = Field(
         None,
@@ -243,7 +247,7 @@ class SettingOut(AnswerDocument):
 class SettingsOut(AnswerDocument):
     """What a service is made of."""
 
-    version: str = Field(description="Of Postbayes.")
+    version: str = Field(description="Version of Postbayes.")
     database: str = Field(description="`sqlite` or `postgresql`.")
     database_url: str = Field(description="Where it is, without its password.")
     workers: int = Field(description="Processes of the service.")

@@ -128,7 +128,7 @@ class EntryOut(BaseModel):
         description="How many features stand behind the entry; 0 for what is stated."
     )
     messages: dict[str, int] = Field(
-        description="Of the prior: learned messages of each label."
+        description="For the prior: learned messages of each label."
     )
     parts: list[PartOut] = Field(
         description="The strongest features of the reason, three at most."
@@ -195,9 +195,9 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     )
     profile: str = Field(description="The profile that answered.")
     levels: list[LevelOut] = Field(
-        description="Of a profile that backs off: what each level adds, the most "
+        description="For a profile that backs off: what each level adds, the most "
         "personal first. Their log_odds and what is stated beside the features sum to "
-        "that of the verdict. None with `explain=0`, which saves a score for each."
+        "that of the verdict. Empty with `explain=0`, which saves a score for each."
     )
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")
@@ -366,9 +366,9 @@ class PassageOut(AnswerDocument):
         description="What the passage is."
     )
     name: str = Field(
-        description="Of a header its name; of a text its place: `plain`, `html`, "
+        description="For a header, its name; for a text, its place: `plain`, `html`, "
         "`alternative`, `attached`, `alt` (stands in for an image) or `hidden` (no "
-        "reader sees it); of a link its HTML element; of a file its media type."
+        "reader sees it); for a link, its HTML element; for a file, its type."
     )
     log_odds: float = Field(description="What the passage adds, in nats.")
     segments: list[SegmentOut] = Field(

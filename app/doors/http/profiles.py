@@ -263,7 +263,7 @@ UNDO_THREADS: Final = CapacityLimiter(4)
 async def undo(
     request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
 ) -> UndoOut:
-    """Take back what was taught, as if it had never been.
+    """Take back feedback, as if it had never been given.
 
     Select teachings by source, time or messages; those that match everything given are
     taken back. The answer comes after the undo is done, or with `dry_run` without any

@@ -246,7 +246,7 @@ async def healthz(response: Response) -> dict[str, str]:
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
-        msg = "a thread that learns, looks up or keeps house has ended; restart"
+        msg = "a thread for feedback, look-ups or upkeep has ended; restart the service"
         raise DatabaseUnavailable(msg)
     # A server that hangs answers nobody; whoever asks is told within this time.
     seconds = app.settings.busy_timeout + 1

@@ -278,8 +278,8 @@ def reliability_figure(figures: FiguresOut) -> str:
     if not figures.reliability:
         return ""
     plot = Plot(
-        x=Axis(Logit(), "probability of spam that was said, per cent"),
-        y=Axis(Logit(), "spam that there was, per cent"),
+        x=Axis(Logit(), "predicted probability of spam, per cent"),
+        y=Axis(Logit(), "actual spam, per cent"),
         height=_HEIGHT,
     )
     marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
@@ -287,7 +287,7 @@ def reliability_figure(figures: FiguresOut) -> str:
     for each in figures.reliability:
         low, high = wilson(each.spam, each.messages)
         mean, share = 100 * each.mean, 100 * each.share
-        says = f"{mean:.2f} % said, {share:.2f} % spam of {each.messages:,}"
+        says = f"{mean:.2f} % predicted, {share:.2f} % spam of {each.messages:,}"
         marks += [
             plot.upright(mean, 100 * low, 100 * high, class_="interval"),
             plot.dot(mean, share, class_="s0", says=says),
