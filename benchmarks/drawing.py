@@ -1,4 +1,4 @@
-"""Drawing: ROC curves of several streams in one picture."""
+"""Drawing: ROC curves of several streams, and growth, each in one picture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.drawing.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, series, tag
+from app.drawing.svg import HEIGHT, WIDTH, Axis, Linear, Logarithmic, Plot, series, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,14 +43,41 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
         )
         for at, (stream, of_stream) in enumerate(curves.items())
     ]
+    return _picture("ROC curves", across, down, *_legend(names, across), *panels)
+
+
+def growth(features: Sequence[int], lines: Sequence[tuple[str, list[float]]]) -> str:
+    """Return an SVG file: times as multiples, by the number of features.
+
+    Parameters
+    ----------
+    features : sequence of int
+        Sizes of a profile.
+    lines : sequence of (str, list of float)
+        The name of each line, and its value at each size.
+    """
+    most = max(max(values) for _, values in lines)
+    plot = Plot(
+        x=Axis(Logarithmic(features[0], features[-1]), "features of the profile"),
+        y=Axis(Linear(0.0, most), "times reading the message"),
+    )
+    drawn = [
+        plot.line(zip(features, values, strict=True), class_=series(at))
+        for at, (_, values) in enumerate(lines)
+    ]
+    panel = tag("g", plot.axes(), *drawn, transform=f"translate(0 {_LEGEND})")
+    names = [name for name, _ in lines]
+    return _picture("Growth", WIDTH, HEIGHT + _LEGEND, *_legend(names, WIDTH), panel)
+
+
+def _picture(title: str, across: int, down: int, *content: str) -> str:
     style = files("app.drawing").joinpath("style.css").read_text("utf-8")
     picture = tag(
         "svg",
-        tag("title", "ROC curves"),
+        tag("title", title),
         tag("style", escape(style, quote=False)),
         tag("rect", width=across, height=down, fill="var(--card)"),
-        *_legend(names, across),
-        *panels,
+        *content,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {across} {down}",
         font_family="system-ui, sans-serif",
