@@ -46,8 +46,8 @@ def named(path):
 def room(path):
     """Return the room of a file: a folder of `app`, the command line, or the pages.
 
-    The files of the command line have the names of commands, those of the pages the
-    names of pages, as those of the HTTP door have the names of routes.
+    The files of the command line have the names of commands or of their groups, those
+    of the pages the names of pages, as those of the HTTP door have the names of routes.
     """
     parts = path.relative_to(APP).parts
     for own in (("doors", "cli"), ("doors", "http", "page")):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from app.doors.cli.main import COMMANDS, load
+from app.doors.cli.main import COMMANDS, FILES, load
 
 # What takes some 50 ms of CPU or more to import.
 LARGE = (
@@ -37,6 +37,14 @@ def test_the_line_of_a_command_is_the_first_paragraph_of_its_help(name):
     first = " ".join(load(name).help.split("\n\n")[0].split())
 
     assert first == COMMANDS[name]
+
+
+def test_a_group_of_commands_has_commands_alone():
+    """A command that is renamed takes its place in `FILES` along, and has one."""
+    grouped = [name for names in FILES.values() for name in names]
+
+    assert [] == sorted({*grouped} - {*COMMANDS})
+    assert len({*grouped}) == len(grouped)
 
 
 def test_the_program_itself_imports_nothing_large():
