@@ -288,11 +288,13 @@ class Settings(BaseSettings):
         "more are refused with 429. Unset: any number.",
     )
     suspects: Literal["log", "refuse"] = Field(
-        "log",
+        "refuse",
         description="What becomes of a source that contradicts verdicts of which the "
         "filter was sure, ten at least and half of those that it contradicts, while "
-        "others teach the profile as much: `log` names it in the log, with the command "
-        "that takes its lessons back; `refuse` also refuses further ones with 403.",
+        "others teach the profile as much, and more sources than there are such ones "
+        "teach at least ten messages without doing so: `log` names it in the log, with "
+        "the command that takes its lessons back; `refuse` also refuses further ones "
+        "with 403.",
     )
     trusted_sources: Words = Field(
         (),

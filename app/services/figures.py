@@ -269,7 +269,9 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
     """Return the teachers who contradict what the filter was sure of.
 
     Who corrects mistakes contradicts it, too, but mostly where it was not so sure.
-    Whoever taught most of the messages is no suspect: nobody else says otherwise.
+    Whoever taught most of the messages is no suspect, and nobody is where those who
+    teach as much without being one are not more: the filter may be wrong, after an
+    archive with wrong labels for instance, and the corrections right.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
         All teachers of a profile.
     """
     total = sum(each.messages for each in sources)
-    return tuple(
+    found = tuple(
         each
         for each in sources
         if each.source != OTHERS
@@ -285,6 +287,8 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
         and 2 * each.sure >= each.contradicted
         and 2 * each.messages <= total
     )
+    agreeing = sum(e.messages >= SUSPECT for e in sources if e not in found)
+    return found if agreeing > len(found) else ()
 
 
 def curve(scored: Scored) -> tuple[Slice, ...]:

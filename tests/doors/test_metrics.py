@@ -223,7 +223,9 @@ def test_a_teacher_who_contradicts_the_filter_is_named(client):
     for number in range(10, 90):
         side = "spam" if number % 2 else "ham"
         raw = spam(number) if number % 2 else ham(number)
-        client.post(f"/feedback?label={side}&source=ann", content=raw, headers=RAW)
+        source = "ann" if number % 4 < 2 else "bob"
+        teaching = f"/feedback?label={side}&source={source}"
+        client.post(teaching, content=raw, headers=RAW)
     for number in range(100, 120):
         teaching = "/feedback?label=ham&source=eve"
         client.post(teaching, content=spam(number), headers=RAW)

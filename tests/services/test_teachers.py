@@ -38,10 +38,10 @@ def of(source="bob", *, messages=100, contradicted=0, sure=0):
 
 def test_who_contradicts_what_the_filter_is_sure_of_is_a_suspect():
     """Ten times at least, and as often as where it was not so sure."""
-    rest = of("ann")
+    rest = of("ann"), of("carl")
 
     def found(*those):
-        return [each.source for each in suspects([rest, *those])]
+        return [each.source for each in suspects([*rest, *those])]
 
     assert ["bob"] == found(of(contradicted=20, sure=SUSPECT))
     assert [] == found(of(contradicted=20, sure=SUSPECT - 1))
@@ -55,15 +55,29 @@ def test_where_nobody_else_teaches_as_much_there_is_no_suspect():
     alone = of(contradicted=50, sure=50)
 
     assert () == suspects([alone])
-    assert () == suspects([alone, of("ann", messages=99)])
-    assert (alone,) == suspects([alone, of("ann", messages=100)])
+    assert () == suspects([alone, of("ann", messages=89), of("carl", messages=10)])
+    assert (alone,) == suspects(
+        [alone, of("ann", messages=90), of("carl", messages=10)]
+    )
+
+
+def test_there_are_fewer_suspects_than_teachers_who_agree():
+    """One who corrects an archive with wrong labels, under several names, is none."""
+    archive, rest = of("archive", messages=1000), of("ann", messages=SUSPECT - 1)
+    bob, web = (of(name, contradicted=50, sure=50) for name in ("bob", "web"))
+
+    assert () == suspects([archive, bob])
+    assert () == suspects([archive, rest, bob])
+    assert () == suspects([archive, of("ann"), bob, web])
+    assert (bob, web) == suspects([archive, of("ann"), of("carl"), bob, web])
 
 
 def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
-    """And goes on teaching, unless the operator wants otherwise."""
-    with running(database_url=database_url) as app:
+    """And goes on teaching, where the operator wants that."""
+    with running(database_url=database_url, suspects="log") as app:
         app.scheduler.stop()
-        taught_by(app, "ann", range(SURE))
+        taught_by(app, "ann", range(SURE // 2))
+        taught_by(app, "carl", range(SURE // 2, SURE))
         taught_by(app, "eve; ls", range(SURE, SURE + 10), swapped=True)
         with caplog.at_level(logging.WARNING):
             app.teachers.watch()
@@ -84,9 +98,10 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
 
 def test_a_suspect_is_refused_and_may_forget(database_url):
     """Everybody else goes on, and so does the suspect where the operator trusts it."""
-    with running(database_url=database_url, suspects="refuse") as app:
+    with running(database_url=database_url) as app:
         app.scheduler.stop()
-        taught_by(app, "ann", range(SURE))
+        taught_by(app, "ann", range(SURE // 2))
+        taught_by(app, "carl", range(SURE // 2, SURE))
         taught_by(app, "eve", range(SURE, SURE + 10), swapped=True)
         app.teachers.watch()
         with pytest.raises(Forbidden, match=r"'eve' contradict .* no more are learned"):
@@ -97,8 +112,7 @@ def test_a_suspect_is_refused_and_may_forget(database_url):
             "forgotten"
             == app.feedback.forget("default", digest, source="eve").outcome.kind
         )
-    trusting = {"suspects": "refuse", "trusted_sources": ("eve",)}
-    with running(database_url=database_url, **trusting) as app:
+    with running(database_url=database_url, trusted_sources=("eve",)) as app:
         app.teachers.watch()
         taught_by(app, "eve", [502])
 
