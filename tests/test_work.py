@@ -20,7 +20,7 @@ from tests.support.messages import ham, spam
 
 LESSONS = 40
 # What was counted when the bound was set, and a tenth more.
-CALLS_OF_A_VERDICT = 2_700
+CALLS_OF_A_VERDICT = 1_540
 CALLS_OF_A_FEEDBACK = 2_600
 BYTES_PER_BYTE = 14
 """Of memory at the peak, for each byte of a long message."""
@@ -66,9 +66,14 @@ def calls(work):
 
 
 def calls_of_a_verdict(app, raw):
-    """Return the calls of a verdict with ten reasons of each side."""
-    app.classify("default", raw, strongest=10)
-    return calls(lambda: app.classify("default", raw, strongest=10))
+    """Return the calls of a verdict with ten reasons of each side.
+
+    The fewest of some: the first one compiles or adds rows that wait, and any may come
+    when the upkeep has just changed something.
+    """
+    return min(
+        calls(lambda: app.classify("default", raw, strongest=10)) for _ in range(5)
+    )
 
 
 def teach_words(app, words, of="word"):
