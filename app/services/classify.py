@@ -379,5 +379,6 @@ def warm_up() -> None:
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
         snapshot.learn(change + change, revision=label + 1)
-        score(snapshot, observation.views)
+        attribution = attribute(score(snapshot, observation.views), snapshot)
+        explain(attribution, snapshot, observation, strongest=1)
     log_odds(np.zeros(2), np.array([False, True]))
