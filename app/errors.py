@@ -43,6 +43,7 @@ PostbayesError
 │   ├── ProfileLoading
 │   ├── MailboxUnavailable
 │   ├── MailServerUnavailable
+│   ├── ClusterUnavailable
 │   └── SignInUnavailable
 ├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
@@ -296,6 +297,10 @@ class MailboxUnavailable(Unavailable):
 
 class MailServerUnavailable(Unavailable):
     """The mail server does not take a mail of ours."""
+
+
+class ClusterUnavailable(Unavailable):
+    """The cluster that reads mail does not answer, or is lost."""
 
 
 class SignInUnavailable(Unavailable):

@@ -21,12 +21,13 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.classifier.specification import Specification
+from app.corpora.mailbox import CorpusMessage
 from app.corpora.parallel import chunks, readers
 from app.corpora.source import read_index
 from app.services.application import load_profiles, open_database
 from app.services.classify import observe
 from app.services.clock import now
-from app.services.learn import BATCH, PART, Learn, LearnSums
+from app.services.learn import Learn, LearnSums
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def learn(
         source="benchmark",
         store_words=settings.store_words,
     )
-    parts = chunks(messages, lambda each: len(each[1]), most=PART if sums else BATCH)
-    with readers(processes) as executor:
-        for _ in learner.batches(parts, executor=executor):
+    archive = [CorpusMessage(label, raw, "") for label, raw in messages]
+    parts = chunks(archive, lambda each: len(each.raw), most=learner.MOST)
+    with readers(processes) as others:
+        for _ in learner.batches(parts, readers=others):
             pass
     for _ in learner.fold():
         pass

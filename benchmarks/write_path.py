@@ -26,7 +26,6 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -203,7 +202,7 @@ def over_http(port: int, entries: Sequence[CorpusMessage], folder: Path) -> None
 def marked(entries: Sequence[CorpusMessage], mark: str) -> list[CorpusMessage]:
     """Return the same messages, as others."""
     line = f"\n{mark}\n".encode()
-    return [replace(each, raw=each.raw + line) for each in entries]
+    return [each._replace(raw=each.raw + line) for each in entries]
 
 
 def taught_by_id(port: int, entries: Sequence[CorpusMessage]) -> list[bytes]:

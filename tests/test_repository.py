@@ -92,15 +92,15 @@ def test_what_is_needed_to_run_has_one_version_everywhere():
 
 
 def test_every_dependency_is_locked():
-    """What pyproject.toml asks for is in the requirements; traces are not in the image."""
+    """What pyproject.toml asks for is in the requirements; neither traces nor clusters are in the image."""
     pyproject = tomllib.loads(text("pyproject.toml"))
     project, groups = pyproject["project"], pyproject["dependency-groups"]
     extras = project["optional-dependencies"]
-    tracing = extras.pop("tracing")
+    develop = extras.pop("tracing") + extras.pop("cluster")
     extra = [each for names in extras.values() for each in names]
     needed = {
         "run": [*project["dependencies"], *extra, *groups["build"]],
-        "dev": [*tracing, *(each for group in groups.values() for each in group)],
+        "dev": [*develop, *(each for group in groups.values() for each in group)],
     }
     for name, asked in needed.items():
         locked = set(
@@ -118,7 +118,12 @@ def test_what_is_imported_is_declared():
     """Not only what happens to be installed with something else, and nothing more."""
     project = tomllib.loads(text("pyproject.toml"))["project"]
     extras = project["optional-dependencies"]
-    asked = [*project["dependencies"], *extras["postgres"], *extras["oidc"]]
+    asked = [
+        *project["dependencies"],
+        *extras["postgres"],
+        *extras["oidc"],
+        *extras["cluster"],
+    ]
     declared = {re.match(r"[a-z0-9-]+", each)[0] for each in asked}
     imported = {
         name.partition(".")[0]

@@ -11,7 +11,7 @@ import binascii
 import re
 from base64 import b64decode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from unicodedata import normalize
 
 from app.errors import UnreadableSource
@@ -32,8 +32,7 @@ _PIECE: Final = 65_536
 _BLOCK: Final = 4 * _PIECE
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusMessage:
+class CorpusMessage(NamedTuple):
     """One message of a stream.
 
     Parameters
@@ -200,24 +199,23 @@ def label_of(
     return junk_label if use == "junk" and junk_label is not None else label
 
 
-def read_maildir(folder: MailFolder) -> Iterator[CorpusMessage]:
-    """Yield the messages of one folder of a Maildir.
+def read_moving(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
+    """Yield the message of a file of a Maildir, unless it was moved or removed.
 
-    A message that is moved while its folder is read is left out; the next run finds it.
+    The next run finds a message that was moved.
 
     Raises
     ------
     UnreadableSource
-        If a message cannot be read.
+        If the message cannot be read.
     """
-    for path in folder.files:
-        try:
-            yield read_file(path, label=folder.label)
-        except UnreadableSource as error:
-            # A mail client renames a message to flag it, between our listing
-            # and our reading: the one error that a healthy Maildir gives.
-            if not isinstance(error.__cause__, FileNotFoundError):
-                raise
+    try:
+        yield read_file(path, label=label)
+    except UnreadableSource as error:
+        # A mail client renames a message to flag it, between our listing
+        # and our reading: the one error that a healthy Maildir gives.
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
 
 
 # RFC 4155, appendix A: `From `, the sender and a date as of asctime().  The
@@ -241,6 +239,8 @@ _MOST_NAME: Final = 101
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # Behind an empty line, which is asked for last: so the search is one for a text.
 _START: Final = re.compile(rb"From (?:(?<=\n\nFrom )|(?<=\n\r\nFrom ))")
+# Bytes that it looks back.
+_BEFORE: Final = 3
 # First bytes, by the formats' own specifications; those of a tar's first entry
 # stand at byte 257 (POSIX.1-1988, ustar).
 _ARCHIVES: Final = (
@@ -275,7 +275,9 @@ def is_mbox(path: Path) -> bool:
         raise unreadable(path, error) from error
 
 
-def read_mailbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
+def read_mailbox(
+    path: Path, *, label: str | None, begin: int = 0, end: int | None = None
+) -> Iterator[CorpusMessage]:
     """Yield the messages of the mbox at `path`, or the one message that a file is.
 
     Parameters
@@ -284,6 +286,9 @@ def read_mailbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
         The file.
     label : str or None
         The label of all its messages.
+    begin, end : int
+        The bytes of an mbox in which its messages begin; the last one may end behind
+        them.  Together, adjacent ranges have each message once.
 
     Raises
     ------
@@ -304,10 +309,12 @@ def read_mailbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     """
     try:
         with path.open("rb") as file:
-            raw = file.read(_BLOCK)
-            if _begins_mbox(raw):
-                for number, message in enumerate(_messages(raw, file), 1):
-                    yield CorpusMessage(label, message, f"{path}, message {number}")
+            raw = b"" if begin else file.read(_BLOCK)
+            if begin or _begins_mbox(raw):
+                after = f" after byte {begin}" if begin else ""
+                for number, message in enumerate(_messages(file, begin, end), 1):
+                    where = f"{path}, message {number}{after}"
+                    yield CorpusMessage(label, message, where)
                 return
             raw = _whole(raw, file)
     except OSError as error:
@@ -331,31 +338,45 @@ def _begins_mbox(content: bytes) -> bool:
     return _separates(*_lines(content.removeprefix(_BYTE_ORDER_MARK), 0))
 
 
-def _messages(begun: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the messages of an mbox that is partly read; empty ones are left out.
+def _messages(file: BinaryIO, begin: int, end: int | None) -> Iterator[bytes]:
+    """Yield the messages of an mbox that begin in some bytes; empty ones are left out.
 
-    Lines before the first separator are taken as a message without one.
+    Lines before the first separator of a file are taken as a message without one.
     """
     message = bytearray()
-    if _begins_mbox(begun):
-        begun = begun.removeprefix(_BYTE_ORDER_MARK)
-    # It begins as behind an empty line.
-    window, at = b"\n\n" + begun, 2
+    file.seek(max(begin - _BEFORE, 0))
+    window, at = file.read(_BLOCK), _BEFORE
+    inside = begin == 0
+    if inside:
+        mark = len(_BYTE_ORDER_MARK) if _begins_mbox(window) else 0
+        begin = mark if window.startswith(_BYTE_ORDER_MARK) else 0
+        # It begins as behind an empty line.
+        window, at = b"\n\n" + window[begin:], 2
+    # The place in the file of the first byte of the window.
+    base = begin - at
     while at < len(window):
-        end = len(window)
+        known = len(window)
         # A line that begins in one block may end in the next.
         window += file.read(_BLOCK)
-        for found in _START.finditer(window, at, end + 4):
+        for found in _START.finditer(window, at, known + 4):
             line, following = _lines(window, found.start())
             if _separates(line, following):
-                message += window[at : found.start()][: MESSAGE_LIMIT - len(message)]
-                yield from _without_separator(message)
-                message = bytearray()
+                if inside:
+                    room = MESSAGE_LIMIT - len(message)
+                    message += window[at : found.start()][:room]
+                    yield from _without_separator(message)
+                if end is not None and base + found.start() >= end:
+                    return
+                inside, message = True, bytearray()
                 at = found.start() + len(line)
-        message += window[at:end][: MESSAGE_LIMIT - len(message)]
-        at = max(at, end)
-        window, at = window[end - 3 :], at - end + 3
-    yield from _without_separator(message)
+        if inside:
+            message += window[at:known][: MESSAGE_LIMIT - len(message)]
+        elif end is not None and base + known >= end:
+            return
+        at = max(at, known) - known + _BEFORE
+        window, base = window[known - _BEFORE :], base + known - _BEFORE
+    if inside:
+        yield from _without_separator(message)
 
 
 def _lines(window: bytes, at: int) -> tuple[bytes, bytes]:

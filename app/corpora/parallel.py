@@ -1,4 +1,4 @@
-"""Parallel reading: messages read by other processes while this one goes on.
+"""Parallel reading: mail read by other processes or machines while this one goes on.
 
 Contract of this file: results come in the order of what was asked, whoever was faster,
 and what waits is bounded in messages and in bytes.
@@ -10,14 +10,21 @@ import os
 import sys
 import threading
 from collections import deque
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from signal import SIG_IGN, SIGINT, signal
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from app.errors import ClusterUnavailable, InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,15 +33,79 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 AHEAD: Final = 4
-"""Chunks that are read ahead of the one that the caller works on."""
+"""Parts at least that are read ahead of the one that the caller works on."""
+# A part that failed is read again so often, elsewhere perhaps: a store may be slow.
+_RETRIES: Final = 2
 CHUNK: Final = 64
 """Messages of a chunk: to hand one over takes as long as to read one message."""
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a chunk, but for its last message."""
 
 
+class Readers(NamedTuple):
+    """Other processes that read mail.
+
+    Parameters
+    ----------
+    executor : Executor
+        Has them read.
+    workers : callable
+        Returns how many there are; those of a cluster come and go.
+    """
+
+    executor: Executor
+    workers: Callable[[], int]
+
+
 @contextmanager
-def readers(processes: int) -> Iterator[Executor | None]:
+def cluster(address: str) -> Iterator[Readers]:
+    """Give the workers of a Dask cluster, which have to have this version installed.
+
+    Dask reads a part again whose worker is lost.  Nothing is written there, and the
+    caller takes each part once, so that parts which were read twice do no harm.
+
+    Parameters
+    ----------
+    address : str
+        The address of its scheduler, such as ``tcp://10.0.0.5:8786``.
+
+    Raises
+    ------
+    InvalidSetting
+        If Dask is not installed, or this is no address.
+    ClusterUnavailable
+        If the cluster does not answer, or lost a part again and again.
+    """
+    try:
+        from distributed import Client, KilledWorker  # noqa: PLC0415  an extra
+    except ImportError as error:
+        msg = "a cluster needs Dask: pip install postbayes[cluster]"
+        raise InvalidSetting(msg) from error
+    try:
+        client = Client(address, set_as_default=False)
+    except ValueError as error:
+        msg = f"{address!r} is no address of a scheduler of Dask: {error}"
+        raise InvalidSetting(msg) from error
+    except OSError as error:
+        msg = f"the scheduler of Dask at {address} does not answer: {error}"
+        raise ClusterUnavailable(msg) from error
+    with client:
+        executor = client.get_executor(pure=False, retries=_RETRIES)
+        try:
+            yield Readers(executor, lambda: sum(client.nthreads().values()))
+        except KilledWorker as error:
+            msg = (
+                "one part ended several workers of the cluster, perhaps for want of "
+                "memory; see their logs, and run the same command again"
+            )
+            raise ClusterUnavailable(msg) from error
+        except CancelledError as error:
+            msg = f"the cluster at {address} was lost; run the same command again"
+            raise ClusterUnavailable(msg) from error
+
+
+@contextmanager
+def readers(processes: int) -> Iterator[Readers | None]:
     """Give an executor with some processes; None for one, where the caller reads.
 
     To be called before there are threads, and before a database is open: on Linux the
@@ -53,7 +124,7 @@ def readers(processes: int) -> Iterator[Executor | None]:
     try:
         # The first task starts all of them.
         crew.submit(int).result()
-        yield crew
+        yield Readers(crew, lambda: processes)
     except BrokenProcessPool as error:
         msg = (
             "it ended one of the processes that read mail, perhaps for want of "
@@ -85,7 +156,7 @@ def _end_after(parent: int) -> None:
 
 
 def in_order(
-    executor: Executor | None,
+    readers: Readers | None,
     read: Callable[[Item], Result],
     items: Iterable[Item],
 ) -> Iterator[Result]:
@@ -93,20 +164,24 @@ def in_order(
 
     Parameters
     ----------
-    executor : Executor or None
-        Who calls it, some items ahead; None: the caller, when it is asked.
+    readers : Readers or None
+        Who calls it, two items ahead for each worker; None: the caller, when it is
+        asked.
     read : callable
         The function; other processes have to be able to import it.
     items : iterable
         What it is called with.
     """
-    if executor is None:
+    if readers is None:
         yield from map(read, items)
         return
-    coming = _submitted(executor, read, items)
-    waiting = deque(islice(coming, AHEAD))
-    while waiting:
-        waiting.extend(islice(coming, 1))
+    coming = _submitted(readers.executor, read, items)
+    waiting: deque[Future[Result]] = deque()
+    while True:
+        ahead = max(AHEAD, 2 * readers.workers())
+        waiting.extend(islice(coming, max(ahead + 1 - len(waiting), 0)))
+        if not waiting:
+            return
         yield waiting.popleft().result()
 
 

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
 from app.corpora.mailbox import (
     MailFolder,
@@ -40,10 +41,11 @@ from app.corpora.mailbox import (
     maildir_folders,
     read_file,
     read_mailbox,
-    read_maildir,
+    read_moving,
     unreadable,
     use_of,
 )
+from app.corpora.parallel import CHUNK_BYTES, chunks
 from app.errors import (
     MalformedIndex,
     MissingLabel,
@@ -55,7 +57,7 @@ from app.features.headers import read_date
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from app.corpora.mailbox import CorpusMessage, Use
 
@@ -93,14 +95,115 @@ def read_path(
     -----
     Messages are read as they are asked for; empty files are left out.
     """
-    for folder in mail_folders(path, label=label, junk_label=junk_label):
+    for _, read in _places(mail_folders(path, label=label, junk_label=junk_label)):
+        yield from read()
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePart:
+    """Some mail of an archive by reference: its files are opened where it is read.
+
+    Parameters
+    ----------
+    reads : tuple of callable
+        Each reads the messages of one place, such as a file or some bytes of an mbox.
+        Other processes and machines have to see the file under the same path.
+    """
+
+    reads: tuple[Callable[[], Iterable[CorpusMessage]], ...]
+
+    def __iter__(self) -> Iterator[CorpusMessage]:
+        """Read the messages one by one, each time anew."""
+        for read in self.reads:
+            yield from read()
+
+
+def folder_parts(folders: Iterable[MailFolder], *, most: int) -> Iterator[ArchivePart]:
+    """Yield the mail of folders in parts, in the order of `read_path`.
+
+    Parameters
+    ----------
+    folders : iterable of MailFolder
+        From `mail_folders`.
+    most : int
+        Files of a part at most.  A large mbox is cut into parts by its bytes.
+
+    Raises
+    ------
+    UnreadableSource
+        If a mailbox cannot be read.
+    """
+    for chunk in chunks(_places(folders), itemgetter(0), most=most):
+        yield ArchivePart(tuple(read for _, read in chunk))
+
+
+def index_parts(index: Path, *, most: int) -> Iterator[ArchivePart]:
+    """Yield the mail that an index names in parts of some messages.
+
+    Raises
+    ------
+    MalformedIndex, UnreadableSource
+        As `read_index`.
+    """
+    lines = _index_lines(index)
+    while some := tuple(
+        partial(_read_named, index, *line) for line in islice(lines, most)
+    ):
+        yield ArchivePart(some)
+
+
+def _places(
+    folders: Iterable[MailFolder],
+) -> Iterator[tuple[int, Callable[[], Iterable[CorpusMessage]]]]:
+    """Yield the places of mail in folders, the size of each with its reader.
+
+    Nobody asks for the size of a message in a Maildir: it is bounded.
+    """
+    for folder in folders:
         if folder.left_out:
             continue
-        if folder.maildir:
-            yield from read_maildir(folder)
-        else:
-            for file in folder.files:
-                yield from read_mailbox(file, label=folder.label)
+        for file in folder.files:
+            if folder.maildir:
+                yield 0, partial(read_moving, file, label=folder.label)
+                continue
+            read = partial(read_mailbox, file, label=folder.label)
+            try:
+                size = file.stat().st_size
+            except OSError as error:
+                raise unreadable(file, error) from error
+            if size <= CHUNK_BYTES or not is_mbox(file):
+                yield size, read
+                continue
+            for begin in range(0, size, CHUNK_BYTES):
+                end = begin + CHUNK_BYTES
+                # What is appended meanwhile belongs to the last one.
+                last = end if end < size else None
+                yield CHUNK_BYTES, partial(read, begin=begin, end=last)
+
+
+def mail_path(text: str) -> Path:
+    """Return the path that somebody names: of this machine, or the URL of a store.
+
+    Raises
+    ------
+    UnreadableSource
+        If no driver for such a URL is installed.
+    """
+    if "://" not in text:
+        return Path(text)
+    try:
+        from upath import UPath  # noqa: PLC0415  an extra
+
+        path = UPath(text)
+        path.fs.protocol  # noqa: B018  the driver is looked for here
+    except (ImportError, ValueError) as error:
+        msg = (
+            f"cannot read {text}: {error}; a URL needs `pip install postbayes[cluster]`"
+            " and the driver of fsspec for its scheme, on each machine that reads mail"
+        )
+        raise UnreadableSource(msg) from error
+    # Of the same methods, as far as mail is read by them.
+    return cast("Path", path)
 
 
 def mail_folders(
@@ -413,12 +516,19 @@ def read_index(index: Path) -> Iterator[CorpusMessage]:
     -----
     Messages are read one by one as they are asked for, and nothing is kept.
     """
-    for number, label, path in _index_lines(index):
-        try:
-            yield read_file(path, label=label)
-        except UnreadableSource as error:
-            msg = f"{index}, line {number}: {error}"
-            raise UnreadableSource(msg) from error
+    for line in _index_lines(index):
+        yield from _read_named(index, *line)
+
+
+def _read_named(
+    index: Path, number: int, label: str, path: Path
+) -> Iterator[CorpusMessage]:
+    """Yield the message that a line of an index names."""
+    try:
+        yield read_file(path, label=label)
+    except UnreadableSource as error:
+        msg = f"{index}, line {number}: {error}"
+        raise UnreadableSource(msg) from error
 
 
 def summarise_index(index: Path) -> IndexSummary:
@@ -467,6 +577,13 @@ def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
                         f"such as `spam data/1.eml`, got {text[:60]!r}"
                     )
                     raise MalformedIndex(msg)
-                yield number, label, Path(os.path.normpath(index.parent / path))
+                yield number, label, _named(index, path)
     except OSError as error:
         raise unreadable(index, error) from error
+
+
+def _named(index: Path, path: str) -> Path:
+    """Return the path that an index names: a URL, or a file beside the index."""
+    if "://" in path:
+        return mail_path(path)
+    return Path(os.path.normpath(index.parent / path))

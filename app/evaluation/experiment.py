@@ -34,9 +34,9 @@ from app.evaluation.subject import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
 
     from app.classifier.specification import Specification
+    from app.corpora.parallel import Readers
     from app.corpora.source import MailSource, StreamSurvey
     from app.evaluation.plan import Part, Plan
 
@@ -178,7 +178,7 @@ class Experiment:
 
     def carry_out(
         self,
-        executor: Executor | None = None,
+        readers: Readers | None = None,
         *,
         processes: int,
         cache: Path | None = None,
@@ -189,7 +189,7 @@ class Experiment:
 
         Parameters
         ----------
-        executor : Executor or None
+        readers : Readers or None
             Who parses the mail (`app.corpora.parallel`).
         processes : int
             Processes that evaluate at a time.
@@ -226,7 +226,7 @@ class Experiment:
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), cache)
             open_tasks = [task for task in tasks if not task.outcome.exists()]
-            self._read(open_tasks, surveys, executor, show, on_unreadable)
+            self._read(open_tasks, surveys, readers, show, on_unreadable)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(task.messages for task in open_tasks))
@@ -246,7 +246,7 @@ class Experiment:
         self,
         tasks: Sequence[_RunPart],
         surveys: Sequence[StreamSurvey],
-        executor: Executor | None,
+        readers: Readers | None,
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object],
     ) -> None:
@@ -262,7 +262,7 @@ class Experiment:
                 views,
                 advance=advance,
                 clock=time.perf_counter,
-                executor=executor,
+                readers=readers,
             )
             folder.mkdir()
             corpus.save(folder)

@@ -42,7 +42,6 @@ from app.mail.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.corpora.parallel import Readers
     from app.features.observation import Payload
     from app.ledger.entry import LedgerRow
 
@@ -377,7 +377,7 @@ class Corpus:
         *,
         advance: Callable[[int], object],
         clock: Callable[[], float],
-        executor: Executor | None = None,
+        readers: Readers | None = None,
     ) -> Self:
         """Read and parse messages.
 
@@ -391,7 +391,7 @@ class Corpus:
             Gets now and then the number of messages read since the last call.
         clock : callable
             Seconds since any moment.
-        executor : Executor or None
+        readers : Readers or None
             Who parses them (`app.corpora.parallel`).
         """
         begun = clock()
@@ -400,7 +400,7 @@ class Corpus:
         unreadable: dict[int, str] = {}
         number = 0
         for chunk in in_order(
-            executor, partial(_seen, views=tuple(views)), chunks(raws, len)
+            readers, partial(_seen, views=tuple(views)), chunks(raws, len)
         ):
             for found in chunk:
                 seen: Mapping[str, Payload] = {}

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from app import __version__
 from app.bayes.sparse import in_a_row
 from app.bayes.state import State
 from app.classifier.learn import Move, sum_of_moves
-from app.corpora.parallel import in_order
-from app.errors import UnreadableMessage, reading_one_of_many
+from app.corpora.mailbox import CorpusMessage
+from app.corpora.parallel import chunks, in_order
+from app.errors import (
+    ClusterUnavailable,
+    MissingLabel,
+    UnreadableMessage,
+    UnreadableSource,
+    reading_one_of_many,
+)
 from app.features.hashing import names_at
 from app.features.observation import Observation
 from app.ledger.entry import epoch_of
@@ -28,17 +36,20 @@ from app.storage.ledger import append, latest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from concurrent.futures import Executor
     from datetime import datetime
 
     from sqlalchemy import Engine
 
+    from app.corpora.parallel import Readers
     from app.features.id_key import IdKey
     from app.ledger.teaching import Outcome
     from app.services.memory.live import LiveProfile
     from app.storage.bulk import EncodedSum
+    from app.storage.profiles import ProfileRow
 
-    Labelled = tuple[str, bytes]
+    Raws = Sequence[tuple[str, bytes]]
+    Unread = tuple[Iterable[CorpusMessage], datetime]
+    _Reading = tuple[list["ScoredRow | UnreadableMessage | None"], list[EncodedSum]]
 
 Read = TypeVar("Read")
 
@@ -81,6 +92,9 @@ class Learn:
         The ledger row that was learned last.
     """
 
+    MOST: ClassVar[int] = BATCH
+    """Messages of a batch."""
+
     def __init__(
         self,
         engine: Engine,
@@ -103,30 +117,40 @@ class Learn:
         self,
         messages: Sequence[tuple[str, bytes]],
         *,
-        on_unreadable: Callable[[int, UnreadableMessage], object] | None = None,
+        on_unreadable: Callable[[str, UnreadableMessage], object] | None = None,
     ) -> Counter[str]:
         """Learn some labelled messages in one transaction; see `batches`."""
-        (counted,) = self.batches([messages], on_unreadable=on_unreadable)
-        return counted
+        part = [
+            CorpusMessage(label, raw, f"message {number}")
+            for number, (label, raw) in enumerate(messages, 1)
+        ]
+        learned = self.batches([part], most=len(part), on_unreadable=on_unreadable)
+        return sum(learned, Counter())
 
     def batches(
         self,
-        batches: Iterable[Sequence[tuple[str, bytes]]],
+        parts: Iterable[Iterable[CorpusMessage]],
         *,
-        executor: Executor | None = None,
-        on_unreadable: Callable[[int, UnreadableMessage], object] | None = None,
+        most: int | None = None,
+        readers: Readers | None = None,
+        on_unreadable: Callable[[str, UnreadableMessage], object] | None = None,
     ) -> Iterator[Counter[str]]:
         """Learn labelled messages, each batch in one transaction.
 
         Parameters
         ----------
-        batches : iterable of sequence of (label, raw message)
-            They are learned in this order.
-        executor : Executor or None
-            Who reads the batches that come next (`app.corpora.parallel`).
+        parts : iterable of iterable of CorpusMessage
+            They are learned in this order.  A part is read by whoever reads mail, and
+            once more by the caller if some of its messages are known: it is a
+            reference (`app.corpora.source.ArchivePart`) or a list.
+        most : int, optional
+            Messages of a batch at most; `MOST` if not given.  It has `CHUNK_BYTES` of
+            mail at most, but for its last message.
+        readers : Readers or None
+            Who reads the parts that come next (`app.corpora.parallel`).
         on_unreadable : callable, optional
-            Called with the place in its batch of a message that cannot be read, and
-            the error; the others are learned. Without it the error is raised.
+            Called with the place of a message that cannot be read, and the error; the
+            others are learned.  Without it the error is raised.
 
         Yields
         ------
@@ -136,42 +160,44 @@ class Learn:
 
         Raises
         ------
+        UnreadableSource
+            If a part cannot be read; nothing of it is learned then.
         UnreadableMessage
             If a message cannot be read and nobody is called; nothing of its batch is
             learned then.
-        UnknownLabel
-            If the profile lacks one of the labels; nothing of the batch is learned
-            then.
+        MissingLabel, UnknownLabel
+            If a message has no label, or the profile lacks it; nothing of the part is
+            learned then.
         DatabaseUnavailable
             If a batch could not be stored; nothing of it is learned then.
         """
-        waiting: deque[Sequence[Labelled]] = deque()
+        waiting: deque[Iterable[CorpusMessage]] = deque()
 
-        def unread() -> Iterator[tuple[Sequence[Labelled], datetime]]:
-            for messages in batches:
-                for label, _ in messages:
-                    self._profile.row.require_label(label)
-                waiting.append(messages)
-                yield messages, self._clock()
+        def unread() -> Iterator[Unread]:
+            for part in parts:
+                waiting.append(part)
+                yield part, self._clock()
 
-        for found in in_order(executor, self._reader(), unread()):
-            read = replace(found, messages=waiting.popleft())
-            counted = Counter(["empty"] * read.rows.count(None))
-            teachings = []
-            for place, ((label, _), row) in enumerate(
-                zip(read.messages, read.rows, strict=True)
-            ):
-                if isinstance(row, ScoredRow):
-                    teachings.append(self._teaching(label, row))
-                elif row is not None:
+        read = partial(
+            _read_part,
+            batch=self._reader(),
+            profile=self._profile.row,
+            source=self._source,
+            most=most or self.MOST,
+            version=__version__,
+        )
+        for found in in_order(readers, read, unread()):
+            part = waiting.popleft()
+            for each in found:
+                counted = Counter(empty=each.empty, unreadable=len(each.unreadable))
+                for where, error in each.unreadable:
                     if on_unreadable is None:
-                        raise row
-                    on_unreadable(place, row)
-                    counted["unreadable"] += 1
-            counted.update(self._store(teachings, read))
-            yield counted
+                        raise error
+                    on_unreadable(where, error)
+                counted.update(self._store(each, part))
+                yield counted
 
-    def _reader(self) -> Callable[[tuple[Sequence[Labelled], datetime]], _Batch]:
+    def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         """Return the function that reads a batch, in another process perhaps."""
         return partial(
             _read,
@@ -181,8 +207,9 @@ class Learn:
             scored=self._in_order,
         )
 
-    def _store(self, teachings: Sequence[Teaching], _: _Batch) -> Iterator[str]:
+    def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> Iterator[str]:
         """Store the teachings of a batch, and yield what became of each."""
+        teachings: Sequence[Teaching] = read.teachings
         if self._in_order:
             digests = {teaching.digest for teaching in teachings}
             with reading(self._engine) as connection:
@@ -208,15 +235,6 @@ class Learn:
         """Fold the ledger into the counts, yielding rows per step."""
         yield from Folding(self._engine).all(self._profile.row)
 
-    def _teaching(self, label: str, row: ScoredRow) -> Teaching:
-        return Teaching(
-            digest=row.digest,
-            label=label,
-            evidence=row,
-            source=self._source,
-            time=row.time,
-        )
-
 
 class LearnSums(Learn):
     """Learns archives in parts: each batch is its sum, and the digests of its messages.
@@ -230,6 +248,8 @@ class LearnSums(Learn):
     engine, profile, clock, source, store_words
         As of `Learn`.  Source and time are what a part is undone by.
     """
+
+    MOST: ClassVar[int] = PART
 
     def __init__(
         self,
@@ -249,7 +269,7 @@ class LearnSums(Learn):
             in_order=False,
         )
 
-    def _reader(self) -> Callable[[tuple[Sequence[Labelled], datetime]], _Batch]:
+    def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         return partial(
             _read_sum,
             views=tuple(self._profile.specification.views),
@@ -258,14 +278,14 @@ class LearnSums(Learn):
             labels=self._profile.row.labels,
         )
 
-    def _store(self, teachings: Sequence[Teaching], read: _Batch) -> Iterator[str]:
+    def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> Iterator[str]:
         profile = self._profile.row
-        digests = {teaching.digest for teaching in teachings}
+        digests = {teaching.digest for teaching in read.teachings}
         known: set[bytes] = set()
         # Most parts are new as a whole; if not, they are added up again, where no
         # transaction is open.
         while True:
-            sums = read.sums if not known else self._without(known, read)
+            sums = read.sums if not known else self._without(known, read, part)
             with writing(self._engine) as connection:
                 profiles.lock(connection, profile)
                 latest = latest_of(connection, profile.id, digests)
@@ -274,30 +294,36 @@ class LearnSums(Learn):
                     append_encoded(
                         connection, profile, sums, source=self._source, time=read.time
                     )
-                    outcomes = append(connection, profile, teachings)
+                    outcomes = append(connection, profile, read.teachings)
                     break
             known = learned
         return self._followed(outcomes)
 
-    def _without(self, known: set[bytes], read: _Batch) -> list[EncodedSum]:
+    def _without(
+        self, known: set[bytes], read: _Batch, part: Iterable[CorpusMessage]
+    ) -> list[EncodedSum]:
         """Return the sums of a batch without the messages that are learned already."""
         labels = self._profile.row.labels
         made_of = self._profile.specification
-        first: dict[bytes, Labelled] = {}
-        for message, row in zip(read.messages, read.rows, strict=True):
-            if isinstance(row, ScoredRow):
-                first.setdefault(row.digest, message)
-        gone = [
-            Move(
-                views=observe(raw, made_of.views, made_of.key).views,
-                before=labels.index(label),
-                after=None,
-            )
-            for digest, (label, raw) in first.items()
-            if digest in known
-        ]
-        if len(gone) == len(first):
+        first: dict[bytes, int] = {}
+        for place, teaching in zip(read.places, read.teachings, strict=True):
+            first.setdefault(teaching.digest, place)
+        if known.issuperset(first):
             return []
+        wanted = {first[digest]: digest for digest in known}
+        gone = []
+        where = "its mail"
+        for place, (label, raw, where) in enumerate(part):
+            if place in wanted:
+                found = observe(raw, made_of.views, made_of.key)
+                if found.digest != wanted.pop(place):
+                    raise _changed(where)
+                before = labels.index(label or "")
+                gone.append(Move(views=found.views, before=before, after=None))
+            if not wanted:
+                break
+        if wanted:
+            raise _changed(where)
         states = [sum_of_moves(gone, n_classes=len(labels))]
         names: dict[str, dict[int, str]] = {}
         for each in read.sums:
@@ -308,60 +334,124 @@ class LearnSums(Learn):
         return encoded({epoch_of(read.time): State.sum(states)}, labels, names)
 
 
+def _changed(where: str) -> UnreadableSource:
+    msg = f"{where} was changed while it was learned; run the same command again"
+    return UnreadableSource(msg)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     """What was read of a batch.
 
     Parameters
     ----------
-    rows : list of ScoredRow, UnreadableMessage or None
-        What is stored of each message, why it cannot be read, None if it is blank.
+    teachings : list of Teaching
+        Of each message that could be read.
+    places : list of int
+        Where in the part each of these messages is.
+    unreadable : list of (str, UnreadableMessage)
+        Where the others are, and why they cannot be read.
+    empty : int
+        How many are blank.
     time : datetime
         When.
     sums : list of EncodedSum
-        What its messages add, each of them once; none where the rows have it.
-    messages : sequence of (label, raw message)
-        The batch; no process sends it back to the one that it has it from.
+        What its messages add, each of them once; none where the teachings have it.
     """
 
-    rows: list[ScoredRow | UnreadableMessage | None]
+    teachings: list[Teaching]
+    places: list[int]
+    unreadable: list[tuple[str, UnreadableMessage]]
+    empty: int
     time: datetime
-    sums: list[EncodedSum] = field(default_factory=list)
-    messages: Sequence[Labelled] = ()
+    sums: list[EncodedSum]
+
+
+def _read_part(
+    unread: Unread,
+    *,
+    batch: Callable[[Raws, datetime], _Reading],
+    profile: ProfileRow,
+    source: str,
+    most: int,
+    version: str,
+) -> list[_Batch]:
+    """Read a part in batches: on any machine, at any time, with one result."""
+    part, time = unread
+    if version != __version__:
+        msg = f"a worker has Postbayes {__version__}, and this command {version}"
+        raise ClusterUnavailable(msg)
+    batches = []
+    begin = 0
+    for messages in chunks(part, lambda message: len(message.raw), most=most):
+        for message in messages:
+            if message.label is None:
+                msg = f"say what {message.where} is: --label spam, or --label ham"
+                raise MissingLabel(msg)
+            profile.require_label(message.label)
+        rows, sums = batch([(label or "", raw) for label, raw, _ in messages], time)
+        read = [at for at, row in enumerate(rows) if isinstance(row, ScoredRow)]
+        teachings = [
+            Teaching(
+                digest=row.digest,
+                label=message.label,
+                evidence=row,
+                source=source,
+                time=time,
+            )
+            for message, row in zip(messages, rows, strict=True)
+            if isinstance(row, ScoredRow)
+        ]
+        batches.append(
+            _Batch(
+                teachings=teachings,
+                places=[begin + at for at in read],
+                unreadable=[
+                    (message.where, row)
+                    for message, row in zip(messages, rows, strict=True)
+                    if isinstance(row, UnreadableMessage)
+                ],
+                empty=rows.count(None),
+                time=time,
+                sums=sums,
+            )
+        )
+        begin += len(messages)
+    return batches
 
 
 def _read(
-    unread: tuple[Sequence[Labelled], datetime],
+    messages: Raws,
+    time: datetime,
     *,
     views: Collection[str],
     key: IdKey | None,
     words: bool,
     scored: bool,
-) -> _Batch:
+) -> _Reading:
     """Read a batch message by message.
 
     With its features decoded only where they are scored: to another process, they cost
     as much as the rest.
     """
-    messages, time = unread
 
     def row(raw: bytes) -> ScoredRow:
         found = ScoredRow.of(observe(raw, views, key).stored(words=words), time=time)
         return found if scored else replace(found, decoded=None)
 
-    return _Batch(rows=_each(messages, row), time=time)
+    return _each(messages, row), []
 
 
 def _read_sum(
-    unread: tuple[Sequence[Labelled], datetime],
+    messages: Raws,
+    time: datetime,
     *,
     views: Collection[str],
     key: IdKey | None,
     words: bool,
     labels: Sequence[str],
-) -> _Batch:
+) -> _Reading:
     """Read a batch, and add its messages up."""
-    messages, time = unread
     seen: dict[bytes, tuple[str, Observation]] = {}
     rows: list[ScoredRow | UnreadableMessage | None] = []
     for (label, _), found in zip(
@@ -372,7 +462,7 @@ def _read_sum(
         if isinstance(found, Observation):
             seen.setdefault(found.digest, (label, found))
             row = ScoredRow.of(replace(found, views={}, names={}), time=time)
-            rows.append(row)
+            rows.append(replace(row, decoded=None))
         else:
             rows.append(found)
     moves = [
@@ -381,8 +471,7 @@ def _read_sum(
     ]
     total = sum_of_moves(moves, n_classes=len(labels))
     names = _names_of([found for _, found in seen.values()])
-    sums = encoded({epoch_of(time): total}, labels, names)
-    return _Batch(rows=rows, time=time, sums=sums)
+    return rows, encoded({epoch_of(time): total}, labels, names)
 
 
 def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:
@@ -404,7 +493,7 @@ def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:
 
 
 def _each(
-    messages: Sequence[Labelled], read: Callable[[bytes], Read]
+    messages: Raws, read: Callable[[bytes], Read]
 ) -> list[Read | UnreadableMessage | None]:
     """Return what is read of each message, why it cannot be read, None if blank."""
     found: list[Read | UnreadableMessage | None] = []

@@ -4,7 +4,7 @@ _postbayes() {
     COMPREPLY=()
     case ${COMP_WORDS[1]} in
         serve) words='--host --port --database-url --workers --help' ;;
-        learn) words='--label --junk --index --profile --batch --sums --processes --source --json --help' ;;
+        learn) words='--label --junk --index --profile --batch --sums --processes --dask --source --json --help' ;;
         classify) words='--explain --profile --url --json --help' ;;
         why) words='--explain --profile --json --help' ;;
         feedback) words='--label --id --forget --source --profile --url --json --help' ;;

@@ -38,6 +38,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from learn' -l profile -r -d 'N
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l batch -r -d 'Messages per transaction: 200, or 1000 with --sums.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l sums -d 'Store the sum of each batch instead of the features of each message: a third of the room on disk, but no message can be relabelled or forgotten alone, and an undo takes back whole batches.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l processes -r -d 'How many processes to use; one for each core if not given.'
+complete -c postbayes -n '__fish_seen_subcommand_from learn' -l dask -r -d 'Have the workers of a Dask cluster read the mail, in place of processes here: the address of its scheduler.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l source -r -d 'Who teaches it; kept in the ledger.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l json -d 'Print one JSON object.'
 complete -c postbayes -n '__fish_seen_subcommand_from classify' -l explain -r -d 'How many reasons to show, of each side.'

@@ -466,6 +466,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "digest` lists what this one could not send.",
         commands=("digest",),
     ),
+    errors.ClusterUnavailable: Advice(
+        "Check the scheduler and the workers of the Dask cluster, and run the same "
+        "command again: parts that are learned stay so.",
+        commands=("learn",),
+    ),
     errors.MailboxUnavailable: Advice(
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
         "by itself, at longer and longer intervals; with `--once` it ends.",

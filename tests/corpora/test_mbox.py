@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import mailbox
 import re
 
@@ -39,13 +40,12 @@ messages = st.lists(
 
 def read(content):
     """Return the messages of a mailbox with this content."""
-    return read_in_blocks(content, len(content))
+    return read_range(content, 0, None)
 
 
-def read_in_blocks(content, size):
-    """Return the messages of a mailbox whose first block has this size."""
-    file = io.BytesIO(content)
-    return list(module._messages(file.read(size), file))  # noqa: SLF001
+def read_range(content, begin, end):
+    """Return the messages of a mailbox that begin in a range of its bytes."""
+    return list(module._messages(io.BytesIO(content), begin, end))  # noqa: SLF001
 
 
 @given(messages)
@@ -81,9 +81,23 @@ def test_the_size_of_blocks_does_not_matter(pieces, size):
         patch.setattr(module, "_PIECE", 80)
         whole = read(content)
         patch.setattr(module, "_BLOCK", size)
-        in_blocks = read_in_blocks(content, size)
+        in_blocks = read(content)
 
     assert whole == in_blocks
+
+
+@given(
+    st.lists(st.sampled_from([SEPARATOR, b"\n", b"\r\n", b"From me ", b"A: 1\n"])),
+    st.lists(st.integers(4, 400)),
+    st.sampled_from([b"", b"\xef\xbb\xbf"]),
+)
+def test_a_mailbox_may_be_cut_anywhere(pieces, cuts, mark):
+    """Adjacent ranges have each message once, in the order of the mailbox."""
+    content = mark + SEPARATOR + b"".join(pieces)
+    bounds = [0, *sorted(cuts), None]
+    ranges = [read_range(content, *some) for some in itertools.pairwise(bounds)]
+
+    assert read(content) == [message for some in ranges for message in some]
 
 
 @given(st.binary(max_size=200))

@@ -418,13 +418,13 @@ def test_each_mistake_has_its_code_and_a_sentence(run, arguments, code, says):
 def test_ctrl_c_says_what_is_kept(run, index, monkeypatch):
     """An interrupted command ends with the code of its signal, and a sentence."""
 
-    def interrupted(index):
-        yield from islice(real(index), 5)
+    def interrupted(index, *, most):
+        yield from islice(real(index, most=most), 5)
         raise KeyboardInterrupt
 
     module = importlib.import_module("app.doors.cli.learn")
-    real = module.read_index
-    monkeypatch.setattr(module, "read_index", interrupted)
+    real = module.index_parts
+    monkeypatch.setattr(module, "index_parts", interrupted)
 
     code, _, err = run("learn", "--index", index)
 

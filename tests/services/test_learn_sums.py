@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 
+import dask
 import pytest
+from distributed import LocalCluster
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.corpora.mailbox import CorpusMessage
+from app.corpora.parallel import cluster
+from app.corpora.source import ArchivePart
 from app.errors import (
+    ClusterUnavailable,
     Expired,
+    InvalidSetting,
     Irreversible,
     OtherProfile,
     UnknownMessage,
@@ -53,6 +64,18 @@ def digest(message):
 
 def learn(app, kind, messages, *, profile="default", part=100, **more):
     """Learn messages, a day for each part, and return what became of them."""
+    parts = [messages[at : at + part] for at in range(0, len(messages), part)]
+    return learn_parts(
+        app,
+        kind,
+        [[CorpusMessage(*each, "here") for each in some] for some in parts],
+        profile=profile,
+        **more,
+    )
+
+
+def learn_parts(app, kind, parts, *, profile="default", readers=None, **more):
+    """Learn parts, whoever reads them, and return what became of their messages."""
     days = count()
     more.setdefault("source", "archive")
     learner = kind(
@@ -63,10 +86,9 @@ def learn(app, kind, messages, *, profile="default", part=100, **more):
         **({"in_order": False} if kind is Learn else {}),
         **more,
     )
-    parts = [messages[at : at + part] for at in range(0, len(messages), part)]
-    became = sum(learner.batches(parts), Counter())
+    became = sum(learner.batches(parts, readers=readers), Counter())
     app.live.refresh()
-    return dict(became)
+    return {kind: number for kind, number in became.items() if number}
 
 
 def undo(app, **asked):
@@ -116,6 +138,63 @@ def test_the_counts_are_those_of_each_message_learned_once(app, story):
         learn(app, Learn, mail(chosen), profile=plain)
 
     assert state_of(app, plain) == state_of(app, parts)
+
+
+def fatal(mark, messages):
+    """Give messages, having ended the process that asks for them first."""
+    if mark is not None and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield from messages
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_gives_the_same_counts(app, tmp_path):
+    """Lost parts are read again; each is committed once, in its order."""
+    plain, there = (new_profile(app.engine).name for _ in range(2))
+    app.live.refresh()
+    # The first label of a message stays, and one is in two parts.
+    archive = [*mail(range(20)), ("ham", spam(1)), *mail([3])]
+    mark = tmp_path / "killed"
+    parts = [
+        [CorpusMessage(*each, "here") for each in archive[at : at + 3]]
+        for at in range(0, len(archive), 3)
+    ]
+    by_reference = [
+        ArchivePart((partial(fatal, mark if number == 2 else None, each),))
+        for number, each in enumerate(parts)
+    ]
+    alone = learn_parts(app, LearnSums, parts, profile=plain)
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as workers,
+        cluster(workers.scheduler_address) as readers,
+    ):
+        became = learn_parts(
+            app, LearnSums, by_reference, profile=there, readers=readers
+        )
+
+    assert mark.exists()
+    assert {"learned": 20, "unchanged": 1, "expired": 1} == alone == became
+    assert state_of(app, plain) == state_of(app, there)
+
+
+def test_a_cluster_that_does_not_answer_is_named():
+    """Nothing was learned, and the same command may do later."""
+    with (
+        pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1 does not answer"),
+        dask.config.set({"distributed.comm.timeouts.connect": "100ms"}),
+        cluster("tcp://127.0.0.1:1"),
+    ):
+        pass
+    with pytest.raises(InvalidSetting, match="no address"), cluster("nowhere://x"):
+        pass
 
 
 def test_what_became_of_each_message_is_counted(app):

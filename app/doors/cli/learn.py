@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from app.corpora.mailbox import decoded
-from app.corpora.parallel import chunks, readers
+from app.corpora.parallel import cluster, readers
 from app.corpora.source import (
+    folder_parts,
+    index_parts,
     mail_folders,
-    read_index,
-    read_path,
+    mail_path,
     require_mail,
     summarise_index,
 )
@@ -32,7 +33,7 @@ from app.doors.cli.console import (
     run_stage,
 )
 from app.doors.cli.errors import complain, raise_for
-from app.errors import InvalidInput, MissingLabel, PostbayesError
+from app.errors import InvalidInput, PostbayesError
 from app.ledger.entry import check_source
 from app.services.application import load_profiles, opened_database
 from app.services.clock import now
@@ -40,9 +41,9 @@ from app.services.learn import BATCH, PART, Learn, LearnSums
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from app.corpora.mailbox import CorpusMessage, MailFolder
+    from app.corpora.mailbox import MailFolder
     from app.errors import UnreadableMessage
 
 _SCORED: Final = (
@@ -56,9 +57,10 @@ _NOT_SCORED: Final = (
 
 def learn(
     paths: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
-            help="Messages, mbox files, Maildirs, or folders of any of them."
+            help="Messages, mbox files, Maildirs, or folders of any of them; also at "
+            "URLs, such as s3://bucket/mail, with the drivers of fsspec."
         ),
     ] = None,
     label: Annotated[
@@ -95,6 +97,14 @@ def learn(
         ),
     ] = False,
     processes: Processes = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Have the workers of a Dask cluster read the mail, in place of "
+            "processes here: the address of its scheduler.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     source: Annotated[
         str, typer.Option(help="Who teaches it; kept in the ledger.")
     ] = "learn",
@@ -122,12 +132,16 @@ def learn(
         raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
-    folders = [] if paths is None else _survey(paths, label, junk)
+    folders = _survey([mail_path(path) for path in paths or ()], label, junk)
     if not as_json:
         _show(folders)
     counted: Counter[str] = Counter()
     with (
-        readers(processes or len(os.sched_getaffinity(0))) as executor,
+        (
+            cluster(dask)
+            if dask
+            else readers(processes or len(os.sched_getaffinity(0)))
+        ) as reading,
         opened_database(settings, make=True) as engine,
     ):
         taught = load_profiles(engine, settings).get(profile or settings.profile)
@@ -137,7 +151,12 @@ def learn(
         learner = kind(
             engine, taught, now, source=source, store_words=settings.store_words
         )
-        entries = _walk(paths, label, junk) if index is None else read_index(index)
+        most = batch or learner.MOST
+        parts = (
+            folder_parts(folders, most=most)
+            if index is None
+            else index_parts(index, most=most)
+        )
         begun = time.perf_counter()
         with (
             interruptible(
@@ -148,15 +167,10 @@ def learn(
             progress() as bar,
         ):
             task = bar.add_task("learning", total=total, rate="")
-            places: deque[str] = deque()
             for more in learner.batches(
-                _batches(entries, batch or (PART if sums else BATCH), places),
-                executor=executor,
-                on_unreadable=lambda at, error: _name(places[at], error),
+                parts, most=most, readers=reading, on_unreadable=_name
             ):
                 counted.update(more)
-                for _ in range(more.total()):
-                    places.popleft()
                 done = counted.total()
                 seconds = time.perf_counter() - begun
                 bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
@@ -217,7 +231,8 @@ def learn(
 
 def _survey(paths: list[Path], label: str | None, junk: str | None) -> list[MailFolder]:
     """Return the folders at some paths, once something there looks like mail."""
-    require_mail(paths, tried=BATCH)
+    if paths:
+        require_mail(paths, tried=BATCH)
     return [
         folder
         for path in paths
@@ -238,15 +253,6 @@ def _show(folders: Sequence[MailFolder]) -> None:
         OUT.print(f"{label:<{width}}  {files:>7}  {path}")
 
 
-def _batches(
-    entries: Iterable[CorpusMessage], most: int, places: deque[str]
-) -> Iterator[list[tuple[str, bytes]]]:
-    """Give messages some at a time, and note where each is."""
-    for chunk in chunks(entries, lambda entry: len(entry.raw), most=most):
-        places.extend(entry.where for entry in chunk)
-        yield [_labelled(entry) for entry in chunk]
-
-
 def _name(where: str, error: UnreadableMessage) -> None:
     """Name a message that is passed over."""
     complain(f"{where} is passed over: {error}")
@@ -264,17 +270,3 @@ def _reporting_learned(counted: Counter[str]) -> Iterator[None]:
                 "again to learn the rest"
             )
         raise
-
-
-def _walk(
-    paths: list[Path] | None, label: str | None, junk: str | None
-) -> Iterator[CorpusMessage]:
-    for path in paths or ():
-        yield from read_path(path, label=label, junk_label=junk)
-
-
-def _labelled(entry: CorpusMessage) -> tuple[str, bytes]:
-    if entry.label is None:
-        msg = f"say what {entry.where} is: --label spam, or --label ham"
-        raise MissingLabel(msg)
-    return entry.label, entry.raw
