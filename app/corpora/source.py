@@ -145,26 +145,34 @@ def index_parts(index: Path, *, most: int) -> Iterator[ArchivePart]:
     MalformedIndex, UnreadableSource
         As `read_index`.
     """
-    lines = _index_lines(index)
-    while some := tuple(
-        partial(_read_named, index, *line) for line in islice(lines, most)
-    ):
-        yield ArchivePart(some)
+    places = (
+        (_size(path), partial(_read_named, index, number, label, path))
+        for number, label, path in _index_lines(index)
+    )
+    for chunk in chunks(places, itemgetter(0), most=most):
+        yield ArchivePart(tuple(read for _, read in chunk))
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a message; 0 where to ask takes a request, or it is away.
+
+    A part that is larger than a batch ends in a small one, whose sum takes more room.
+    """
+    with suppress(OSError):
+        return path.stat().st_size if isinstance(path, Path) else 0
+    return 0
 
 
 def _places(
     folders: Iterable[MailFolder],
 ) -> Iterator[tuple[int, Callable[[], Iterable[CorpusMessage]]]]:
-    """Yield the places of mail in folders, the size of each with its reader.
-
-    Nobody asks for the size of a message in a Maildir: it is bounded.
-    """
+    """Yield the places of mail in folders, the size of each with its reader."""
     for folder in folders:
         if folder.left_out:
             continue
         for file in folder.files:
             if folder.maildir:
-                yield 0, partial(read_moving, file, label=folder.label)
+                yield _size(file), partial(read_moving, file, label=folder.label)
                 continue
             read = partial(read_mailbox, file, label=folder.label)
             try:
