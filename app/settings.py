@@ -288,7 +288,7 @@ class Settings(BaseSettings):
         "more are refused with 429. Unset: any number.",
     )
     suspects: Literal["log", "refuse"] = Field(
-        "refuse",
+        "log",
         description="What becomes of a source that contradicts verdicts of which the "
         "filter was sure, ten at least and half of those that it contradicts, while "
         "others teach the profile as much, and more sources than there are such ones "

@@ -73,8 +73,8 @@ def test_there_are_fewer_suspects_than_teachers_who_agree():
 
 
 def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
-    """And goes on teaching, where the operator wants that."""
-    with running(database_url=database_url, suspects="log") as app:
+    """And goes on teaching, unless the operator wants otherwise."""
+    with running(database_url=database_url) as app:
         app.scheduler.stop()
         taught_by(app, "ann", range(SURE // 2))
         taught_by(app, "carl", range(SURE // 2, SURE))
@@ -98,7 +98,7 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
 
 def test_a_suspect_is_refused_and_may_forget(database_url):
     """Everybody else goes on, and so does the suspect where the operator trusts it."""
-    with running(database_url=database_url) as app:
+    with running(database_url=database_url, suspects="refuse") as app:
         app.scheduler.stop()
         taught_by(app, "ann", range(SURE // 2))
         taught_by(app, "carl", range(SURE // 2, SURE))
@@ -112,7 +112,8 @@ def test_a_suspect_is_refused_and_may_forget(database_url):
             "forgotten"
             == app.feedback.forget("default", digest, source="eve").outcome.kind
         )
-    with running(database_url=database_url, trusted_sources=("eve",)) as app:
+    trusting = {"suspects": "refuse", "trusted_sources": ("eve",)}
+    with running(database_url=database_url, **trusting) as app:
         app.teachers.watch()
         taught_by(app, "eve", [502])
 
