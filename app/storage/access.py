@@ -196,14 +196,15 @@ def _added(
     """Store a row, in the place of an ended one of its name; whether it could be."""
     table = ended.table
     new = insert_into(connection, table).values(name=name, revision=1, **values)
-    done = connection.execute(
+    # By what it returns: on PostgreSQL the row count of an insert is -1.
+    stored = connection.execute(
         new.on_conflict_do_update(
             index_elements=[table.c.name],
             set_={**values, "revision": table.c.revision + 1},
             where=ended.is_not(None),
-        )
+        ).returning(table.c.name)
     )
-    return done.rowcount > 0
+    return stored.first() is not None
 
 
 def _changed(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Names of files are bytes, which need not be text.
-_FILES: Final = {"file", "database_url"}
+_FILES: Final = {"file", "paths", "database_url"}
 
 
 class CheckedCommand(TyperCommand):
