@@ -24,7 +24,7 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.evaluation.subject import Subject
-from app.figures import roca_pct
+from app.figures.metrics import roca_pct
 from app.services.classify import observe
 
 if TYPE_CHECKING:

@@ -19,14 +19,9 @@ from app.drawing.svg import (
     table,
     written,
 )
-from app.figures import (
-    error_over_time,
-    learning_curve,
-    reliability,
-    roc,
-    spam_missed_at,
-    wilson,
-)
+from app.figures.calibration import reliability
+from app.figures.curves import error_over_time, learning_curve, roc
+from app.figures.metrics import spam_missed_at, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.evaluation.run import Run
-    from app.figures import Course
+    from app.figures.curves import Course
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""

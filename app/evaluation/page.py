@@ -21,7 +21,7 @@ from app.evaluation.diagrams import (
     time_figure,
 )
 from app.features.extract import extract
-from app.figures import interval, lam_replicates, roca_interval_pct
+from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
 from app.mail.parse import parse
 
 if TYPE_CHECKING:

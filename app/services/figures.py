@@ -20,15 +20,9 @@ import numpy as np
 
 from app.bayes.posterior import probability_of
 from app.errors import Forbidden, TooManyRequests
-from app.figures import (
-    Bin,
-    Errors,
-    brier,
-    expected_calibration_error,
-    reliability,
-    roca_interval_pct,
-    roca_pct,
-)
+from app.figures.bootstrap import roca_interval_pct
+from app.figures.calibration import Bin, brier, expected_calibration_error, reliability
+from app.figures.metrics import Errors, roca_pct
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import reading

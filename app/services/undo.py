@@ -14,7 +14,7 @@ from app.errors import (
     Unconfirmed,
     explaining,
 )
-from app.figures import Errors
+from app.figures.metrics import Errors
 from app.services.access import note
 from app.services.profiles import learned
 from app.storage import scored as scores

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import figures
-from app.figures import (
-    Errors,
+from app.figures import bootstrap
+from app.figures.bootstrap import (
     interval,
     lam_replicates,
     roca_interval_pct,
-    roca_pct,
     roca_replicates,
 )
+from app.figures.metrics import Errors, roca_pct
 
 SCORES = st.lists(
     st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=30
@@ -61,9 +60,9 @@ def test_drawing_in_blocks_changes_no_number(monkeypatch):
     random = np.random.default_rng(1)
     gold = random.random(40) < 0.5
     scores = random.normal(gold * 1.0, 1.0)
-    monkeypatch.setattr(figures, "_AT_ONCE", 1)
+    monkeypatch.setattr(bootstrap, "_AT_ONCE", 1)
     one_by_one = roca_interval_pct(scores, gold, seed=1, resamples=70)
-    monkeypatch.setattr(figures, "_AT_ONCE", 10_000)
+    monkeypatch.setattr(bootstrap, "_AT_ONCE", 10_000)
 
     assert one_by_one == roca_interval_pct(scores, gold, seed=1, resamples=70)
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from app.errors import Forbidden, TooManyRequests
-from app.figures import Errors
+from app.figures.metrics import Errors
 from app.services.figures import OTHERS, SUSPECT, SourceFigures, suspects
 from tests.support.application import running, served, teach
 from tests.support.messages import ham, spam

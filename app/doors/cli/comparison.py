@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from app.errors import InvalidSetting
 from app.evaluation.experiment import Configuration
 from app.evaluation.subject import Training
-from app.figures import Errors, roca_interval_pct
+from app.figures.bootstrap import roca_interval_pct
+from app.figures.metrics import Errors
 from app.services.application import specification
 from app.settings import Settings, load_settings
 

@@ -16,7 +16,7 @@ from app.services.figures import suspects
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.figures import Errors
+    from app.figures.metrics import Errors
     from app.ledger.history import Count
     from app.services.figures import LiveFigures
 

@@ -39,7 +39,7 @@ from app.drawing.svg import (
     number,
     table,
 )
-from app.figures import wilson
+from app.figures.metrics import wilson
 from app.services.log import shown
 from app.services.profiles import learned
 

@@ -1,0 +1,227 @@
+"""Calibration: reliability, its summary, and the Brier score.
+
+A calibrated filter is right about 80 of 100 messages to which it assigns 80 %.
+A ranking does not depend on calibration: 1-ROCA stays the same however overconfident
+the scores are (`app.figures.metrics`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.errors import InvalidObservation
+from app.figures.metrics import require_alike
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Precedent: Guo et al. (2017) and most of what is published since take 15.
+BINS: Final = 15
+"""Groups that the messages are put in unless more or fewer are asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """The messages whose probabilities are next to each other.
+
+    Parameters
+    ----------
+    messages, spam : int
+        How many there are, and how many of them are spam.
+    low, high : float
+        The least and the greatest of their probabilities.
+    mean : float
+        The mean of their probabilities: the share of spam that was promised.
+    """
+
+    messages: int
+    spam: int
+    low: float
+    high: float
+    mean: float
+
+    @property
+    def share(self) -> float:
+        """The share of spam that there is."""
+        return self.spam / self.messages
+
+
+def reliability(
+    is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
+) -> tuple[Bin, ...]:
+    """Return what was promised and what there is, in bins of equally many messages.
+
+    Parameters
+    ----------
+    is_spam : ndarray of bool, shape (n,)
+        Gold labels.
+    probability : ndarray of float64, shape (n,)
+        Probabilities of spam.
+    bins : int, default 15
+        How many bins at most.
+
+    Returns
+    -------
+    tuple of Bin
+        In rising order of probability; none without messages.  Messages of
+        one probability are in one bin, whatever their order, and the middle of
+        their ranks decides which, so there are fewer bins where many are alike.
+
+    Raises
+    ------
+    InvalidObservation
+        If the shapes differ, a probability is not in [0, 1] or there is no bin.
+
+    Notes
+    -----
+    Bins of equal mass, not of equal width: nearly all mail is given less than
+    1 % or more than 99 %, and of ten bins of equal width eight would hold a
+    few dozen messages each [1]_.
+
+    References
+    ----------
+    .. [1] K. Nguyen and B. O'Connor, "Posterior calibration and exploratory
+       analysis for natural language processing models", *EMNLP*, 2015,
+       section 3.
+
+    Examples
+    --------
+    >>> said = np.array([0.0, 0.2, 0.8, 0.8])
+    >>> [
+    ...     (each.messages, round(each.mean, 2), each.share)
+    ...     for each in reliability(np.array([False, False, True, False]), said, bins=2)
+    ... ]
+    [(2, 0.1, 0.0), (2, 0.8, 0.5)]
+    """
+    _require(is_spam, probability)
+    if bins < 1:
+        msg = f"there must be at least one bin, got {bins}"
+        raise InvalidObservation(msg)
+    ordered = np.sort(probability)
+    # Twice the middle of the ranks that equal probabilities have.  By the least of
+    # these ranks a large group would share the bin of the few messages below it.
+    middle = np.searchsorted(ordered, probability, "left")
+    middle += np.searchsorted(ordered, probability, "right") - 1
+    owner = middle * bins // max(1, 2 * probability.size)
+    held = [owner == number for number in range(bins)]
+    groups = [(is_spam[members], probability[members]) for members in held]
+    return tuple(
+        Bin(
+            messages=said.size,
+            spam=int(gold.sum()),
+            low=float(said.min()),
+            high=float(said.max()),
+            # A mean of equal floats may round to just outside of them.
+            mean=float(np.clip(said.mean(), said.min(), said.max())),
+        )
+        for gold, said in groups
+        if said.size
+    )
+
+
+def expected_calibration_error(
+    is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
+) -> float | None:
+    r"""Return how far the probabilities are from the shares, on average.
+
+    Parameters
+    ----------
+    is_spam : ndarray of bool, shape (n,)
+        Gold labels.
+    probability : ndarray of float64, shape (n,)
+        Probabilities of spam.
+    bins : int, default 15
+        How many bins at most, each of equally many messages.
+
+    Returns
+    -------
+    float or None
+        From 0 to 1; None without messages.
+
+    Raises
+    ------
+    InvalidObservation
+        As `reliability`.
+
+    Notes
+    -----
+    .. math:: \sum_b \frac{n_b}{n} \,
+              \Bigl| \bar p_b - \frac{s_b}{n_b} \Bigr|
+
+    with :math:`\bar p_b` the mean probability of bin *b*, :math:`n_b` its
+    messages and :math:`s_b` its spam [1]_, over the bins of `reliability`.  It
+    is biased upwards, since chance moves every bin: a perfectly calibrated
+    filter has 0.004 on six thousand messages with log-odds around -6 and 5,
+    each with a standard deviation of 2.5 (mean of 200 simulations).
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of
+       modern neural networks", *ICML*, 2017, section 2, equation 3.
+
+    Examples
+    --------
+    >>> is_spam = np.array([False, False, True, True])
+    >>> expected_calibration_error(is_spam, np.array([0.25, 0.25, 0.75, 0.75]))
+    0.25
+    """
+    groups = reliability(is_spam, probability, bins=bins)
+    if not groups:
+        return None
+    away = sum(each.messages * abs(each.mean - each.share) for each in groups)
+    return away / is_spam.size
+
+
+def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float | None:
+    """Return the mean square of the difference between probability and truth.
+
+    Parameters
+    ----------
+    is_spam : ndarray of bool, shape (n,)
+        Gold labels.
+    probability : ndarray of float64, shape (n,)
+        Probabilities of spam.
+
+    Returns
+    -------
+    float or None
+        From 0 to 1, 0.25 for who always says one half; None without messages.
+        It is proper: no one gets a better one, on average, by saying what he
+        does not believe [1]_.
+
+    Raises
+    ------
+    InvalidObservation
+        If the shapes differ or a probability is not in [0, 1].
+
+    References
+    ----------
+    .. [1] G. W. Brier, "Verification of forecasts expressed in terms of
+       probability", *Monthly Weather Review* 78 (1), 1950, 1-3.
+
+    Examples
+    --------
+    >>> brier(np.array([True, False]), np.array([0.5, 0.0]))
+    0.125
+    """
+    _require(is_spam, probability)
+    if not probability.size:
+        return None
+    return float(np.square(probability - is_spam).mean())
+
+
+def _require(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> None:
+    """Raise unless there is one probability for each label."""
+    require_alike(is_spam, probability, "probabilities")
+    # Not (p < 0) | (p > 1): NaN is neither.
+    strange = np.flatnonzero(~((probability >= 0) & (probability <= 1)))
+    if strange.size:
+        msg = (
+            f"probability {strange[0]} is {probability[strange[0]]!r}, which is not "
+            "from 0 to 1"
+        )
+        raise InvalidObservation(msg)
