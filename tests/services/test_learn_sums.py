@@ -171,7 +171,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_counts(app, tmp_path):
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            # None would be port 8787 of all addresses, which others may have.
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as workers,
         cluster(workers.scheduler_address) as readers,
