@@ -79,7 +79,7 @@ def cluster(address: str) -> Iterator[Readers]:
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415  an extra
     except ImportError as error:
-        msg = "a cluster needs Dask: pip install postbayes[cluster]"
+        msg = "--dask needs Dask; install it with: pip install 'postbayes[cluster]'"
         raise InvalidSetting(msg) from error
     try:
         client = Client(address, set_as_default=False)

@@ -206,7 +206,7 @@ def mail_path(text: str) -> Path:
         path.fs.protocol  # noqa: B018  the driver is looked for here
     except (ImportError, ValueError) as error:
         msg = (
-            f"cannot read {text}: {error}; a URL needs `pip install postbayes[cluster]`"
+            f"cannot read {text}: {error}; a URL needs pip install 'postbayes[cluster]'"
             " and the driver of fsspec for its scheme, on each machine that reads mail"
         )
         raise UnreadableSource(msg) from error
