@@ -77,7 +77,7 @@ def measured(snapshot: Snapshot, fresh: Sequence[bytes], messages: int) -> Size:
         begun = time.thread_time()
         seen = extract(parse(raw), made_of.views)
         read = time.thread_time()
-        found = score(snapshot, seen.views, made_of.deciding)
+        found = score(snapshot, seen.views)
         scored = time.thread_time()
         explain(attribute(found, snapshot), snapshot, seen, strongest=10)
         seconds.append((read - begun, scored - read, time.thread_time() - begun))

@@ -97,7 +97,7 @@ class User:
 
 def figures(scorer: Scorer, messages: Sequence[Message]) -> NDArray[np.float64]:
     """Return 1-ROCA, ham lost, spam missed and ham unsure in per cent, and ham lost."""
-    verdicts = [score(scorer, views, SHIPPED.deciding) for views, _ in messages]
+    verdicts = [score(scorer, views) for views, _ in messages]
     odds = np.array([verdict.log_odds for verdict in verdicts])
     said = np.array([verdict.decision for verdict in verdicts])
     spam = np.array([label == "spam" for _, label in messages])
@@ -131,7 +131,7 @@ def of_user(
     yield 0, figures(site, tested)
     user, taught_already = User(site), 0
     for views, label in messages[first : first + ROOM]:
-        if errors and score(site, views, SHIPPED.deciding).decision == label:
+        if errors and score(site, views).decision == label:
             continue
         user.learn(views, label)
         taught_already += 1

@@ -8,7 +8,7 @@ forgets counts at once, and exactly, for all below it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.bayes.counts import CountSource
-    from app.bayes.likelihood import Likelihood
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.features.observation import Payload
@@ -154,7 +153,6 @@ class BackedOff(Scorer):
     model, in whole numbers [1]_.  A small site counts as it is.
 
     The fusion is that of the level whose weights were fitted to most messages.
-    Classifiers without a part in the verdict know their own level alone.
 
     References
     ----------
@@ -186,12 +184,6 @@ class BackedOff(Scorer):
         )
         self.learned = np.sum([each.messages for each in (own, *above)], axis=0)
 
-    def likelihood(self, classifier: str) -> Likelihood[Any]:
-        """Return a classifier, fitted to what the levels have learned."""
-        if classifier in self.specification.deciding:
-            return super().likelihood(classifier)
-        return self._levels[0].snapshot.likelihood(classifier)
-
     @property
     def feature_tables(self) -> Mapping[str, CountSource]:
         """The views of the verdict, with the messages of all levels counted once."""
@@ -211,7 +203,7 @@ class BackedOff(Scorer):
             What this said of it; the sum of the shares.  Unit: nats.
         """
         above = self._above
-        without = score(above, views, self.specification.deciding).log_odds
+        without = score(above, views).log_odds
         higher = (
             above.shares(views, without)
             if isinstance(above, BackedOff)

@@ -65,9 +65,9 @@ def record(
     """Return what the ledger keeps of the score before learning.
 
     It is what live figures and the fusion of the views need: the decision, its
-    log-odds, what each classifier says by itself with the number of features that
-    it rests on, and, relative to the first class, what each term of the verdict's
-    rule says of each class.  What is not finite is None.
+    log-odds, what each classifier that decides says by itself with the number of
+    features that it rests on, and, relative to the first class, what each term of the
+    verdict's rule says of each class.  What is not finite is None.
 
     Parameters
     ----------

@@ -11,18 +11,14 @@ from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from app.classifier.rule import VerdictRule
     from app.classifier.snapshot import Scorer
     from app.features.observation import Payload
 
 
-def score(
-    snapshot: Scorer,
-    views: Mapping[str, Payload],
-    classifiers: Iterable[str] | None = None,
-) -> Verdict:
+def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
     Parameters
@@ -31,12 +27,11 @@ def score(
         What the profile knows.
     views : mapping of str to SparseCounts or Measurements
         The features, view by view.
-    classifiers : iterable of str, optional
-        The classifiers that are asked, in the order of the specification, with those
-        of `Specification.deciding`; all of them unless it is given.
 
     Notes
     -----
+    The classifiers of `Specification.deciding` are asked, and no others.
+
     With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
     classifier of term *t*, :math:`g_t` its normaliser for what is said of the
     message, :math:`w_t` and :math:`b_c` the weights of the fusion, and :math:`r_t`
@@ -52,7 +47,7 @@ def score(
     models = specification.classifiers
     parts = {
         name: snapshot.likelihood(name).contributions(models[name].features(views))
-        for name in (models if classifiers is None else classifiers)
+        for name in specification.deciding
     }
     terms = specification.verdict.terms
     places = {name: place for place, name in enumerate(parts)}

@@ -232,12 +232,7 @@ class Snapshot(Scorer):
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )
-        snapshot = cls(specification, tables, revision=revision, fusion=fusion)
-        # Now, and not by the first verdict, which holds the lock: the document
-        # frequencies of a large profile take as long as a sort of its features.
-        for classifier in specification.classifiers:
-            snapshot.likelihood(classifier)
-        return snapshot
+        return cls(specification, tables, revision=revision, fusion=fusion)
 
     def copy(self) -> Snapshot:
         """Return a snapshot of its own that knows the same."""

@@ -344,7 +344,7 @@ def classify_observation(
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
         made_of = snapshot.specification
-        verdict = score(snapshot, observation.views, made_of.deciding)
+        verdict = score(snapshot, observation.views)
         attribution = attribute(verdict, snapshot)
         shares: tuple[LevelShare, ...] = ()
         if levels and isinstance(snapshot, BackedOff):
@@ -381,4 +381,7 @@ def warm_up() -> None:
         snapshot.learn(change + change, revision=label + 1)
         attribution = attribute(score(snapshot, observation.views), snapshot)
         explain(attribution, snapshot, observation, strongest=1)
+    # Those without a part in the verdict as well.
+    for name, model in snapshot.specification.classifiers.items():
+        snapshot.likelihood(name).contributions(model.features(observation.views))
     log_odds(np.zeros(2), np.array([False, True]))

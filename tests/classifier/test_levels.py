@@ -128,7 +128,7 @@ def test_a_new_profile_says_what_the_site_says():
     new = backed_off(levels_of(ann=Snapshot.empty(SHIPPED), site=SITE))
     for raw in (ham(7), spam(7), b"Subject: unheard of\n\nzyx"):
         views = views_of(raw)
-        here, there = (score(each, views, SHIPPED.deciding) for each in (new, SITE))
+        here, there = (score(each, views) for each in (new, SITE))
 
         assert here.log_odds == there.log_odds
         assert here.log_posterior.tolist() == there.log_posterior.tolist()

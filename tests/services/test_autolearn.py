@@ -88,7 +88,7 @@ def test_a_confident_verdict_is_learned_and_marked(app):
 
     assert [("auto", None, "spam")] == said(app)
     assert verdict.log_odds == rows(app)[0].scores["log_odds"]
-    assert app.service.classifiers.keys() == rows(app)[0].scores["views"].keys()
+    assert set(app.service.deciding) == rows(app)[0].scores["views"].keys()
     assert TAUGHT + 1 == app.live.get("default").snapshot.revision
 
 

@@ -440,7 +440,7 @@ def test_a_profile_keeps_the_views_that_it_goes_by(database_url):
 
     expected = {"words", "grams", "structure", "measurements"}
     assert expected == row.views.keys() == set(views)
-    assert expected | {"words_bernoulli"} == row.scores["views"].keys()
+    assert {"words", "grams"} == row.scores["views"].keys()
     assert {"words", "grams"} == answer.verdict.views.keys()
 
 
