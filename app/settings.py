@@ -594,8 +594,7 @@ def load_settings(**given: object) -> Settings:
     """
     named = os.environ.get(FILE)
     if named is not None and not Path(named).is_file():
-        msg = f"{FILE} names {named!r}, which is not a file"
-        raise InvalidSetting(msg)
+        raise InvalidSetting(f"{FILE} names {named!r}, which is not a file")
     chosen = {name: value for name, value in given.items() if value is not None}
     try:
         settings = Settings(

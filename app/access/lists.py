@@ -110,8 +110,7 @@ class ListSubject(NamedTuple):
         if len(bare) <= MAX_VALUE and bare.isprintable():
             found = cls._list(bare) or cls._network(bare) or cls._sender(bare)
         if found is None:
-            msg = f"{bare[:64]!r} is no entry of a list; write {SAYS}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{bare[:64]!r} is no entry of a list; write {SAYS}")
         return found
 
     @classmethod
@@ -410,8 +409,7 @@ def nats_of(verb: str, strength: float | None = None) -> float:
         If the verb or the strength is none.
     """
     if verb not in {"allow", "deny"}:
-        msg = f"an entry can allow or deny, got {verb[:40]!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"an entry can allow or deny, got {verb[:40]!r}")
     strength = DEFAULT_NATS if strength is None else strength
     if not 0 < strength <= MAX_NATS:
         msg = (
@@ -484,8 +482,7 @@ def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[Lis
         try:
             found = _parsed(line, source, now)
         except InvalidInput as error:
-            msg = f"line {number} of {file}: {error}"
-            raise InvalidInput(msg) from error
+            raise InvalidInput(f"line {number} of {file}: {error}") from error
         if found is not None:
             entries[found.subject] = found
     require_few(len(entries))

@@ -132,8 +132,7 @@ class Principal:
             If it is.
         """
         if self.labels is not None:
-            msg = f"{self.name} is limited to some labels, and may not {act}"
-            raise Forbidden(msg)
+            raise Forbidden(f"{self.name} is limited to some labels, and may not {act}")
 
     def require_rights(self, rights: Iterable[Right]) -> None:
         """Raise unless it has some rights, which it is about to give to others.

@@ -51,8 +51,7 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     # The kernel would take what is not a number for impossible.
     if np.count_nonzero(rows < math.inf) < rows.size:
         wrong = float(rows[~(rows < math.inf)][0])
-        msg = f"a log-joint is a number below infinity, got {wrong}"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"a log-joint is a number below infinity, got {wrong}")
     return likelihood.log_posteriors(rows).reshape(log_joint.shape)
 
 

@@ -87,8 +87,7 @@ def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
             for n in values
             if not isinstance(n, int) or isinstance(n, bool) or abs(n) >= 2**63
         )
-        msg = f"{what} is a whole number of 64 bits, got {wrong!r}"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"{what} is a whole number of 64 bits, got {wrong!r}")
     return found.astype(np.int64, copy=False)
 
 
@@ -208,8 +207,7 @@ def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
         msg = f"a label is a whole number in range({n_classes}), got {label!r}"
         raise InvalidObservation(msg)
     if not 0 <= label < n_classes:
-        msg = f"label {label} is not in range({n_classes})"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"label {label} is not in range({n_classes})")
     signs = np.zeros(n_classes, np.int64)
     signs[label] = 1
     return signs

@@ -96,8 +96,7 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
     if value is not None and math.isfinite(value):
         return value
     never = "" if field == "ham_threshold" else ", never"
-    msg = f"{named} is {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}"
-    raise InvalidPolicy(msg)
+    raise InvalidPolicy(f"{named} is {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,5 +270,4 @@ def _value(name: str, given: object) -> Any:
             return math.inf
     if given in get_args(Never) and name in {"quarantine_from", "reject_from"}:
         return given
-    msg = f"{name} must be a number of nats, got {given!r:.64}"
-    raise InvalidPolicy(msg)
+    raise InvalidPolicy(f"{name} must be a number of nats, got {given!r:.64}")

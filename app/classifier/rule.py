@@ -302,8 +302,7 @@ class Term:
     def __post_init__(self) -> None:
         """Refuse a weight under which no sum makes sense."""
         if not math.isfinite(self.weight):
-            msg = f"a weight must be finite, got {self.weight!r}"
-            raise InvalidSetting(msg)
+            raise InvalidSetting(f"a weight must be finite, got {self.weight!r}")
 
     @property
     def name(self) -> str:

@@ -271,8 +271,7 @@ def _folders(
             path.stat()
         except OSError as error:
             raise unreadable(path, error) from error
-        msg = f"cannot read {path}: it is neither a file nor a folder"
-        raise UnreadableSource(msg)
+        raise UnreadableSource(f"cannot read {path}: it is neither a file nor a folder")
 
 
 def _use_of_file(use: Use | None, file: Path) -> Use | None:
@@ -338,8 +337,7 @@ def require_mail(paths: Collection[Path], *, tried: int) -> None:
                 )
                 raise UnreadableSource(msg)
     if not found:
-        msg = f"there is no message at {', '.join(map(str, paths))}"
-        raise UnreadableSource(msg)
+        raise UnreadableSource(f"there is no message at {', '.join(map(str, paths))}")
 
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
@@ -468,8 +466,7 @@ def survey(
         moments.append(arrived)
         tick()
     if not labels:
-        msg = f"there is no message in {source.name}"
-        raise UnreadableSource(msg)
+        raise UnreadableSource(f"there is no message in {source.name}")
     # A stable sort: an index, whose places are all 0, stays as it is.
     order = sorted(range(len(labels)), key=places.__getitem__)
     return StreamSurvey(
@@ -535,8 +532,7 @@ def _read_named(
     try:
         yield read_file(path, label=label)
     except UnreadableSource as error:
-        msg = f"{index}, line {number}: {error}"
-        raise UnreadableSource(msg) from error
+        raise UnreadableSource(f"{index}, line {number}: {error}") from error
 
 
 def summarise_index(index: Path) -> IndexSummary:
@@ -557,8 +553,7 @@ def summarise_index(index: Path) -> IndexSummary:
         last = label
     n = counted.total()
     if not n:
-        msg = f"{index} names no message"
-        raise UnreadableSource(msg)
+        raise UnreadableSource(f"{index} names no message")
     by_chance = n - sum(count * count for count in counted.values()) / n
     return IndexSummary(n, mixed=changes > max(1.0, _MIXED * by_chance))
 

@@ -297,8 +297,7 @@ def numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
             msg = f"line {number} holds a NUL byte; give the dump, not the database"
             raise MalformedDump(msg)
         if not line.endswith(b"\n"):
-            msg = f"line {number} has no end: the dump was cut short"
-            raise MalformedDump(msg)
+            raise MalformedDump(f"line {number} has no end: the dump was cut short")
         yield number, _text(line.rstrip(b"\r\n"))
 
 
@@ -457,8 +456,7 @@ def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
             spam, ham = count(fields[0], number), count(fields[1], number)
             tokens[_token(fields[3], number)] = TokenCounts(ham, spam)
             if len(tokens) > MAX_FEATURES:
-                msg = f"the backup has more than {MAX_FEATURES:,} tokens"
-                raise MalformedDump(msg)
+                raise MalformedDump(f"the backup has more than {MAX_FEATURES:,} tokens")
         elif kind != "s":
             msg = f"line {number} is not one of `sa-learn --backup`: {line[:60]!r}"
             raise MalformedDump(msg)
@@ -562,8 +560,7 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for row in reader:
             yield reader.line_num, row
     except csv.Error as error:
-        msg = f"line {reader.line_num} is not CSV: {error}"
-        raise MalformedDump(msg) from error
+        raise MalformedDump(f"line {reader.line_num} is not CSV: {error}") from error
 
 
 # A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash

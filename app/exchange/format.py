@@ -59,8 +59,7 @@ _LAST_EPOCH: Final = 999912
 def text(value: object) -> str:
     """Return a value that has to be text."""
     if not isinstance(value, str):
-        msg = f"{_shown(value)} is not text"
-        raise TypeError(msg)
+        raise TypeError(f"{_shown(value)} is not text")
     return value
 
 
@@ -72,11 +71,9 @@ def text_or_none(value: object) -> str | None:
 def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
     """Return a value that has to be an integer from `least` to `most`."""
     if not isinstance(value, int) or isinstance(value, bool):
-        msg = f"{_shown(value)} is not a number"
-        raise TypeError(msg)
+        raise TypeError(f"{_shown(value)} is not a number")
     if not least <= value <= most:
-        msg = f"{_shown(value)} is not from {least} to {most}"
-        raise ValueError(msg)
+        raise ValueError(f"{_shown(value)} is not from {least} to {most}")
     return value
 
 
@@ -92,8 +89,7 @@ def moment(value: object) -> datetime:
     """Return a time that has a zone, and is in the calendar of every zone."""
     found = datetime.fromisoformat(text(value))
     if found.tzinfo is None:
-        msg = f"the time {value!r} is without zone"
-        raise ValueError(msg)
+        raise ValueError(f"the time {value!r} is without zone")
     # Two moments of different zones are compared without leaving the calendar.
     if not _FIRST <= found <= _LAST:
         msg = f"the time {value!r} is not from {_FIRST.year} to {_LAST.year}"
@@ -117,16 +113,14 @@ def digest(value: object) -> bytes:
     """Return the bytes of the hexadecimal digest of a message or a sum."""
     found = bytes.fromhex(text(value))
     if len(found) != DIGEST_BYTES:
-        msg = f"a row has no digest of {DIGEST_BYTES} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"a row has no digest of {DIGEST_BYTES} bytes")
     return found
 
 
 def listed(value: object) -> list[object]:
     """Return a value that has to be a list."""
     if not isinstance(value, list):
-        msg = f"{_shown(value)} is no list"
-        raise TypeError(msg)
+        raise TypeError(f"{_shown(value)} is no list")
     return value
 
 
@@ -624,8 +618,7 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
             names, at = _blob(content, at, values["names"])
             rows.append(_row(values, vector, names))
         if at != len(content):
-            msg = f"{len(content) - at} bytes belong to no row"
-            raise ValueError(msg)
+            raise ValueError(f"{len(content) - at} bytes belong to no row")
     return rows
 
 
@@ -679,8 +672,7 @@ def _row(
 ) -> LedgerRow:
     """Return a row as it was written."""
     if values["kind"] not in {"message", "sum"}:
-        msg = f"a row is of the unknown kind {values['kind']!r}"
-        raise ValueError(msg)
+        raise ValueError(f"a row is of the unknown kind {values['kind']!r}")
     if values["scores"] is not None:
         require_record(values["scores"])
     undo = values["undo"]
@@ -705,12 +697,10 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
     """Raise if a row cannot be added up; add what it counts to `amounts`."""
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
-        msg = f"row {row.revision} has the label {strange.pop()!r}"
-        raise ValueError(msg)
+        raise ValueError(f"row {row.revision} has the label {strange.pop()!r}")
     of_sum = row.kind == "sum"
     if of_sum and (row.label_before, row.label, row.scores) != (None, None, None):
-        msg = f"row {row.revision} is a sum, and says what one message is"
-        raise ValueError(msg)
+        raise ValueError(f"row {row.revision} is a sum, and says what one message is")
     if row.vector is None:
         return
     if of_sum:
@@ -724,8 +714,7 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
         sizes = {view: x.ids.size for view, x in views.items()}
     for view, texts in row.names.items():
         if len(texts) != sizes.get(view):
-            msg = f"row {row.revision} has not as many names as features"
-            raise ValueError(msg)
+            raise ValueError(f"row {row.revision} has not as many names as features")
 
 
 def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
@@ -734,6 +723,5 @@ def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
         return None, at
     end = at + integer(size)
     if end > len(content):
-        msg = f"a column of {size} bytes is not there"
-        raise ValueError(msg)
+        raise ValueError(f"a column of {size} bytes is not there")
     return content[at:end], end

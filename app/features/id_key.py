@@ -58,8 +58,7 @@ class IdKey:
     def __post_init__(self) -> None:
         """Refuse what is no key."""
         if len(self.secret) != KEY_BYTES:
-            msg = f"a key has {KEY_BYTES} bytes, got {len(self.secret)}"
-            raise InvalidSetting(msg)
+            raise InvalidSetting(f"a key has {KEY_BYTES} bytes, got {len(self.secret)}")
 
     def __repr__(self) -> str:
         """Name the key without showing it."""

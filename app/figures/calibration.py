@@ -99,8 +99,7 @@ def reliability(
     """
     _require(is_spam, probability)
     if bins < 1:
-        msg = f"there must be at least one bin, got {bins}"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"there must be at least one bin, got {bins}")
     ordered = np.sort(probability)
     # Twice the middle of the ranks that equal probabilities have.  By the least of
     # these ranks a large group would share the bin of the few messages below it.

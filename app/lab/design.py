@@ -299,8 +299,7 @@ def _kind(column: str, table: Table, choices: Choices) -> Kind:
         return kind_of(column, table, model=model)
     if kind not in TAKES[model]:
         takes = " or ".join(sorted(TAKES[model]))
-        msg = f"--as {column}={kind}: the {model} model takes {takes}"
-        raise MalformedTable(msg)
+        raise MalformedTable(f"--as {column}={kind}: the {model} model takes {takes}")
     return kind
 
 
@@ -364,8 +363,7 @@ def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
         return None
     words = tuple(dict.fromkeys(of_text(stated)))
     if not words:
-        msg = f"--vocabulary {stated!r} has no word"
-        raise MalformedTable(msg)
+        raise MalformedTable(f"--vocabulary {stated!r} has no word")
     if not texts:
         msg = "--vocabulary is for columns of text, and there is none"
         raise MalformedTable(msg)
@@ -448,8 +446,7 @@ def _chosen(
         return named[words]
     if given and name in stated:
         return stated[name](value)
-    msg = f"{rule}, not {words!r}"
-    raise InvalidObservation(msg)
+    raise InvalidObservation(f"{rule}, not {words!r}")
 
 
 def constant(words: str) -> tuple[Constant, float | None]:

@@ -266,8 +266,7 @@ def read_table(path: Path) -> Table:
         with path.open("rb") as file:
             raw = file.read(BYTES_LIMIT + 1)
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise UnreadableSource(msg) from error
+        raise UnreadableSource(f"{path} cannot be read: {error.strerror}") from error
     if len(raw) > BYTES_LIMIT:
         msg = f"{path} has more than {BYTES_LIMIT} bytes; take a sample of its rows"
         raise MalformedTable(msg)
@@ -279,8 +278,7 @@ def read_table(path: Path) -> Table:
     try:
         return read_text(text)
     except MalformedTable as error:
-        msg = f"{path}: {error}"
-        raise MalformedTable(msg) from error
+        raise MalformedTable(f"{path}: {error}") from error
 
 
 def read_text(text: str) -> Table:
@@ -305,8 +303,7 @@ def read_text(text: str) -> Table:
             for number, (line, cells) in enumerate(lines, start=1)
         ]
     except csv.Error as error:
-        msg = f"the table is not well-formed CSV: {error}"
-        raise MalformedTable(msg) from error
+        raise MalformedTable(f"the table is not well-formed CSV: {error}") from error
     if not rows:
         msg = "the table has no rows below its header"
         raise MalformedTable(msg)
@@ -342,11 +339,9 @@ def _header(columns: list[str]) -> tuple[str, ...]:
         raise MalformedTable(msg)
     for place, name in enumerate(columns):
         if not name:
-            msg = f"column {place + 1} has no name in the first line"
-            raise MalformedTable(msg)
+            raise MalformedTable(f"column {place + 1} has no name in the first line")
         if name in columns[:place]:
-            msg = f"two columns have the name {name!r}"
-            raise MalformedTable(msg)
+            raise MalformedTable(f"two columns have the name {name!r}")
     return tuple(columns)
 
 
@@ -687,8 +682,7 @@ def _require_categories(column: str, cells: Sequence[str], model: Model) -> None
     if model is Model.CATEGORICAL:
         way_out = f'leave it out with --columns, or say --as "{column}=category"'
     if _is_text(cells):
-        msg = f"column {column!r} holds text, not categories; {way_out}"
-        raise MalformedTable(msg)
+        raise MalformedTable(f"column {column!r} holds text, not categories; {way_out}")
     if len(cells) > NAMES and len(set(cells)) == len(cells):
         msg = (
             f"column {column!r} is neither numbers nor categories: its {len(cells)} "
@@ -733,8 +727,7 @@ def question(text: str, columns: Sequence[str]) -> Row:
             raise MalformedTable(msg)
         _require(name, columns)
         if name in cells:
-            msg = f"the question {text!r} has two values for {name!r}"
-            raise MalformedTable(msg)
+            raise MalformedTable(f"the question {text!r} has two values for {name!r}")
         cells[name] = value
     filled = {name: value for name, value in cells.items() if value}
     return Row(f"the question {text!r}", filled)

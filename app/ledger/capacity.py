@@ -154,8 +154,7 @@ def require_view(view: str) -> None:
         If it is not printable, or more than 255 bytes.
     """
     if not view.isprintable() or len(view.encode()) > _LONGEST_VIEW:
-        msg = f"a view cannot be named {view[:_LONGEST_VIEW]!r}"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"a view cannot be named {view[:_LONGEST_VIEW]!r}")
 
 
 def _require_room(view: str, amount: Amount) -> None:

@@ -257,8 +257,7 @@ def epoch_of(time: datetime) -> int:
     202603
     """
     if time.tzinfo is None:
-        msg = f"{time.isoformat()} has no time zone; pass an aware datetime"
-        raise ValueError(msg)
+        raise ValueError(f"{time.isoformat()} has no time zone; pass an aware datetime")
     month = time.astimezone(UTC)
     return month.year * 100 + month.month
 

@@ -138,8 +138,7 @@ def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
 def _body(vector: bytes) -> bytes:
     """Return what was compressed, within its limit."""
     if len(vector) < _HEAD.size:
-        msg = f"A stored sum of {len(vector)} bytes is too short."
-        raise CorruptVector(msg)
+        raise CorruptVector(f"A stored sum of {len(vector)} bytes is too short.")
     version, checksum, size = _HEAD.unpack_from(vector)
     if version != VERSION:
         msg = f"A stored sum has version {version}; this Postbayes reads {VERSION}."
@@ -168,8 +167,7 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
         label, at = _read_name(body, at)
         written.append(label)
     if len(set(written)) != len(written):
-        msg = f"a label is there twice: {written}"
-        raise ValueError(msg)
+        raise ValueError(f"a label is there twice: {written}")
     strange = [label for label in written if label not in labels]
     if strange:
         msg = (
@@ -200,8 +198,7 @@ def _statistics(
         # Labels that the sum lacks take no byte there, and 16 bytes of zeros here.
         size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
         if size > LARGEST:
-            msg = f"{n} features of {n_classes} labels are {size} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"{n} features of {n_classes} labels are {size} bytes")
         columns, at = _read_columns(body, at, n=n, width=1 + 2 * where.size)
         ids = np.cumsum(columns[0])
         if (ids[1:] <= ids[:-1]).any():
@@ -214,23 +211,20 @@ def _statistics(
         columns, at = _read_columns(body, at, n=n, width=len(MomentRow._fields))
         fields = np.unique(columns[:2])
         if fields.size > MOST_FIELDS:
-            msg = f"it has {fields.size} fields; {MOST_FIELDS} are allowed"
-            raise ValueError(msg)
+            raise ValueError(f"it has {fields.size} fields; {MOST_FIELDS} are allowed")
         stored = [_moment_row(row, where) for row in columns.T.tolist()]
         if len({row[:4] for row in stored}) < n:
             msg = "a sum is there twice"
             raise ValueError(msg)
         return from_rows(stored, messages), at
-    msg = f"it is of the unknown kind {kind}"
-    raise ValueError(msg)
+    raise ValueError(f"it is of the unknown kind {kind}")
 
 
 def _moment_row(numbers: list[int], where: NDArray[np.intp]) -> MomentRow:
     """Return a row of sums whose label is an index into the labels written."""
     row = MomentRow(*numbers)
     if not (0 <= row.label < where.size and row.degree in {1, 2}):
-        msg = f"there is no label {row.label}, or no degree {row.degree}"
-        raise ValueError(msg)
+        raise ValueError(f"there is no label {row.label}, or no degree {row.degree}")
     if row.other < row.field or (row.degree == 1 and row.other != row.field):
         msg = f"the fields {row.field} and {row.other} have no sum of that degree"
         raise ValueError(msg)
@@ -269,8 +263,7 @@ def _read_columns(
 def _short(number: int) -> bytes:
     """Return a number that one byte holds."""
     if number > _SHORT:
-        msg = f"A sum has at most {_SHORT} labels, got {number}."
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"A sum has at most {_SHORT} labels, got {number}.")
     return bytes((number,))
 
 

@@ -123,8 +123,7 @@ def decode(vector: bytes) -> dict[str, Payload]:
     app.errors.CorruptVector: The checksum of a stored vector of 23 bytes is wrong.
     """
     if len(vector) < _HEAD.size:
-        msg = f"A stored vector of {len(vector)} bytes is too short."
-        raise CorruptVector(msg)
+        raise CorruptVector(f"A stored vector of {len(vector)} bytes is too short.")
     version, checksum = _HEAD.unpack_from(vector)
     if version != VERSION:
         msg = f"A stored vector has version {version}; this Postbayes reads {VERSION}."
@@ -193,8 +192,7 @@ def _unpacked(names: bytes) -> bytes:
     # One byte more than is allowed, so that more than is allowed is seen.
     text = unpacker.decompress(names, LARGEST_NAMES + 1)
     if len(text) > LARGEST_NAMES:
-        msg = f"they are more than {LARGEST_NAMES} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"they are more than {LARGEST_NAMES} bytes")
     if not unpacker.eof or unpacker.unused_data:
         msg = "they do not end where they should"
         raise ValueError(msg)
@@ -226,11 +224,9 @@ def _views(body: memoryview) -> dict[str, Payload]:
 def require_new(view: str, views: Collection[str]) -> None:
     """Raise ValueError if a view is there already, or there is no room for one."""
     if view in views:
-        msg = f"view {view!r} is there twice"
-        raise ValueError(msg)
+        raise ValueError(f"view {view!r} is there twice")
     if len(views) == MOST_VIEWS:
-        msg = f"there are more than {MOST_VIEWS} views"
-        raise ValueError(msg)
+        raise ValueError(f"there are more than {MOST_VIEWS} views")
 
 
 def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
@@ -242,8 +238,7 @@ def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
     kind = body[at]
     at += 1
     if kind not in _KINDS:
-        msg = f"view {view!r} is of the unknown kind {kind}"
-        raise ValueError(msg)
+        raise ValueError(f"view {view!r} is of the unknown kind {kind}")
     (n,) = _COUNT.unpack_from(body, at)
     at += _COUNT.size
     # Copies: a view into the bytes would be read-only and keep them alive.
@@ -253,8 +248,7 @@ def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
         return view, SparseCounts(ids, np.ones(n, np.int64)), at
     if kind == _MEASUREMENTS:
         if n > MOST_FIELDS:
-            msg = f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed"
-            raise ValueError(msg)
+            raise ValueError(f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed")
         steps = np.frombuffer(body, _STEPS, n, at).astype(np.int64)
         return view, Measurements(ids, steps), at + n * _STEPS.itemsize
     width = _WIDTHS[kind]

@@ -337,8 +337,7 @@ def add_person(
     """
     check_access_name(name, of="person")
     if role not in ROLES:
-        msg = f"a role is one of {', '.join(ROLES)}; got {role[:64]!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"a role is one of {', '.join(ROLES)}; got {role[:64]!r}")
     if profile is not None:
         check_name(profile.removeprefix("@"))
     if password is not None:
@@ -433,8 +432,7 @@ class _Signer(TimestampSigner):
         age = self._clock() - at.timestamp()
         # max_age of unsign would refuse what a host whose clock is ahead has signed.
         if not -SKEW <= age <= within:
-            msg = f"the signature is {age:.0f} seconds old"
-            raise BadSignature(msg)
+            raise BadSignature(f"the signature is {age:.0f} seconds old")
         return value, age
 
 
@@ -536,8 +534,7 @@ class Sessions:
         wait = max(buckets.take(who) for buckets, who in tries)
         if wait:
             self._refused("rate")
-            msg = f"too many tries to sign in; wait {wait:.0f} s"
-            raise TooManyRequests(msg, wait)
+            raise TooManyRequests(f"too many tries to sign in; wait {wait:.0f} s", wait)
         person = self._keys.people.get(name)
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:

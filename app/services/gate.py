@@ -169,8 +169,7 @@ class Gate:
         if not principal.may(right):
             self._refused("right")
             own = ", ".join(sorted(principal.rights))
-            msg = f"{principal.name} may not {right}; its rights: {own}"
-            raise Forbidden(msg)
+            raise Forbidden(f"{principal.name} may not {right}; its rights: {own}")
         return principal
 
     def may(self, caller: Caller, right: Right) -> bool:

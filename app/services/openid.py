@@ -384,11 +384,9 @@ def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, byte
             for piece in answer.iter_raw():
                 body += piece
                 if len(body) > MOST_BYTES:
-                    msg = f"it answered more than {MOST_BYTES:,} bytes"
-                    raise _Broken(msg)
+                    raise _Broken(f"it answered more than {MOST_BYTES:,} bytes")
                 if time.monotonic() > until:
-                    msg = f"it took longer than {TIMEOUT:g} s"
-                    raise _Broken(msg)
+                    raise _Broken(f"it took longer than {TIMEOUT:g} s")
             return answer.status_code, bytes(body)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise _Broken(reason(error)) from error

@@ -320,8 +320,7 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
         try:
             check_name(profile)
         except InvalidSetting as error:
-            msg = f"line {number} of {file}: {error}"
-            raise InvalidSetting(msg) from error
+            raise InvalidSetting(f"line {number} of {file}: {error}") from error
         alias = alias.lower()
         if alias in aliases:
             msg = f"line {number} of {file} names the alias {alias!r} again; keep one"

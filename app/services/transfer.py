@@ -292,8 +292,7 @@ class Transfer:
             )
             raise UnknownLabel(msg)
         if chosen["spam"] not in profile.spam_labels:
-            msg = f"{spam!r} is not a spam label of the profile {name!r}"
-            raise UnknownLabel(msg)
+            raise UnknownLabel(f"{spam!r} is not a spam label of the profile {name!r}")
         return learn.add_counts(
             self.engine,
             profile,

@@ -167,8 +167,7 @@ def add_person(connection: Connection, new: Person) -> None:
         "removed_at": None,
     }
     if not _added(connection, person.c.removed_at, new.name, values):
-        msg = f"there is a person {new.name!r} already; choose another name"
-        raise NameTaken(msg)
+        raise NameTaken(f"there is a person {new.name!r} already; choose another name")
 
 
 def change_person(connection: Connection, name: str, **values: object) -> None:

@@ -351,8 +351,7 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
     """
     revision = _revision(connection, row.id)
     if revision is None:
-        msg = f"The profile {row.name!r} does not exist any more."
-        raise UnknownProfile(msg)
+        raise UnknownProfile(f"The profile {row.name!r} does not exist any more.")
     return revision
 
 

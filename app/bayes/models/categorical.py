@@ -53,8 +53,7 @@ def value_id(*, field: int, value: int) -> int:
     True
     """
     if not -(2**15) <= field < 2**15:
-        msg = f"field must be between -32768 and 32767, got {field}"
-        raise InvalidObservation(msg)
+        raise InvalidObservation(f"field must be between -32768 and 32767, got {field}")
     return (field << VALUE_BITS) | (value & _VALUE)
 
 

@@ -81,8 +81,7 @@ class GaussianPull:
                 raise InvalidObservation(msg)
         for weight in self.weights:
             if not math.isfinite(weight):
-                msg = f"a weight must be finite, got {weight!r}"
-                raise InvalidObservation(msg)
+                raise InvalidObservation(f"a weight must be finite, got {weight!r}")
 
 
 def fit(

@@ -101,8 +101,7 @@ def keys(
     if action == "list":
         _list_keys(as_json=as_json)
     elif name is None:
-        msg = f"give the name of the key to {action}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"give the name of the key to {action}")
     elif action == "revoke":
         with opened_database(load_settings()) as engine:
             revoke_key(engine, name, who=this_user())

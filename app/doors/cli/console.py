@@ -236,8 +236,7 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         If it cannot be written.
     """
     if not path.name:
-        msg = f"{str(path)!r} is not the name of a file to write"
-        raise UnreadableSource(msg)
+        raise UnreadableSource(f"{str(path)!r} is not the name of a file to write")
     part = path.with_name(path.name + ".part")
     try:
         # An older one may belong to another user, who must not read the copy.

@@ -336,5 +336,4 @@ def _opened(path: Path, mode: Literal["a", "w"]) -> TextIO:
     try:
         return path.open(mode, encoding="utf-8")
     except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror}"
-        raise UnreadableSource(msg) from error
+        raise UnreadableSource(f"{path} cannot be written: {error.strerror}") from error

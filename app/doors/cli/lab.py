@@ -306,8 +306,7 @@ def _values(given: Iterable[str]) -> dict[str, tuple[str, ...]]:
         column, _, listed = (word.strip() for word in words.partition("="))
         names = tuple(dict.fromkeys(_names(listed)))
         if not column or not names:
-            msg = f"--values takes COLUMN=VALUE,VALUE..., not {words!r}"
-            raise MalformedTable(msg)
+            raise MalformedTable(f"--values takes COLUMN=VALUE,VALUE..., not {words!r}")
         values[column] = names
     return values
 

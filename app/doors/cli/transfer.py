@@ -351,8 +351,7 @@ def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
         with words.open(encoding="utf-8", errors="replace") as texts:
             return read_dump(source, program, texts)
     except OSError as error:
-        msg = f"{words} cannot be read: {error.strerror}"
-        raise UnreadableSource(msg) from error
+        raise UnreadableSource(f"{words} cannot be read: {error.strerror}") from error
 
 
 def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:

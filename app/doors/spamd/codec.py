@@ -122,12 +122,10 @@ class RequestDecoder:
             self._in_message = True
             return EndOfFields()
         if self._lines > MAX_FIELDS + 1:
-            msg = f"(more than {MAX_FIELDS} fields)"
-            raise SpamdProtocolError(msg)
+            raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
         field = _FIELD.match(line)
         if field is None:
-            msg = f"(not of the form 'Name: value': {shown(line)})"
-            raise SpamdProtocolError(msg)
+            raise SpamdProtocolError(f"(not of the form 'Name: value': {shown(line)})")
         return Field(field[1].lower(), field[2].strip())
 
 

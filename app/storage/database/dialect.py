@@ -322,8 +322,7 @@ def _read(url: str) -> URL:
     if "\0" in unquote(url):
         raise InvalidSetting(_UNREADABLE)
     if parsed.port is not None and parsed.port not in _PORTS:
-        msg = f"The port of the database URL must be 1 to {_PORTS[-1]}."
-        raise InvalidSetting(msg)
+        raise InvalidSetting(f"The port of the database URL must be 1 to {_PORTS[-1]}.")
     return parsed
 
 
