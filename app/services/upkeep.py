@@ -189,7 +189,7 @@ def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
     if erasure is None:
         return False
     with writing(engine) as connection:
-        return retention.erase(connection, profile, erasure)
+        return retention.write(connection, profile, erasure)
 
 
 # On SQLite a transaction holds the one write lock.  What takes long, to decode and sum

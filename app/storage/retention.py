@@ -13,15 +13,15 @@ A message that was forgotten loses all its vectors sooner, all of them at once: 
 rows have added is zero, but for rows that were sealed before (`prepare_erasure`).  No
 undo needs them (`app.ledger.undo.transition`).
 
-Dropping has two halves, as a fold has: `prepare` reads and adds without a lock, `write`
-changes the tables.
+Sealing has two halves, as a fold has: `prepare` and `prepare_erasure` read and add
+without a lock, `write` changes the tables.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from sqlalchemy import and_, func, select, update
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import Connection, Table
 
     from app.bayes.state import History
     from app.storage.counts.runs import RunPart
@@ -55,30 +55,56 @@ class NameChanges(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
-    """Rows whose vectors are to be dropped, and what they have added.
+class Sealing:
+    """Rows that are to lose their vectors, and what they have added.
 
     Parameters
     ----------
-    revisions : tuple of int
+    revisions : frozenset of int
         The rows.
-    last : (datetime, int)
-        Time and revision of the newest of them.
     sums : tuple of RunPart
         What they have added.
     names : NameChanges
         What becomes of the text of their features.
+    last : (datetime, int) or None
+        Time and revision of the newest of them, where they are the oldest rows that
+        have vectors.
+    forgotten : mapping of bytes to datetime
+        When each message was forgotten, by digest, where they are of such messages.
     """
 
-    revisions: tuple[int, ...]
-    last: tuple[datetime, int]
+    revisions: frozenset[int]
     sums: tuple[RunPart, ...]
     names: NameChanges
+    last: tuple[datetime, int] | None
+    forgotten: Mapping[bytes, datetime]
+
+    @classmethod
+    def of(
+        cls,
+        connection: Connection,
+        profile: ProfileRow,
+        revisions: Sequence[int],
+        *,
+        last: tuple[datetime, int] | None,
+        forgotten: Mapping[bytes, datetime],
+    ) -> Self:
+        """Return the sealing of some rows; the words of forgotten messages go."""
+        rows = ledger.get_many(connection, profile.id, revisions)
+        sums = sum_by_epoch(rows, profile.labels)
+        texts = {} if forgotten else state.texts_of(rows, profile)
+        return cls(
+            revisions=frozenset(revisions),
+            sums=runs.encode(sums, profile.labels),
+            names=_names(connection, profile, sums, texts),
+            last=last,
+            forgotten=forgotten,
+        )
 
 
 def prepare(
     connection: Connection, profile: ProfileRow, *, before: datetime, limit: int
-) -> Drop | None:
+) -> Sealing | None:
     """Return the oldest rows whose vectors can go; None if there are none.
 
     Parameters
@@ -122,18 +148,16 @@ def prepare(
     ]
     if not ready:
         return None
-    revisions = tuple(row.revision for row in ready)
-    rows = ledger.get_many(connection, profile.id, revisions)
-    sums = sum_by_epoch(rows, profile.labels)
-    return Drop(
-        revisions=revisions,
+    return Sealing.of(
+        connection,
+        profile,
+        [row.revision for row in ready],
         last=(ready[-1].time, ready[-1].revision),
-        sums=runs.encode(sums, profile.labels),
-        names=_names(connection, profile, sums, state.texts_of(rows, profile)),
+        forgotten={},
     )
 
 
-def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
+def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool:
     """Drop the vectors and names of rows, and seal what they added.
 
     Parameters
@@ -142,15 +166,15 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
         Whose ledger.
-    drop : Drop
-        From `prepare`, in an earlier transaction.
+    sealing : Sealing
+        From `prepare` or `prepare_erasure`, in an earlier transaction.
 
     Returns
     -------
     bool
-        False if another process has dropped some of them, an older row was appended
-        since, or an undo that is not carried out yet may need them; nothing is
-        changed.
+        False if another process has dropped some of the vectors, an older row was
+        appended since, or an undo that is not carried out yet may need them; nothing
+        is changed.
 
     Raises
     ------
@@ -162,51 +186,41 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     profiles.lock(connection, profile)
     if work.pending(connection, profile.id):
         return False
-    table = tables.ledger
-    time, revision = drop.last
-    of_profile = table.c.profile_id == profile.id
-    oldest = connection.execute(
-        select(table.c.revision)
-        .where(
-            of_profile,
-            table.c.vector.is_not(None),
-            (table.c.time < time)
-            | ((table.c.time == time) & (table.c.revision <= revision)),
+    row = tables.ledger.c
+    mine = and_(
+        row.profile_id == profile.id, row.revision.in_(sorted(sealing.revisions))
+    )
+    among = mine
+    if sealing.last is not None:
+        time, revision = sealing.last
+        among = and_(
+            row.profile_id == profile.id,
+            (row.time < time) | ((row.time == time) & (row.revision <= revision)),
         )
-        .limit(len(drop.revisions) + 1)
-    ).scalars()
-    if set(oldest) != set(drop.revisions):
+    kept = connection.scalars(
+        select(row.revision)
+        .where(among, row.vector.is_not(None))
+        .limit(len(sealing.revisions) + 1)
+    )
+    if set(kept) != sealing.revisions:
         return False
-    dropped = and_(of_profile, table.c.revision.in_(drop.revisions))
-    _write(connection, profile, dropped, drop)
+    runs.add(connection, profile.id, "sealed", sealing.sums)
+    for view, texts in sealing.names.new.items():
+        state.add_names(connection, profile.id, view, texts)
+    for view, features in sealing.names.gone.items():
+        state.drop_names(connection, profile.id, view, features)
+    connection.execute(
+        update(tables.ledger).where(mine).values(vector=None, names=None)
+    )
+    # What another process had scored by then, and stored after the forgetting.
+    for digest, time in sealing.forgotten.items():
+        scored.forget(connection, profile.id, [digest], upto=time)
     return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
-    """Forgotten messages whose features are to be erased.
-
-    Parameters
-    ----------
-    forgotten : mapping of bytes to datetime
-        When each was forgotten, by digest.
-    revisions : frozenset of int
-        Rows of theirs that have a vector.
-    sums : tuple of RunPart
-        What these have added.
-    names : NameChanges
-        What becomes of the text of their features.
-    """
-
-    forgotten: Mapping[bytes, datetime]
-    revisions: frozenset[int]
-    sums: tuple[RunPart, ...]
-    names: NameChanges
 
 
 def prepare_erasure(
     connection: Connection, profile: ProfileRow, *, upto: int, limit: int
-) -> Erasure | None:
+) -> Sealing | None:
     """Return some forgotten messages that can be erased; None if there are none.
 
     Parameters
@@ -253,14 +267,8 @@ def prepare_erasure(
         )
         if row.revision <= last[row.digest].revision
     ]
-    rows = ledger.get_many(connection, profile.id, revisions)
-    sums = sum_by_epoch(rows, profile.labels)
-    return Erasure(
-        forgotten={digest: row.time for digest, row in last.items()},
-        revisions=frozenset(revisions),
-        sums=runs.encode(sums, profile.labels),
-        names=_names(connection, profile, sums, {}),
-    )
+    forgotten = {digest: row.time for digest, row in last.items()}
+    return Sealing.of(connection, profile, revisions, last=None, forgotten=forgotten)
 
 
 def _names(
@@ -282,64 +290,6 @@ def _names(
             left = State.sum((sealed, {view: x}))[view]
             gone[view] = sorted(lost.keys() - set(left.ids.tolist()))
     return NameChanges(new=new, gone=gone)
-
-
-def _write(
-    connection: Connection,
-    profile: ProfileRow,
-    rows: ColumnElement[bool],
-    changes: Drop | Erasure,
-) -> None:
-    """Seal what rows added, and take their vectors and names from them."""
-    runs.add(connection, profile.id, "sealed", changes.sums)
-    for view, texts in changes.names.new.items():
-        state.add_names(connection, profile.id, view, texts)
-    for view, features in changes.names.gone.items():
-        state.drop_names(connection, profile.id, view, features)
-    connection.execute(
-        update(tables.ledger).where(rows).values(vector=None, names=None)
-    )
-
-
-def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool:
-    """Erase the features and words of forgotten messages.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Whose ledger.
-    erasure : Erasure
-        From `prepare_erasure`, in an earlier transaction.
-
-    Returns
-    -------
-    bool
-        False if another process has dropped a vector of theirs since, or an undo is not
-        carried out yet; nothing is changed.
-
-    Raises
-    ------
-    ProfileReplaced
-        If the profile is gone.
-    """
-    profiles.lock(connection, profile)
-    if work.pending(connection, profile.id):
-        return False
-    table = tables.ledger
-    revisions = sorted(erasure.revisions)
-    mine = and_(table.c.profile_id == profile.id, table.c.revision.in_(revisions))
-    kept = connection.execute(
-        select(func.count()).where(mine, table.c.vector.is_not(None))
-    ).scalar_one()
-    if kept != len(revisions):
-        return False
-    _write(connection, profile, mine, erasure)
-    # What another process had scored by then, and stored after the forgetting.
-    for digest, time in erasure.forgotten.items():
-        scored.forget(connection, profile.id, [digest], upto=time)
-    return True
 
 
 def last_used(

@@ -34,7 +34,7 @@ from app.services.learn import Learn, LearnSums
 from app.services.upkeep import Folding
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import latest_of
-from app.storage.retention import erase, prepare_erasure
+from app.storage.retention import prepare_erasure, write
 from tests.support.application import running, teach
 from tests.support.builders import drop_vectors, named, new_profile, seen
 from tests.support.ledger import audited, contents, loaded
@@ -301,7 +301,7 @@ def test_the_undo_of_a_part_is_not_undone(app):
     with reading(app.engine) as connection:
         erasure = prepare_erasure(connection, row, upto=10**6, limit=9)
     with writing(app.engine) as connection:
-        assert erase(connection, row, erasure)
+        assert write(connection, row, erasure)
     with pytest.raises(Irreversible, match="learn that archive again"):
         undo(app, source=name)
 

@@ -267,7 +267,7 @@ def test_of_two_processes_one_erases(engine):
         found = retention.prepare_erasure(connection, profile, upto=NEWEST, limit=9)
     erase(engine, profile)
     with writing(engine) as connection:
-        assert not retention.erase(connection, profile, found)
+        assert not retention.write(connection, profile, found)
 
 
 def test_what_another_process_stored_late_is_erased(engine):
@@ -302,7 +302,7 @@ def test_a_profile_that_is_gone_has_nothing_to_erase(engine):
             key = table.c.id if table is tables.profile else table.c.profile_id
             connection.execute(table.delete().where(key == profile.id))
     with pytest.raises(ProfileReplaced), writing(engine) as connection:
-        retention.erase(connection, profile, found)
+        retention.write(connection, profile, found)
 
 
 @pytest.fixture
