@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import KW_ONLY, dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
@@ -171,6 +172,7 @@ The one that has asked longest ago is forgotten first, and begins with a full bu
 """
 
 
+@dataclass(eq=False)
 class Buckets:
     """A bucket of tokens for each client: it holds some, and is filled at a rate.
 
@@ -192,18 +194,14 @@ class Buckets:
     [0.0, 0.0, 2.0]
     """
 
-    def __init__(
-        self,
-        rate: float,
-        burst: float,
-        *,
-        clock: Callable[[], float],
-        most: int = MOST,
-    ) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._most = most
+    rate: float
+    burst: float
+    _: KW_ONLY
+    clock: Callable[[], float]
+    most: int = MOST
+
+    def __post_init__(self) -> None:
+        """Begin without clients."""
         self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -212,18 +210,18 @@ class Buckets:
 
     def take(self, client: str) -> float:
         """Take a token; return 0, or how long it takes until there is one again."""
-        now = self._clock()
+        now = self.clock()
         held = self._held.get(client)
         if held is None:
-            tokens = self._burst
-            if len(self._held) >= self._most:
+            tokens = self.burst
+            if len(self._held) >= self.most:
                 self._held.popitem(last=False)
         else:
             before, at = held
-            tokens = min(self._burst, before + self._rate * (now - at))
+            tokens = min(self.burst, before + self.rate * (now - at))
             self._held.move_to_end(client)
         if tokens < 1.0:
             self._held[client] = (tokens, now)
-            return (1.0 - tokens) / self._rate
+            return (1.0 - tokens) / self.rate
         self._held[client] = (tokens - 1.0, now)
         return 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
@@ -69,6 +69,7 @@ _NAMES: Final = 4_000
 _PARTS: Final = 8
 
 
+@dataclass(eq=False)
 class Staging:
     """One import on its way into the ledger of a hidden profile.
 
@@ -82,14 +83,16 @@ class Staging:
         The profile that the rows will join; None where they are a ledger of their own.
     """
 
-    def __init__(
-        self, new: HiddenProfile, source: Source, *, joins: ProfileRow | None
-    ) -> None:
-        self._new = new
+    new: HiddenProfile
+    source: Source
+    _: KW_ONLY
+    joins: ProfileRow | None
+
+    def __post_init__(self) -> None:
+        """Begin before the first block."""
+        new, source = self.new, self.source
         self._profile = new.row
-        self._source = source
         self._words = source.words and source.header.words
-        self._joins = joins
         # Of ids that are not keyed yet.
         self._key = None if source.header.id_key == new.row.id_key else source.key
         self._revision = 0
@@ -108,7 +111,7 @@ class Staging:
         DatabaseUnavailable
             If the database did not take it.
         """
-        file = self._source.file
+        file = self.source.file
         if self._words:
             for kind, content in BlockReader(file):
                 if kind == NAMES:
@@ -120,23 +123,23 @@ class Staging:
                 self._write_sum(content)
             elif kind == LEDGER:
                 self._write_rows(content)
-            elif kind == UNDOS and self._joins is None:
+            elif kind == UNDOS and self.joins is None:
                 self._write_undo(content)
-            self._source.progress(file.tell())
-        self._source.progress(file.tell())
+            self.source.progress(file.tell())
+        self.source.progress(file.tell())
         self._drop_names()
-        surveyed = self._source.header, self._source.survey.content
+        surveyed = self.source.header, self.source.survey.content
         if surveyed != (ExportHeader.decode(reader.header), reader.content):
             msg = "this export was changed while it was read; nothing of it is imported"
             raise MalformedExport(msg)
 
     def _write_names(self, content: bytes) -> None:
         view, texts = read_names(content)
-        measured = self._source.survey.amounts.of(view).fields
+        measured = self.source.survey.amounts.of(view).fields
         if self._key is not None and not measured:
             texts = keyed_names(self._key, view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
-            self._new.write(
+            self.new.write(
                 state.add_names,
                 profile_id=self._profile.id,
                 view=view,
@@ -145,16 +148,16 @@ class Staging:
 
     def _drop_names(self) -> None:
         """Drop the names that rows have as well."""
-        with reading(self._new.engine) as connection:
+        with reading(self.new.engine) as connection:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
                 view: state.names_of_view(connection, self._profile.id, view)
-                for view in self._source.header.views
+                for view in self.source.header.views
             }
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
             for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
-                self._new.write(
+                self.new.write(
                     state.drop_names,
                     profile_id=self._profile.id,
                     view=view,
@@ -165,15 +168,15 @@ class Staging:
         epoch, views = read_sum(content, self._profile.labels)
         if self._key is not None:
             views = keyed_sums(views, self._key)
-        if self._source.header.contents == "ledger":
-            self._new.write(
+        if self.source.header.contents == "ledger":
+            self.new.write(
                 runs.add,
                 profile_id=self._profile.id,
                 kind="sealed",
                 parts=runs.encode({epoch: views}, self._profile.labels),
             )
             return
-        with reading(self._new.engine) as connection:
+        with reading(self.new.engine) as connection:
             texts = {
                 view: state.find_names(
                     connection, self._profile.id, view, x.ids.tolist()
@@ -181,12 +184,12 @@ class Staging:
                 for view, x in views.items()
             }
         self.rows += len(
-            self._new.write(
+            self.new.write(
                 bulk.append_sums,
                 self._profile,
                 {epoch: views},
-                source=self._source.name,
-                time=self._source.clock(),
+                source=self.source.name,
+                time=self.source.clock(),
                 names=texts,
             )
         )
@@ -203,17 +206,17 @@ class Staging:
             new.append(self._renumbered(row))
         self.rows += len(new)
         for some in _pieces(new, _ROWS):
-            self._new.write(ledger.write, profile_id=self._profile.id, rows=some)
+            self.new.write(ledger.write, profile_id=self._profile.id, rows=some)
 
     def _write_undo(self, content: bytes) -> None:
         record = read_undo(content)
-        self._new.write(
+        self.new.write(
             records.write,
             profile_id=self._profile.id,
             record=dataclasses.replace(record, revisions=()),
         )
         for some in _pieces(record.revisions, _NAMES):
-            self._new.write(
+            self.new.write(
                 records.write_revisions,
                 profile_id=self._profile.id,
                 number=record.number,
@@ -222,25 +225,25 @@ class Staging:
 
     def _known_digests(self, rows: Sequence[LedgerRow]) -> set[bytes]:
         """Return the digests of messages that the other profile has learned."""
-        if self._joins is None:
+        if self.joins is None:
             return set()
-        with reading(self._new.engine) as connection:
+        with reading(self.new.engine) as connection:
             return known_digests(
                 connection,
-                self._joins.id,
+                self.joins.id,
                 {row.digest for row in rows},
-                until=self._joins.revision,
+                until=self.joins.revision,
             )
 
     def _is_imported(self, row: LedgerRow) -> bool:
         """Return whether the other profile has had the import that a row is of."""
-        if row.kind == "message" or self._joins is None:
+        if row.kind == "message" or self.joins is None:
             return False
         if row.source not in self._imports:
-            with reading(self._new.engine) as connection:
+            with reading(self.new.engine) as connection:
                 self._imports[row.source] = row.source.startswith(
                     "import:"
-                ) and sums_in_force(connection, self._joins.id, row.source)
+                ) and sums_in_force(connection, self.joins.id, row.source)
         return self._imports[row.source]
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
@@ -252,7 +255,7 @@ class Staging:
             revision=self._revision,
             encoded_names=row.encoded_names if self._words else None,
         )
-        if self._joins is None or row.undo is None:
+        if self.joins is None or row.undo is None:
             return row
         # The other profile has undos of its own, with the same numbers. The work
         # of one there is a teaching here.

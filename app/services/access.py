@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, datetime
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
@@ -436,6 +436,7 @@ class _Signer(TimestampSigner):
         return value, age
 
 
+@dataclass(eq=False)
 class Sessions:
     """Sign-in, and the cookies of those who have.
 
@@ -453,23 +454,17 @@ class Sessions:
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        keys: LiveKeys,
-        *,
-        idle: float,
-        most: float,
-        refused: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._engine = engine
-        self._keys = keys
-        self.idle = idle
-        self.most = most
-        self._refused = refused
-        self._clock = clock
+    engine: Engine
+    keys: LiveKeys
+    _: KW_ONLY
+    idle: float
+    most: float
+    refused: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.time
+    steady: InitVar[Callable[[], float]] = time.monotonic
+
+    def __post_init__(self, steady: Callable[[], float]) -> None:
+        """Bound the tries to sign in."""
         # Precedent: as for wrong keys, but a password can be guessed.
         self._of_names = Buckets(1 / 30, 5, clock=steady)
         self._of_hosts = Buckets(1 / 30, 10, clock=steady)
@@ -505,7 +500,7 @@ class Sessions:
             As `sign_in`.
         """
         name = who.name.partition(":")[2]
-        person = self._keys.people.get(name) if who.kind == "person" else None
+        person = self.keys.people.get(name) if who.kind == "person" else None
         if person is None or person.password is None:
             msg = (
                 f"{who.name} does not sign in with a password here; a person who does "
@@ -514,9 +509,9 @@ class Sessions:
             raise Forbidden(msg)
         check_password(new)
         self._proved(name, password, host, wrong="the present password is wrong")
-        set_password(self._engine, name, new, who=who.name)
-        self._keys.refresh()
-        return self.begin(self._keys.people[name])
+        set_password(self.engine, name, new, who=who.name)
+        self.keys.refresh()
+        return self.begin(self.keys.people[name])
 
     def _proved(
         self,
@@ -533,12 +528,12 @@ class Sessions:
         )
         wait = max(buckets.take(who) for buckets, who in tries)
         if wait:
-            self._refused("rate")
+            self.refused("rate")
             raise TooManyRequests(f"too many tries to sign in; wait {wait:.0f} s", wait)
-        person = self._keys.people.get(name)
+        person = self.keys.people.get(name)
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:
-            self._refused("password")
+            self.refused("password")
             raise Unauthenticated(wrong)
         return person
 
@@ -550,7 +545,7 @@ class Sessions:
         Unauthenticated
             If there is nobody of this name.
         """
-        person = self._keys.people.get(name)
+        person = self.keys.people.get(name)
         if person is None:
             msg = (
                 f"you are {name[:64]!r}, who is not known here; an administrator lets "
@@ -560,7 +555,7 @@ class Sessions:
         return self._signed_in(person)
 
     def _signed_in(self, person: Person) -> str:
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             note(connection, "signed in", who=f"user:{person.name}", of=person.name)
         return self.begin(person)
 
@@ -572,20 +567,20 @@ class Sessions:
         DatabaseUnavailable
             If it cannot be stored.
         """
-        self._keys.read_secret()
-        if self._keys.secret is None:
-            with writing(self._engine) as connection:
+        self.keys.read_secret()
+        if self.keys.secret is None:
+            with writing(self.engine) as connection:
                 access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
-            self._keys.read_secret()
+            self.keys.read_secret()
 
     def begin(self, person: Person) -> str:
         """Return the cookie of a new session of somebody who has proved who they are.
 
         It may ask the database for the secret of the cookies.
         """
-        if self._keys.secret is None:
+        if self.keys.secret is None:
             self.prepare()
-        return self._signed(Session(person.name, person.revision, int(self._clock())))
+        return self._signed(Session(person.name, person.revision, int(self.clock())))
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
         """Return who asks with a cookie, and the cookie that is to take its place.
@@ -601,10 +596,10 @@ class Sessions:
             session = Session(**json.loads(base64_decode(value)))
         except (BadSignature, ValueError, TypeError):
             return None
-        person = self._keys.people.get(session.name)
+        person = self.keys.people.get(session.name)
         if person is None or person.revision != session.revision:
             return None
-        if self._clock() - session.began >= self.most:
+        if self.clock() - session.began >= self.most:
             return None
         # Not with each page, whose answers could then overtake each other.
         old = age > self.idle / 10
@@ -612,7 +607,7 @@ class Sessions:
 
     def named(self, name: str) -> Principal | None:
         """Return somebody by name, whose identity others vouch for."""
-        person = self._keys.people.get(name)
+        person = self.keys.people.get(name)
         return None if person is None else person.principal
 
     def seal(self, fields: Mapping[str, str]) -> str:
@@ -620,7 +615,7 @@ class Sessions:
 
         It may ask the database for the secret of the cookies.
         """
-        if self._keys.secret is None:
+        if self.keys.secret is None:
             self.prepare()
         return self._sealed("provider", fields)
 
@@ -658,8 +653,8 @@ class Sessions:
             return False
 
     def _signer(self, salt: str) -> _Signer | None:
-        secret = self._keys.secret
-        return None if secret is None else _Signer(secret, salt, self._clock)
+        secret = self.keys.secret
+        return None if secret is None else _Signer(secret, salt, self.clock)
 
     def _signed(self, session: Session) -> str:
         fields = {

@@ -173,6 +173,7 @@ def read(raw: bytes) -> Message:
     return parse(raw)
 
 
+@dataclass(frozen=True, slots=True)
 class Classify:
     """Score messages against the profiles in memory.
 
@@ -192,21 +193,12 @@ class Classify:
         State evidence beside the features.
     """
 
-    def __init__(
-        self,
-        live: LiveProfiles,
-        recent: RecentMessages | None,
-        clock: Callable[[], datetime],
-        tally: Tally,
-        autolearn: AutoLearn | None = None,
-        witnesses: Sequence[Witness] = (),
-    ) -> None:
-        self._live = live
-        self._recent = recent
-        self._clock = clock
-        self._tally = tally
-        self._autolearn = autolearn
-        self._witnesses = witnesses
+    live: LiveProfiles
+    recent: RecentMessages | None
+    clock: Callable[[], datetime]
+    tally: Tally
+    autolearn: AutoLearn | None = None
+    witnesses: Sequence[Witness] = ()
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
@@ -275,15 +267,15 @@ class Classify:
         EmptyMessage
             If the message is blank.
         """
-        lives = self._live.get_all(profiles)
+        lives = self.live.get_all(profiles)
         if others and any(_holds(live.specification) for live in lives.values()):
-            self._live.get_all(others)
+            self.live.get_all(others)
         known = {live.row.id: live.specification for live in lives.values()}
         for name in taught:
-            cached = self._live.find(name)
+            cached = self.live.find(name)
             known[cached.row.id] = cached.specification
         views = {view for made_of in known.values() for view in made_of.views}
-        stages = self._tally.classifying()
+        stages = self.tally.classifying()
         message = read(raw)
         stages.passed("parse")
         read_once = extract(message, views)
@@ -302,28 +294,28 @@ class Classify:
             )
             for name, live in lives.items()
         }
-        heard = testimony(self._witnesses, message, origin)
+        heard = testimony(self.witnesses, message, origin)
         if heard is not None:
             classified = {
                 name: replace(each, testimony=heard).stated_for(name)
                 for name, each in classified.items()
             }
         stages.passed("score")
-        now = self._clock()
+        now = self.clock()
         for name, live in lives.items():
             answer = classified[name]
-            self._tally.classified(answer.verdict.decision)
+            self.tally.classified(answer.verdict.decision)
             # By the features alone: a statement would teach the filter what it says,
             # and a forged sender with it; nor is anything learned against one.
             by_features = (answer.unstated or answer).verdict
             if (
-                self._autolearn is not None
+                self.autolearn is not None
                 and by_features.decision == answer.verdict.decision
             ):
-                self._autolearn(live, answer.observation, by_features)
-        if self._recent is not None:
+                self.autolearn(live, answer.observation, by_features)
+        if self.recent is not None:
             for profile_id, made_of in known.items():
-                self._recent.add(profile_id, observations[made_of.key], now)
+                self.recent.add(profile_id, observations[made_of.key], now)
         return classified
 
 

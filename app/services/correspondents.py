@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -143,6 +144,7 @@ def _key(profile_id: int, digest: bytes) -> int:
     return int.from_bytes(digest[:8], "little", signed=True) ^ profile_id
 
 
+@dataclass(eq=False)
 class Correspondents:
     """Counts whom users write to, and knows them again.
 
@@ -169,19 +171,16 @@ class Correspondents:
         If what is known cannot be read.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        live: LiveProfiles,
-        recipients: Recipients,
-        *,
-        believed: Iterable[str],
-        site: str,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._engine = engine
-        self._live = live
-        self._recipients = recipients
+    engine: Engine
+    live: LiveProfiles
+    recipients: Recipients
+    _: KW_ONLY
+    believed: InitVar[Iterable[str]]
+    site: str
+    clock: Callable[[], datetime]
+
+    def __post_init__(self, believed: Iterable[str]) -> None:
+        """Read what is known."""
         self._believed = frozenset(each.lower() for each in believed)
         for name in sorted(self._believed):
             if not is_server_name(name):
@@ -190,8 +189,6 @@ class Correspondents:
                     "mx.example.org: letters, digits, dots and hyphens"
                 )
                 raise InvalidSetting(msg)
-        self._site = site
-        self._clock = clock
         self._lock = threading.Lock()
         # Two threads that store what waits would store it twice; and what is read
         # while it is stored would be taken over without it, or with it twice.
@@ -253,14 +250,14 @@ class Correspondents:
         The most specific way to know the author decides: the address, its domain, the
         domain of its organisation.  The letters of others at the site count half.
         """
-        today = self._clock().toordinal()
+        today = self.clock().toordinal()
         owners = [(profile, 1.0)]
-        if profile != self._site:
-            owners.append((self._site, SITE_SHARE))
+        if profile != self.site:
+            owners.append((self.site, SITE_SHARE))
         for rung in ladder(sender):
             found = []
             for name, share in owners:
-                live = self._live.find(name)
+                live = self.live.find(name)
                 digest = identity_digest(rung.name, live.specification.key)
                 written = self._table(rung.kind).get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
@@ -275,7 +272,7 @@ class Correspondents:
 
     def _writers(self, profile: str) -> str:
         """Return whose mail a profile counts, for the sentence."""
-        if profile == self._site:
+        if profile == self.site:
             return "this site has"
         of_domain = "." in profile and "@" not in profile
         return f"{profile} has" if of_domain else "you have"
@@ -311,9 +308,9 @@ class Correspondents:
         Forbidden
             If the principal may use none of these profiles, or teach some labels only.
         """
-        owners = self._recipients.line(login)
-        if owners == (self._site,):
-            owners = self._recipients.line(sender)
+        owners = self.recipients.line(login)
+        if owners == (self.site,):
+            owners = self.recipients.line(sender)
         if principal is not None:
             principal.require_every_label("report mail that was sent")
             allowed = tuple(name for name in owners if principal.may_use(name))
@@ -331,12 +328,12 @@ class Correspondents:
     def _count(self, user: str, owners: Sequence[str], address: str) -> bool:
         """Count a message to an address; return whether it counts."""
         domain = address.rpartition("@")[2]
-        now = self._clock()
+        now = self.clock()
         today = datetime.combine(now, time(), UTC)
         rows = []
         for name in owners:
             try:
-                live = self._live.find(name)
+                live = self.live.find(name)
             # Deleted just now, or without its key.
             except (UnknownProfile, Inconsistent):
                 continue
@@ -381,7 +378,7 @@ class Correspondents:
         if not self.on:
             return
         with self._storing:
-            with reading(self._engine) as connection:
+            with reading(self.engine) as connection:
                 known = _Known(correspondents.every(connection))
             with self._lock:
                 for row in self._waiting.values():
@@ -405,7 +402,7 @@ class Correspondents:
             waiting = dict(self._waiting)
         if not waiting:
             return
-        with writing(with_short_timeout(self._engine)) as connection:
+        with writing(with_short_timeout(self.engine)) as connection:
             there = {row.id for row in profiles.list_all(connection)}
             correspondents.add(
                 connection, (row for row in waiting.values() if row.profile_id in there)
@@ -434,7 +431,7 @@ class Correspondents:
     def _follow(self) -> None:
         touched, self._touched = self._touched, set()
         for profile_id in sorted(touched):
-            with writing(with_short_timeout(self._engine)) as connection:
+            with writing(with_short_timeout(self.engine)) as connection:
                 correspondents.drop_oldest(connection, profile_id, most=MOST_KNOWN)
         with self._lock:
             stored = self._known.size - sum(
@@ -442,8 +439,8 @@ class Correspondents:
                 for key, row in self._waiting.items()
             )
         # The clocks of two machines may be of two days.
-        yesterday = datetime.combine(self._clock(), time(), UTC) - timedelta(days=1)
-        with reading(with_short_timeout(self._engine)) as connection:
+        yesterday = datetime.combine(self.clock(), time(), UTC) - timedelta(days=1)
+        with reading(with_short_timeout(self.engine)) as connection:
             parts = [*correspondents.every(connection, since=yesterday)]
             there = correspondents.count(connection)
         for part in parts:

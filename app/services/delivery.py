@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -94,6 +94,7 @@ class Delivered:
         return cls(classified, recipients, agreed(classified.action, theirs))
 
 
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """Classifies messages for their recipients.
 
@@ -117,22 +118,13 @@ class Delivery:
     Each verdict is one line of the log, with the name of the `door` that asked.
     """
 
-    def __init__(
-        self,
-        classify: Classify,
-        recipients: Recipients,
-        tally: Tally,
-        recorder: VerdictRecorder | None = None,
-        *,
-        words: bool = True,
-        webhook: Webhook | None = None,
-    ) -> None:
-        self._classify = classify
-        self._recipients = recipients
-        self._tally = tally
-        self._recorder = recorder
-        self._words = words
-        self._webhook = webhook
+    classify: Classify
+    recipients: Recipients
+    tally: Tally
+    recorder: VerdictRecorder | None = None
+    _: KW_ONLY
+    words: bool = True
+    webhook: Webhook | None = None
 
     def address(
         self,
@@ -153,9 +145,9 @@ class Delivery:
         Where a profile above that of a recipient would answer, and the principal may
         not use that, the recipient's own does.
         """
-        own = {self._recipients.profile(each) for each in recipients}
+        own = {self.recipients.profile(each) for each in recipients}
         if profile is None:
-            own.add(self._recipients.shared(recipients))
+            own.add(self.recipients.shared(recipients))
         found = Addressed(
             profile or self._answering(recipients, principal),
             {each: self._answering([each], principal) for each in recipients},
@@ -169,10 +161,10 @@ class Delivery:
         return found
 
     def _answering(self, recipients: Sequence[str], principal: Principal | None) -> str:
-        name = self._recipients.answering(recipients)
+        name = self.recipients.answering(recipients)
         if principal is None or principal.may_use(name):
             return name
-        return self._recipients.shared(recipients)
+        return self.recipients.shared(recipients)
 
     def together(
         self,
@@ -212,21 +204,21 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        shared = self._recipients.shared(recipients)
+        shared = self.recipients.shared(recipients)
         origin = Origin(sender, client)
 
         def choose() -> tuple[str, dict[str, str]]:
-            name = self._recipients.answering(recipients)
+            name = self.recipients.answering(recipients)
             return name, {
-                self._recipients.profile(each): self._recipients.answering([each])
+                self.recipients.profile(each): self.recipients.answering([each])
                 for each in recipients
             }
 
-        with self._tally.delivering(door):
+        with self.tally.delivering(door):
             (name, own), answered = _answered(
                 choose,
                 choose(),
-                lambda chosen: self._classify.each(
+                lambda chosen: self.classify.each(
                     (chosen[0],),
                     raw,
                     strongest=strongest,
@@ -240,15 +232,15 @@ class Delivery:
             action = classified.action
             if action in {"quarantine", "reject"}:
                 if others := {*own.values()} - {name}:
-                    answered |= self._classify.each(
+                    answered |= self.classify.each(
                         others, raw, strongest=0, origin=origin, levels=False
                     )
                 theirs = (answered[its].stated_for(who) for who, its in own.items())
                 action = agreed(action, (each.action for each in theirs))
         self._tell(classified, recipients, action, begun, door=door, queue=queue)
-        if self._recorder is not None:
+        if self.recorder is not None:
             for profile in {name, shared}:
-                self._recorder(
+                self.recorder(
                     profile, classified, door=door, recipients=recipients, sender=sender
                 )
         return Delivered(classified, {}, action)
@@ -289,13 +281,13 @@ class Delivery:
         """
         begun = time.perf_counter()
         people, origin = [*asked.recipients], Origin(sender, client)
-        with self._tally.delivering(door):
+        with self.tally.delivering(door):
             asked, answers = _answered(
                 lambda: self.address(
                     people, profile=asked.profile, principal=asked.principal
                 ),
                 asked,
-                lambda chosen: self._classify.each(
+                lambda chosen: self.classify.each(
                     chosen.profiles,
                     raw,
                     strongest=strongest,
@@ -304,11 +296,11 @@ class Delivery:
                     levels=strongest > 0,
                 ),
             )
-        shared = asked.profile or self._recipients.shared(people)
+        shared = asked.profile or self.recipients.shared(people)
         delivered = Delivered.of(
             answers[asked.name].stated_for(shared),
             {
-                each: answers[name].stated_for(self._recipients.profile(each))
+                each: answers[name].stated_for(self.recipients.profile(each))
                 for each, name in asked.recipients.items()
             },
         )
@@ -339,14 +331,14 @@ class Delivery:
         A profile for which another one answered, since it knows too little, gets that
         answer: its owner teaches it from there.
         """
-        record = self._recorder
+        record = self.recorder
         if record is None:
             return
         everybody = [*asked.recipients]
         names = (*asked.profiles, *asked.taught)
         whose: dict[str, list[str]] = {name: [] for name in names}
         for each, name in asked.recipients.items():
-            for profile in {name, self._recipients.profile(each)} & whose.keys():
+            for profile in {name, self.recipients.profile(each)} & whose.keys():
                 whose[profile].append(each)
         for profile, own in whose.items():
             shared = profile == asked.name or not own
@@ -373,7 +365,7 @@ class Delivery:
         by: Principal | None = None,
     ) -> None:
         """Log a verdict, and post it."""
-        webhook = self._webhook
+        webhook = self.webhook
         if webhook is not None and not webhook.wants(classified.verdict.decision):
             webhook = None
         # All that costs something is done where the line is written.
@@ -384,7 +376,7 @@ class Delivery:
             door=door,
             recipients=recipients,
             seconds=time.perf_counter() - begun,
-            words=self._words,
+            words=self.words,
             action=action if action in {"quarantine", "reject"} else None,
             queue=queue,
             by=by,

@@ -156,6 +156,7 @@ class LiveFigures:
     sources: tuple[SourceFigures, ...]
 
 
+@dataclass(eq=False)
 class Figures:
     """Computes the live figures of profiles.
 
@@ -167,9 +168,11 @@ class Figures:
         Where the ledger is.
     """
 
-    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
-        self._live = live
-        self._engine = engine
+    live: LiveProfiles
+    engine: Engine
+
+    def __post_init__(self) -> None:
+        """Begin without figures."""
         # Of the last requests: `/metrics` repeats the same ones every few seconds,
         # whether anything was learned since or not.
         self._cached: OrderedDict[tuple[str, int], LiveFigures] = OrderedDict()
@@ -187,7 +190,7 @@ class Figures:
         DatabaseUnavailable
             If the ledger cannot be read.
         """
-        live = self._live.find(profile)
+        live = self.live.find(profile)
         with self._making:
             key = live.row.name, window
             cached = self._cached.get(key)
@@ -200,7 +203,7 @@ class Figures:
 
     def _make(self, live: CachedProfile, window: int) -> LiveFigures:
         revision = live.revision
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             scored = scores.newest(
                 connection,
                 live.row.id,

@@ -8,7 +8,7 @@ SHA-256 and an entry in a bounded table.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.access.networks import Buckets, Networks, network
@@ -79,6 +79,7 @@ class People(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Gate:
     """Admits requests.
 
@@ -96,22 +97,17 @@ class Gate:
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        keys: Keys,
-        settings: Settings,
-        people: People | None = None,
-        *,
-        refused: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._refused = refused
-        self._keys = keys
-        self._people = people
-        self._clock = clock
-        self._steady = steady
-        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=steady)
+    keys: Keys
+    settings: InitVar[Settings]
+    people: People | None = None
+    _: KW_ONLY
+    refused: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.time
+    steady: Callable[[], float] = time.monotonic
+
+    def __post_init__(self, settings: Settings) -> None:
+        """Begin under the settings."""
+        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=self.steady)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -132,7 +128,7 @@ class Gate:
     def _buckets(self, rate: float) -> Buckets | None:
         if not rate:
             return None
-        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=self._steady)
+        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=self.steady)
 
     def admit(self, caller: Caller, right: Right | None) -> Principal:
         """Return who makes a request.
@@ -163,11 +159,11 @@ class Gate:
             return LOCAL
         self._slow_down(self._of_hosts, caller)
         if principal is None:
-            self._refused("none")
+            self.refused("none")
             raise Unauthenticated(_missing(caller))
         self._slow_down(self._of_keys, caller, principal.name)
         if not principal.may(right):
-            self._refused("right")
+            self.refused("right")
             own = ", ".join(sorted(principal.rights))
             raise Forbidden(f"{principal.name} may not {right}; its rights: {own}")
         return principal
@@ -182,7 +178,7 @@ class Gate:
 
     def identify(self, caller: Caller) -> Principal | None:
         """Return who has signed in; None where nobody has."""
-        people = self._people
+        people = self.people
         if people is None:
             return None
         if caller.person is not None:
@@ -204,10 +200,10 @@ class Gate:
         return None
 
     def _keyed(self, caller: Caller, key: str) -> Principal:
-        found = self._keys.find(key, host=caller.host, time=self._clock())
+        found = self.keys.find(key, host=caller.host, time=self.clock())
         if found is not None:
             return found
-        self._refused("key")
+        self.refused("key")
         # A right key is looked up before: whoever shares the address of a client that
         # guesses gets in all the same.
         self._slow_down(self._of_hosts, caller)
@@ -229,7 +225,7 @@ class Gate:
             return
         wait = buckets.take(name or network(caller.host or ""))
         if wait:
-            self._refused("rate")
+            self.refused("rate")
             msg = (
                 f"{name or 'this address'} asks more often than it may; wait "
                 f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "

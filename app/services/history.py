@@ -85,6 +85,7 @@ class MessageHistory:
     now: Classified | None
 
 
+@dataclass(frozen=True, slots=True)
 class MessageHistories:
     """Looks up single messages.
 
@@ -96,9 +97,8 @@ class MessageHistories:
         The database.
     """
 
-    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
-        self._live = live
-        self._engine = engine
+    live: LiveProfiles
+    engine: Engine
 
     def __call__(
         self, digest: bytes, *, profile: str | None, strongest: int
@@ -121,7 +121,7 @@ class MessageHistories:
         UnknownMessage
             If nothing is stored of the message.
         """
-        asked = self._live if profile is None else (self._live.find(profile),)
+        asked = self.live if profile is None else (self.live.find(profile),)
         found = [
             each
             for cached in asked
@@ -139,7 +139,7 @@ class MessageHistories:
     def _look_up(
         self, profile: CachedProfile, digest: bytes, strongest: int
     ) -> MessageHistory | None:
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             rows = ledger.of_message(connection, profile.row.id, digest)
             found = scored.get_many(connection, profile.row.id, [digest])
             remembered = found.get(digest)
@@ -149,7 +149,7 @@ class MessageHistories:
         evidence = remembered or next(kept, None)
         now = None
         if evidence is not None:
-            now = _classified(self._live.get(profile.row.name), evidence, strongest)
+            now = _classified(self.live.get(profile.row.name), evidence, strongest)
         return MessageHistory(
             profile=profile.row.name,
             scored=None if remembered is None else remembered.time,

@@ -183,6 +183,7 @@ class LedgerPage:
     unfinished: int
 
 
+@dataclass(frozen=True, slots=True)
 class Ledgers:
     """Looks through the ledgers of profiles.
 
@@ -194,9 +195,8 @@ class Ledgers:
         The database.
     """
 
-    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
-        self._live = live
-        self._engine = engine
+    live: LiveProfiles
+    engine: Engine
 
     def __call__(
         self,
@@ -229,10 +229,10 @@ class Ledgers:
         DatabaseUnavailable
             If the ledger cannot be read.
         """
-        row = self._live.find(profile).row
+        row = self.live.find(profile).row
         if label is not None:
             row.require_label(label)
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             found = ledger.lines(
                 connection, row.id, asked, label=label, before=before, limit=limit + 1
             )
@@ -340,6 +340,7 @@ class WordState:
     views: Mapping[str, WordInView]
 
 
+@dataclass(frozen=True, slots=True)
 class Words:
     """Looks up words.
 
@@ -351,9 +352,8 @@ class Words:
         The database, which has the counts of each month.
     """
 
-    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
-        self._live = live
-        self._engine = engine
+    live: LiveProfiles
+    engine: Engine
 
     def __call__(self, profile: str, word: str) -> WordState:
         """Return the counts of a word.
@@ -365,7 +365,7 @@ class Words:
         DatabaseUnavailable
             If the months cannot be read.
         """
-        live = self._live.get(profile)
+        live = self.live.get(profile)
         with live.held() as snapshot:
             specification, revision = snapshot.specification, snapshot.revision
             decay, messages = specification.decay, snapshot.messages
@@ -379,7 +379,7 @@ class Words:
                 for view, feature in features.items()
             }
         found = {}
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             folded = folded_revision(connection, live.row.id)
             for view, now in in_memory.items():
                 if decay is None and not any(now.messages.values()):

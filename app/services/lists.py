@@ -7,6 +7,7 @@ the others with the maintenance, about twice a second, and its own changes at on
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -137,6 +138,7 @@ def _read(connection: Connection, profile_id: int) -> ListTable:
     return ListTable(())
 
 
+@dataclass(eq=False)
 class LiveLists:
     """The lists of all profiles, in the memory of a process; a `Witness`.
 
@@ -155,15 +157,12 @@ class LiveLists:
         If the lists cannot be read at first.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        live: LiveProfiles,
-        levels: Callable[[str], Iterable[str]],
-    ) -> None:
-        self._engine = engine
-        self._live = live
-        self._levels = levels
+    engine: Engine
+    live: LiveProfiles
+    levels: Callable[[str], Iterable[str]]
+
+    def __post_init__(self) -> None:
+        """Read the lists."""
         self._versions: dict[int, tuple[datetime, int]] = {}
         self._tables: dict[int, ListTable] = {}
         self.refresh()
@@ -174,7 +173,7 @@ class LiveLists:
 
     def refresh(self) -> None:
         """Read the lists that have changed."""
-        with reading(with_short_timeout(self._engine)) as connection:
+        with reading(with_short_timeout(self.engine)) as connection:
             versions = lists.versions(connection)
             if versions == self._versions:
                 return
@@ -196,9 +195,9 @@ class LiveLists:
 
     def _stated(self, who: Identities, profile: str) -> tuple[Statement, ...]:
         """Return the statement of the entry that counts: the most personal one."""
-        for name in self._levels(profile):
+        for name in self.levels(profile):
             try:
-                table = self._tables.get(self._live.find(name).row.id)
+                table = self._tables.get(self.live.find(name).row.id)
             except (UnknownProfile, Inconsistent):
                 # It was deleted a moment ago, or cannot be read.
                 continue

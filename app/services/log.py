@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -61,6 +62,7 @@ def shown(text: str, most: int = MAX_FIELD) -> str:
     )
 
 
+@dataclass(slots=True)
 class Event:
     """A log line with fields, which are computed where it is written.
 
@@ -77,13 +79,8 @@ class Event:
     'verdict decision=spam reason="free money"'
     """
 
-    __slots__ = ("fields", "name")
-
-    def __init__(
-        self, name: str, fields: Callable[[], Mapping[str, str | float | None]]
-    ) -> None:
-        self.name = name
-        self.fields = fields
+    name: str
+    fields: Callable[[], Mapping[str, str | float | None]]
 
     def __str__(self) -> str:
         """Return the line as text."""

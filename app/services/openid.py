@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from importlib.util import find_spec
 from secrets import compare_digest, token_urlsafe
@@ -61,6 +62,7 @@ _BEGIN_AGAIN: Final = (
 )
 
 
+@dataclass(eq=False)
 class OpenIDProvider:
     """A provider of OpenID Connect, where people sign in.
 
@@ -82,31 +84,23 @@ class OpenIDProvider:
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        client: str,
-        secret: str,
-        *,
-        claim: str,
-        sessions: Sessions,
-        refused: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.host = urlsplit(issuer).hostname or issuer
-        self._issuer = issuer
-        self._client = client
-        self._secret = secret
-        self._claim = claim
-        self._sessions = sessions
-        self._refused = refused
-        self._clock = clock
-        self._steady = steady
-        self._failures = Failures(steady)
+    issuer: str
+    client: str
+    secret: str
+    _: KW_ONLY
+    claim: str
+    sessions: Sessions
+    refused: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.time
+    steady: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Begin without the addresses of the provider."""
+        self.host = urlsplit(self.issuer).hostname or self.issuer
+        self._failures = Failures(self.steady)
         # Nothing can be guessed here; it bounds what others have this service ask the
         # provider.
-        self._turns = Buckets(1 / 3, 30, clock=steady)
+        self._turns = Buckets(1 / 3, 30, clock=self.steady)
         self._found: tuple[float, Mapping[str, Any]] | None = None
 
     def begin(self, back: str, there: str) -> tuple[str, str]:
@@ -133,7 +127,7 @@ class OpenIDProvider:
         state, nonce, verifier = (token_urlsafe(32) for _ in range(3))
         address: str = prepare_grant_uri(
             found["authorization_endpoint"],
-            client_id=self._client,
+            client_id=self.client,
             response_type="code",
             redirect_uri=back,
             scope=SCOPE,
@@ -143,7 +137,7 @@ class OpenIDProvider:
             code_challenge_method="S256",
         )
         kept = {"state": state, "nonce": nonce, "verifier": verifier, "there": there}
-        return address, self._sessions.seal(kept)
+        return address, self.sessions.seal(kept)
 
     def finish(
         self,
@@ -178,25 +172,25 @@ class OpenIDProvider:
         """
         wait = self._turns.take(network(host or ""))
         if wait:
-            self._refused("rate")
+            self.refused("rate")
             msg = f"too many sign-ins came from this address; wait {wait:.0f} s"
             raise TooManyRequests(msg, wait)
         try:
             begun = self._begun(cookie, answer)
             name = self._identify(answer["code"], begun, back)
-            return self._sessions.sign_in_as(name), begun["there"]
+            return self.sessions.sign_in_as(name), begun["there"]
         except Unauthenticated:
-            self._refused("provider")
+            self.refused("provider")
             raise
 
     def _begun(self, cookie: str | None, answer: Mapping[str, str]) -> dict[str, str]:
         """Return what the browser has kept, if this is the answer to it."""
-        begun = None if cookie is None else self._sessions.unseal(cookie)
+        begun = None if cookie is None else self.sessions.unseal(cookie)
         state = answer.get("state", "")
         if begun is None or not compare_digest(state.encode(), begun["state"].encode()):
             raise Unauthenticated(_BEGIN_AGAIN)
         # The answer of another provider (RFC 9207 section 2.4).
-        if answer.get("iss", self._issuer) != self._issuer:
+        if answer.get("iss", self.issuer) != self.issuer:
             why = "it came from another provider"
             raise self._untrusted(why)
         if "code" not in answer:
@@ -218,7 +212,7 @@ class OpenIDProvider:
             if more.get("sub") == claims["sub"]:
                 name = self._named(more)
         if name is None:
-            what = "verified e-mail address" if self._claim == "email" else self._claim
+            what = "verified e-mail address" if self.claim == "email" else self.claim
             msg = (
                 f"{self.host} names no {what} of yours, by which people are known "
                 "here; an administrator can change that there, or "
@@ -229,10 +223,10 @@ class OpenIDProvider:
 
     def _named(self, claims: Mapping[str, Any]) -> str | None:
         """Return the name of a person in what is said of them."""
-        name = claims.get(self._claim)
+        name = claims.get(self.claim)
         if not isinstance(name, str) or not name:
             return None
-        if self._claim != "email":
+        if self.claim != "email":
             return name
         # Some providers write booleans as text. An address that nobody has verified
         # may be anybody's.
@@ -241,12 +235,12 @@ class OpenIDProvider:
 
     def _discover(self) -> Mapping[str, Any]:
         """Return what a provider says of itself (OpenID Connect Discovery 1.0)."""
-        if self._found is not None and self._steady() < self._found[0]:
+        if self._found is not None and self.steady() < self._found[0]:
             return self._found[1]
         from authlib.oidc.discovery import get_well_known_url  # noqa: PLC0415
 
-        found = self._ask("GET", get_well_known_url(self._issuer, external=True))
-        if found.get("issuer") != self._issuer:
+        found = self._ask("GET", get_well_known_url(self.issuer, external=True))
+        if found.get("issuer") != self.issuer:
             named = str(found.get("issuer"))[:200]
             why = f"it is {named!r}, and POSTBAYES_OIDC_ISSUER has to say exactly that"
             raise self._unusable(why)
@@ -254,7 +248,7 @@ class OpenIDProvider:
         for name in names:
             if not _is_safe(found.get(name)):
                 raise self._unusable(f"its {name} is no https address")
-        self._found = self._steady() + KEPT, found
+        self._found = self.steady() + KEPT, found
         return found
 
     def _redeem(
@@ -270,9 +264,9 @@ class OpenIDProvider:
         basic = "client_secret_basic"
         if basic in found.get("token_endpoint_auth_methods_supported", [basic]):
             # RFC 6749 section 2.3.1.
-            auth = quote_plus(self._client), quote_plus(self._secret)
+            auth = quote_plus(self.client), quote_plus(self.secret)
             return self._ask("POST", found["token_endpoint"], data=form, auth=auth)
-        form |= {"client_id": self._client, "client_secret": self._secret}
+        form |= {"client_id": self.client, "client_secret": self.secret}
         return self._ask("POST", found["token_endpoint"], data=form)
 
     def _checked(
@@ -300,12 +294,12 @@ class OpenIDProvider:
                 read.claims,
                 read.header,
                 {
-                    "iss": {"essential": True, "value": self._issuer},
-                    "aud": {"essential": True, "values": [self._client]},
+                    "iss": {"essential": True, "value": self.issuer},
+                    "aud": {"essential": True, "values": [self.client]},
                 },
-                {"nonce": nonce, "client_id": self._client},
+                {"nonce": nonce, "client_id": self.client},
             )
-            claims.validate(now=int(self._clock()), leeway=LEEWAY)
+            claims.validate(now=int(self.clock()), leeway=LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise self._untrusted(str(error)) from error
         said: Mapping[str, Any] = claims
@@ -314,7 +308,7 @@ class OpenIDProvider:
     def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
         """Return the document that a provider answers with."""
         # Whoever waits now would wait for what others have just waited for.
-        if self._failures.pausing(self._issuer):
+        if self._failures.pausing(self.issuer):
             raise SignInUnavailable(self._away)
         place = urlsplit(url).path
         try:
@@ -331,13 +325,13 @@ class OpenIDProvider:
             raise self._untrusted(why)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
-        if self._failures.resolve(self._issuer):
+        if self._failures.resolve(self.issuer):
             log.info("%s signs people in again", self.host)
         return document
 
     def _unusable(self, why: str) -> SignInUnavailable:
         """Return the error of a provider that is away, or answers as none does."""
-        if self._failures.report(self._issuer, why):
+        if self._failures.report(self.issuer, why):
             log.warning("%s can sign nobody in: %s", self.host, why)
         return SignInUnavailable(self._away)
 

@@ -12,6 +12,7 @@ the aliases stay as they were.
 from __future__ import annotations
 
 import logging
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.classifier.specification import check_name
@@ -39,6 +40,7 @@ class Names(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class Recipients:
     """Finds the profile that answers about a message, by its recipients.
 
@@ -67,18 +69,11 @@ class Recipients:
     'example.org'
     """
 
-    def __init__(
-        self,
-        names: Container[str],
-        *,
-        site: str,
-        aliases: Names,
-        ready: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        self._names = names
-        self._site = site
-        self._aliases = aliases
-        self._ready = ready
+    names: Container[str]
+    _: KW_ONLY
+    site: str
+    aliases: Names
+    ready: Callable[[str], bool] = lambda _: True
 
     def line(self, user: str) -> tuple[str, ...]:
         """Return the profiles of a user, the most personal one first."""
@@ -106,7 +101,7 @@ class Recipients:
         It is the one that they share, or the next one above it that has learned
         enough.
         """
-        return self._common(recipients, self._ready)
+        return self._common(recipients, self.ready)
 
     def shared(self, recipients: Iterable[str]) -> str:
         """Return the profile of a message with several recipients, which learns it.
@@ -128,27 +123,27 @@ class Recipients:
     def _common(self, recipients: Iterable[str], chosen: Callable[[str], bool]) -> str:
         lines = [tuple(self._profiles(each)) for each in recipients]
         if not lines:
-            return self._site
+            return self.site
         others = [frozenset(line) for line in lines[1:]]
         return next(
             name
             for name in lines[0]
             if all(name in other for other in others)
-            and (name == self._site or chosen(name))
+            and (name == self.site or chosen(name))
         )
 
     def _profiles(self, recipient: str) -> Iterator[str]:
         """Yield the profiles that could answer, the most personal one first."""
         for name in self._candidates(recipient):
-            if name in self._names and name != self._site:
+            if name in self.names and name != self.site:
                 yield name
-        yield self._site
+        yield self.site
 
     def _candidates(self, recipient: str) -> Iterator[str]:
         if len(recipient) > MAX_ADDRESS + len("<>"):
             return
         for name in candidates(recipient):
-            alias = self._aliases.get(name.lower())
+            alias = self.aliases.get(name.lower())
             if alias is not None:
                 yield from (each.removeprefix("@") for each in candidates(alias))
             yield name.removeprefix("@")

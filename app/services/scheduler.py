@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -213,6 +214,7 @@ FORGET_SECONDS: Final = 0.1
 CHECKPOINT_SECONDS: Final = 4.0
 
 
+@dataclass(eq=False)
 class Maintenance:
     """One step of maintenance at a time, the most pressing first.
 
@@ -236,32 +238,24 @@ class Maintenance:
         Whom users write to, where anybody asks.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        live: LiveProfiles,
-        recent: RecentMessages | None,
-        settings: Settings,
-        *,
-        clock: Callable[[], datetime],
-        keys: LiveKeys | None = None,
-        lists: LiveLists | None = None,
-        correspondents: Correspondents | None = None,
-    ) -> None:
-        self._engine = engine
-        self._live = live
-        self._recent = recent
-        self._settings = settings
-        self._keys = keys
-        self._lists = lists
-        self._correspondents = correspondents
-        self._clock = clock
+    engine: Engine
+    live: LiveProfiles
+    recent: RecentMessages | None
+    settings: Settings
+    _: KW_ONLY
+    clock: Callable[[], datetime]
+    keys: LiveKeys | None = None
+    lists: LiveLists | None = None
+    correspondents: Correspondents | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with everything to look at."""
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._folded: dict[int, int] = {}
         self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
-        self._folding = Folding(engine)
+        self._folding = Folding(self.engine)
         self._stepped = False
         self._turns: dict[int, int] = {}
         self._undoing: set[int] = set()
@@ -290,33 +284,33 @@ class Maintenance:
             If the database did not take it; nothing of the step is stored.
         """
         # A server that hangs is asked by this thread alone.
-        probe(self._engine)
+        probe(self.engine)
         now = time.monotonic()
         if now >= self._follow_at:
-            self._live.refresh()
-            self._live.drop_idle()
-            if self._keys is not None:
-                self._keys.refresh()
-            if self._lists is not None:
-                self._lists.refresh()
-            if self._recent is not None:
-                self._recent.flush(with_short_timeout(self._engine))
-            if self._correspondents is not None:
-                self._correspondents.flush()
+            self.live.refresh()
+            self.live.drop_idle()
+            if self.keys is not None:
+                self.keys.refresh()
+            if self.lists is not None:
+                self.lists.refresh()
+            if self.recent is not None:
+                self.recent.flush(with_short_timeout(self.engine))
+            if self.correspondents is not None:
+                self.correspondents.flush()
             # Undos whose process ended before it carried them out.
-            with reading(with_short_timeout(self._engine)) as connection:
+            with reading(with_short_timeout(self.engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:
             self._expire()
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         if now >= self._checkpoint_at:
-            if checkpoint(self._engine, emptied=self._log_has_words):
+            if checkpoint(self.engine, emptied=self._log_has_words):
                 self._log_has_words = False
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._stepped = False
         # Who was folded last comes last.
-        profiles = sorted(self._live, key=lambda x: self._turns.get(x.row.id, 0))
+        profiles = sorted(self.live, key=lambda x: self._turns.get(x.row.id, 0))
         try:
             waits = [self._maintain(each) for each in profiles]
         except DatabaseUnavailable:
@@ -334,7 +328,7 @@ class Maintenance:
         # An error of one profile must not stop the others: the profile keeps its
         # unfolded rows, which a start of the service reads anyway.
         try:
-            if profile.row.id in self._undoing and carry_out(self._engine, profile):
+            if profile.row.id in self._undoing and carry_out(self.engine, profile):
                 waits.append(FOLLOW_SECONDS)
             waits.append(self._fold(profile))
             if profile.row.id in self._dropping and self._drop(profile):
@@ -359,33 +353,33 @@ class Maintenance:
         return min(filter(None, waits), default=0.0)
 
     def _days_ago(self, days: float) -> datetime:
-        return self._clock() - timedelta(days=days)
+        return self.clock() - timedelta(days=days)
 
     def _expire(self) -> None:
         """Have rows that are too old dropped, a few at a time."""
-        oldest = self._days_ago(self._settings.scored_days)
-        there = {each.row.id for each in self._live}
+        oldest = self._days_ago(self.settings.scored_days)
+        there = {each.row.id for each in self.live}
         self._expiring = set(there)
         self._followed = self._learned
-        self._learned = {each.row.id: each.revision for each in self._live}
-        if self._recent is not None:
-            self._recent.forget(before=oldest, profiles=there)
-        if self._settings.vector_days:
+        self._learned = {each.row.id: each.revision for each in self.live}
+        if self.recent is not None:
+            self.recent.forget(before=oldest, profiles=there)
+        if self.settings.vector_days:
             self._dropping = set(there)
-        if self._keys is not None:
-            self._keys.flush()
-        if self._correspondents is not None:
-            self._correspondents.follow()
-        if self._settings.event_days:
-            before = self._days_ago(self._settings.event_days)
-            expire_events(self._engine, before=before)
-        with reading(self._engine) as connection:
-            self._abandoned = profiles.abandoned(connection, now=self._clock())
+        if self.keys is not None:
+            self.keys.flush()
+        if self.correspondents is not None:
+            self.correspondents.follow()
+        if self.settings.event_days:
+            before = self._days_ago(self.settings.event_days)
+            expire_events(self.engine, before=before)
+        with reading(self.engine) as connection:
+            self._abandoned = profiles.abandoned(connection, now=self.clock())
 
     def _remove(self) -> float:
         """Remove a little of an unfinished import, and return as a call does."""
         if self._abandoned:
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 if not profiles.remove_step(connection, self._abandoned[-1]):
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
@@ -405,7 +399,7 @@ class Maintenance:
             step = self._folding.step(profile.row)
             if step is None:
                 # All is folded, or another process is at it.
-                with reading(self._engine) as connection:
+                with reading(self.engine) as connection:
                     folded = folded_revision(connection, profile.row.id)
                 self._folded[profile.row.id] = folded
                 return 0.0
@@ -416,26 +410,26 @@ class Maintenance:
 
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a little of what a profile scored; True if there may be more."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             last = scored.last_over(
                 connection,
                 profile.row.id,
-                keep=self._settings.scored_rows,
-                keep_bytes=self._settings.scored_bytes,
+                keep=self.settings.scored_rows,
+                keep_bytes=self.settings.scored_bytes,
             )
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             gone = scored.expire(
                 connection,
                 profile.row.id,
-                before=self._days_ago(self._settings.scored_days),
+                before=self._days_ago(self.settings.scored_days),
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
             gone += history.expire(
                 connection,
                 profile.row.id,
-                before=self._days_ago(self._settings.history_days),
-                keep=self._settings.history_rows,
+                before=self._days_ago(self.settings.history_days),
+                keep=self.settings.history_rows,
                 limit=FORGOTTEN_ROWS,
             )
         if gone == 0:
@@ -446,7 +440,7 @@ class Maintenance:
     def _erase(self, profile: CachedProfile) -> bool:
         """Erase a few forgotten messages of a profile; True if there may be more."""
         upto = self._followed[profile.row.id]
-        if erase_some(self._engine, profile.row, upto=upto):
+        if erase_some(self.engine, profile.row, upto=upto):
             self._log_has_words = True
             return True
         self._followed.pop(profile.row.id, None)
@@ -454,19 +448,19 @@ class Maintenance:
 
     def _drop(self, profile: CachedProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             merge = runs.prepare_merge(connection, profile.row, "sealed")
         if merge is not None:
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 lock(connection, profile.row)
                 return runs.write_merge(connection, profile.row, merge)
-        before = self._days_ago(self._settings.vector_days)
-        with reading(self._engine) as connection:
+        before = self._days_ago(self.settings.vector_days)
+        with reading(self.engine) as connection:
             drop = retention.prepare(
                 connection, profile.row, before=before, limit=DROPPED_ROWS
             )
         if drop is None:
             self._dropping.discard(profile.row.id)
             return False
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             return retention.write(connection, profile.row, drop)

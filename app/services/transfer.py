@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -132,6 +132,7 @@ class ImportedFile:
     tally: DumpTally | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """Export and import profiles.
 
@@ -147,19 +148,11 @@ class Transfer:
         The key of the database, which an import into keyed ids needs.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        clock: Callable[[], datetime],
-        *,
-        store_words: bool,
-        key: IdKey | None = None,
-    ) -> None:
-        self.engine = engine
-        self._clock = clock
-        self._store_words = store_words
-        self._key = key
-        self._folding = Folding(engine)
+    engine: Engine
+    clock: Callable[[], datetime]
+    _: KW_ONLY
+    store_words: bool
+    key: IdKey | None = None
 
     def profile(self, name: str) -> ProfileRow | None:
         """Return the profile of a name, or None if there is none."""
@@ -299,24 +292,24 @@ class Transfer:
             tally.taken(profile.labels, **chosen),
             program=tally.program,
             digest=digest,
-            clock=self._clock,
-            words=self._store_words,
+            clock=self.clock,
+            words=self.store_words,
             progress=progress,
-            key=self._key,
+            key=self.key,
         )
 
     def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
         return Source(
             file=file,
             survey=survey,
-            clock=self._clock,
-            words=self._store_words,
+            clock=self.clock,
+            words=self.store_words,
             progress=progress,
-            key=self._key,
+            key=self.key,
         )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
         """Finish the undos of a profile and fold its ledger; yield rows of steps."""
         for rows in undo.steps(self.engine, profile):
             yield len(rows)
-        yield from self._folding.all(profile)
+        yield from Folding(self.engine).all(profile)

@@ -360,6 +360,7 @@ class Criterion:
     weak: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class Prune:
     """Takes out old features that say next to nothing.
 
@@ -371,9 +372,8 @@ class Prune:
         Returns the time now, in UTC.
     """
 
-    def __init__(self, engine: Engine, clock: Callable[[], datetime]) -> None:
-        self._engine = engine
-        self._clock = clock
+    engine: Engine
+    clock: Callable[[], datetime]
 
     def forecast(
         self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
@@ -416,8 +416,8 @@ class Prune:
             folded, which the error says.
         """
         found = self._find(profile, criterion, progress)
-        with writing(self._engine) as connection:
-            rows = bulk.carry_out(connection, profile, found, time=self._clock())
+        with writing(self.engine) as connection:
+            rows = bulk.carry_out(connection, profile, found, time=self.clock())
         if not rows:
             return Pruned(features={}, rows=0, revision=found.revision)
         with explaining(
@@ -425,7 +425,7 @@ class Prune:
             "service or `postbayes fold` updates them"
         ):
             self._fold(profile, progress)
-            Folding(self._engine).compact(profile)
+            Folding(self.engine).compact(profile)
         return Pruned(
             features=found.features, rows=found.rows, revision=rows[-1].revision
         )
@@ -434,9 +434,9 @@ class Prune:
         self, profile: ProfileRow, criterion: Criterion, progress: Progress
     ) -> Pruning:
         """Return the features to prune."""
-        before = months_before(epoch_of(self._clock()), criterion.months)
+        before = months_before(epoch_of(self.clock()), criterion.months)
         for _ in range(_TRIES):
-            with reading(self._engine) as connection:
+            with reading(self.engine) as connection:
                 found = bulk.find(
                     connection,
                     profile,
@@ -452,7 +452,7 @@ class Prune:
         raise DatabaseUnavailable(msg)
 
     def _fold(self, profile: ProfileRow, progress: Progress) -> None:
-        for rows in Folding(self._engine).all(profile):
+        for rows in Folding(self.engine).all(profile):
             progress(rows)
 
 

@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections import deque
+from dataclasses import KW_ONLY, InitVar, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -72,6 +73,7 @@ def signature(secret: bytes, body: bytes, *, at: int) -> str:
     return f"t={at},v1={made}"
 
 
+@dataclass(eq=False)
 class Webhook:
     """Posts events to one URL, from a thread of its own.
 
@@ -93,24 +95,18 @@ class Webhook:
         Events that wait, at most.
     """
 
-    def __init__(
-        self,
-        url: str,
-        secret: bytes,
-        events: frozenset[str],
-        *,
-        now: Callable[[], datetime],
-        tally: Tally,
-        failures: Failures | None = None,
-        most: int = MOST_WAITING,
-    ) -> None:
-        self._url = url
-        self._secret = secret
-        self._events = events
-        self._now = now
-        self._tally = tally
+    url: str
+    secret: bytes
+    events: frozenset[str]
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    tally: Tally
+    failures: InitVar[Failures | None] = None
+    most: int = MOST_WAITING
+
+    def __post_init__(self, failures: Failures | None) -> None:
+        """Begin with an empty queue."""
         self._failures = failures or Failures()
-        self._most = most
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._until: float | None = None
@@ -118,22 +114,22 @@ class Webhook:
 
     def wants(self, kind: str) -> bool:
         """Return whether events of a kind are posted."""
-        return kind in self._events
+        return kind in self.events
 
     def __call__(self, event: Event) -> None:
         """Leave an event for the thread; does not wait."""
         document = {
             "event": event.name,
             "event_id": uuid4().hex,
-            "time": self._now().isoformat(timespec="milliseconds"),
+            "time": self.now().isoformat(timespec="milliseconds"),
             **{name: value for name, value in event.fields().items() if name != "ms"},
         }
         # Half of a surrogate pair, which a header can have, as an escape.
         body = json.dumps(document).encode()
         with self._changed:
-            if len(self._waiting) >= self._most:
+            if len(self._waiting) >= self.most:
                 self._waiting.popleft()
-                self._tally.posted("dropped")
+                self.tally.posted("dropped")
             self._waiting.append(body)
             self._changed.notify()
 
@@ -163,7 +159,7 @@ class Webhook:
                     self._done(body, "dropped")
         left = len(self._waiting)
         for _ in range(left):
-            self._tally.posted("dropped")
+            self.tally.posted("dropped")
         if left:
             log.warning("%d events of the webhook are lost", left)
 
@@ -175,7 +171,7 @@ class Webhook:
                     not self._waiting or time.monotonic() >= self._until
                 ):
                     return None
-                if self._waiting and not self._failures.pausing(self._url):
+                if self._waiting and not self._failures.pausing(self.url):
                     return self._waiting[0]
                 pausing = bool(self._waiting) or self._until is not None
                 self._changed.wait(_LOOK if pausing else None)
@@ -184,14 +180,14 @@ class Webhook:
         answer = self._post(client, body)
         if answer.taken:
             self._done(body, "sent")
-            if self._failures.resolve(self._url):
+            if self._failures.resolve(self.url):
                 log.info("the webhook takes events again")
             return
-        self._tally.posted("failed")
+        self.tally.posted("failed")
         if answer.final:
             log.warning("the webhook refuses an event: %s", answer.reason)
             self._done(body, "dropped")
-        elif self._failures.report(self._url, answer.reason):
+        elif self._failures.report(self.url, answer.reason):
             log.warning("the webhook takes no events, which wait: %s", answer.reason)
 
     def _post(self, client: httpx2.Client, body: bytes) -> Posted:
@@ -200,12 +196,12 @@ class Webhook:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"Postbayes/{__version__}",
-            SIGNATURE: signature(self._secret, body, at=int(time.time())),
+            SIGNATURE: signature(self.secret, body, at=int(time.time())),
         }
         try:
             # The status says it all: a body, which may have no end, is not read.
             with client.stream(
-                "POST", self._url, content=body, headers=headers
+                "POST", self.url, content=body, headers=headers
             ) as answer:
                 status = answer.status_code
         except TransportError as error:
@@ -221,7 +217,7 @@ class Webhook:
         with self._changed:
             if self._waiting and self._waiting[0] is body:
                 self._waiting.popleft()
-                self._tally.posted(outcome)
+                self.tally.posted(outcome)
 
 
 def webhook_of(

@@ -10,6 +10,7 @@ application with a route that asks no guard, or that says nothing of its right.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -38,6 +39,7 @@ RIGHT: Final = "x-right"
 """The right of an operation in the OpenAPI document; absent where everybody may."""
 
 
+@dataclass(slots=True)
 class Access:
     """A request, as far as it decides whether it may be made.
 
@@ -49,11 +51,8 @@ class Access:
         The request, in the terms of ASGI.
     """
 
-    __slots__ = ("route", "scope")
-
-    def __init__(self, route: Guarded, scope: Scope) -> None:
-        self.route = route
-        self.scope = scope
+    route: Guarded
+    scope: Scope
 
     @property
     def operation(self) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -258,6 +259,7 @@ def _gauge(name: str, meaning: str, value: float, **labels: str) -> GaugeMetricF
     return family
 
 
+@dataclass(frozen=True, slots=True)
 class CountAnswers:
     """Counts the answers of an ASGI application by their status.
 
@@ -269,19 +271,18 @@ class CountAnswers:
         Where they are counted.
     """
 
-    def __init__(self, app: ASGIApp, tally: Tally) -> None:
-        self._app = app
-        self._tally = tally
+    app: ASGIApp
+    tally: Tally
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._tally.answered(message["status"])
+                self.tally.answered(message["status"])
             await send(message)
 
-        await self._app(scope, receive, counting)
+        await self.app(scope, receive, counting)

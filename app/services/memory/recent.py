@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -64,6 +64,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
+@dataclass(eq=False)
 class BoundedCache(Generic[Key, Value]):
     """A cache that drops its oldest entries when they are too many or too heavy.
 
@@ -87,12 +88,13 @@ class BoundedCache(Generic[Key, Value]):
     [('b', 'yy'), ('c', 'z')]
     """
 
-    def __init__(
-        self, *, most: int, weigh: Callable[[Value], int], heaviest: int
-    ) -> None:
-        self._most = most
-        self._weigh = weigh
-        self._heaviest = heaviest
+    _: KW_ONLY
+    most: int
+    weigh: Callable[[Value], int]
+    heaviest: int
+
+    def __post_init__(self) -> None:
+        """Begin without entries."""
         self._entries: OrderedDict[Key, Value] = OrderedDict()
         self._weight = 0
 
@@ -112,16 +114,16 @@ class BoundedCache(Generic[Key, Value]):
         """Add an entry, in place of one with that key, as the newest."""
         self.drop(key)
         self._entries[key] = value
-        self._weight += self._weigh(value)
-        while len(self._entries) > self._most or self._weight > self._heaviest:
+        self._weight += self.weigh(value)
+        while len(self._entries) > self.most or self._weight > self.heaviest:
             _, oldest = self._entries.popitem(last=False)
-            self._weight -= self._weigh(oldest)
+            self._weight -= self.weigh(oldest)
 
     def drop(self, key: Key) -> None:
         """Drop an entry, if it is there."""
         value = self._entries.pop(key, None)
         if value is not None:
-            self._weight -= self._weigh(value)
+            self._weight -= self.weigh(value)
 
 
 # Flushed twice a second, in which at full speed 750 messages are scored. What
