@@ -134,7 +134,7 @@ async def measure(application: Application, *, requests: int) -> None:
     found: Future[object] = Future()
     found.set_result(known)
     # What is given to the recipients, logged and noted stays.
-    application.delivery._classify = Same(classified)  # type: ignore[assignment]  # noqa: SLF001
+    application.delivery.classify = Same(classified)  # type: ignore[assignment]
     application.recall = Same(found)  # type: ignore[assignment]
     application.feedback = Same(pending)  # type: ignore[assignment]
     by_id = json.dumps({"id": digest.hex(), "label": "ham"}).encode()

@@ -173,7 +173,7 @@ def read(raw: bytes) -> Message:
     return parse(raw)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Classify:
     """Score messages against the profiles in memory.
 

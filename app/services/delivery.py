@@ -94,7 +94,7 @@ class Delivered:
         return cls(classified, recipients, agreed(classified.action, theirs))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Delivery:
     """Classifies messages for their recipients.
 

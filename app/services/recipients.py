@@ -40,7 +40,7 @@ class Names(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Recipients:
     """Finds the profile that answers about a message, by its recipients.
 

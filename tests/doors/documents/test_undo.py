@@ -255,7 +255,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     database_url = f"sqlite:///{tmp_path}/postbayes.db"
     with running(database_url=database_url) as app:
         # It would not believe for a day that all of this is so old.
-        app.maintenance._clock = now  # noqa: SLF001
+        app.maintenance.clock = now
         app.maintenance._expire_at = 0.0  # noqa: SLF001
         while app.maintenance._dropping or not app.maintenance._expire_at:  # noqa: SLF001
             time.sleep(0.01)

@@ -354,7 +354,7 @@ def test_a_sign_in_that_takes_too_long(make, provider, monkeypatch):
     client = make()
     answer = provider.authorize(begin(client))
     sessions = client.app.state.application.sessions
-    monkeypatch.setattr(sessions, "_clock", lambda: time.time() + 700)
+    monkeypatch.setattr(sessions, "clock", lambda: time.time() + 700)
 
     assert "too long ago" in sentence(finish(client, answer))
 
