@@ -69,13 +69,6 @@ class Networks:
             found = self._found[host] = self._has(host)
         return found
 
-    def covers(self, network: IpNetwork) -> bool:
-        """Return whether all addresses of a network are in one of them."""
-        return any(
-            each.version == network.version and network.subnet_of(each)  # type: ignore[arg-type]
-            for each in self._networks
-        )
-
     def _has(self, host: str) -> bool:
         address = address_of(host)
         return address is not None and any(

@@ -113,8 +113,6 @@ class SparseCounts:
     >>> x = SparseCounts.of({7: 2, -3: 1})
     >>> x.ids.tolist(), x.counts.tolist()
     ([-3, 7], [1, 2])
-    >>> x.presence().counts.tolist()
-    [1, 1]
     """
 
     ids: NDArray[np.int64]
@@ -172,10 +170,6 @@ class SparseCounts:
     def size(self) -> int:
         """Number of distinct features."""
         return int(self.ids.size)
-
-    def presence(self) -> SparseCounts:
-        """Return the same features, each counted once."""
-        return SparseCounts(self.ids, np.ones_like(self.counts))
 
     def __eq__(self, other: object) -> bool:
         """Compare exactly, feature by feature."""

@@ -174,48 +174,6 @@ class ShrunkenMean:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
-    """The sum over the root of the number of features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Root().factor(100, np.zeros(2))
-    0.1
-    """
-
-    @property
-    def name(self) -> str:
-        """What the ledger calls it."""
-        return "root"
-
-    def factor(self, features: int, said: NDArray[np.float64], /) -> float:  # noqa: ARG002
-        """Return one over the root of the features, whatever is said."""
-        return 1.0 / math.sqrt(max(1, features))
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The sum as it is: with weight 1, a plain naive Bayes product of views.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Whole().factor(100, np.zeros(2))
-    1.0
-    """
-
-    @property
-    def name(self) -> str:
-        """What the ledger calls it."""
-        return "whole"
-
-    def factor(self, features: int, said: NDArray[np.float64], /) -> float:  # noqa: ARG002
-        """Return 1, whatever the features, and whatever is said."""
-        return 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Bounded:
     r"""The sum over a root of the number of features, bounded: at most 1.
 

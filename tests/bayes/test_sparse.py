@@ -56,11 +56,6 @@ def test_occurrences_are_counted_in_any_order():
     assert 2 == x.size
 
 
-def test_presence_counts_each_feature_once():
-    """Counts become one, ids stay."""
-    assert SparseCounts.of({1: 1, 2: 1}) == SparseCounts.of({1: 7, 2: 1}).presence()
-
-
 def test_vectors_compare_by_value_only_with_vectors():
     """Equality looks at ids and counts, and at nothing else."""
     x = SparseCounts.of({1: 1})

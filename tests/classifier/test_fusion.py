@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from app.bayes.models.multinomial import Multinomial
 from app.classifier.fusion import Fusion, Lesson
-from app.classifier.rule import FusionRule, Root, Term, VerdictRule
+from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.classifier.specification import Specification, ViewModel
 from app.errors import InvalidSetting
+from tests.support.builders import Root
 
 RULE = FusionRule(every=4, window=10)
 

@@ -16,11 +16,9 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.rule import (
-    Root,
     ShrunkenMean,
     Term,
     VerdictRule,
-    Whole,
     terms_of,
 )
 from app.classifier.score import score
@@ -30,6 +28,7 @@ from app.errors import InconsistentCounts
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.mail.parse import parse
+from tests.support.builders import Root, Whole
 from tests.support.messages import ham, spam
 
 WORDS = {"words": ViewModel(view="words", event_model=Multinomial())}

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from app.classifier.rule import Bounded, Root, ShrunkenMean, Term, VerdictRule
+from app.classifier.rule import Bounded, ShrunkenMean, Term, VerdictRule
 from app.classifier.specification import Specification, check_name
 from app.errors import InvalidSetting
+from tests.support.builders import Root
 
 
 def test_a_new_profile_tells_ham_from_spam():

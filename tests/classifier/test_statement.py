@@ -14,12 +14,13 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain, strongest_reason
 from app.classifier.learn import delta
 from app.classifier.record import record
-from app.classifier.rule import Root, Term, VerdictRule
+from app.classifier.rule import Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
 from app.classifier.statement import Statement, stated
 from app.features.observation import Observation
+from tests.support.builders import Root
 
 LABELS = ("ham", "newsletter", "spam", "phishing")
 

@@ -32,6 +32,26 @@ APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
 _numbers = count(1)
 
 
+class Root:
+    """A normaliser: the sum over the root of the number of features."""
+
+    name = "root"
+
+    def factor(self, features, said, /):  # noqa: ARG002
+        """Return one over the root of the features, whatever is said."""
+        return max(1, features) ** -0.5
+
+
+class Whole:
+    """A normaliser: the sum as it is, a plain naive Bayes product of views."""
+
+    name = "whole"
+
+    def factor(self, features, said, /):  # noqa: ARG002
+        """Return 1, whatever the features, and whatever is said."""
+        return 1.0
+
+
 def digest(message):
     """Return the digest of a message that is named by a word or a number."""
     return blake2b(str(message).encode(), digest_size=16).digest()
