@@ -1,4 +1,9 @@
-"""People and keys: who may ask, under which name, and the events of both."""
+"""People and keys: who may ask, under which name, and the events of both.
+
+Contract of this file: the text of a key is nowhere but with its owner.  Here, in the
+memory of the service and in the database there is its SHA-256: of 256 random bits that
+says nothing, and needs neither salt nor a slow function.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +68,6 @@ class Person:
             "person",
         )
 
-
-# Contract of this file: the text of a key is nowhere but with its owner.  Here, in the
-# memory of the service and in the database there is its SHA-256: of 256 random bits
-# that says nothing, and needs neither salt nor a slow function.
 
 PREFIX: Final = "pb_"
 """What a key begins with, so that a scan for secrets finds one that got lost."""

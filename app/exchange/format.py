@@ -2,6 +2,9 @@
 
 Contract of this file: whatever JSON holds there, a reader of a value returns the value
 as it was written, or raises `ValueError` or `TypeError` with a sentence.
+
+Each kind of block has one function to write it and one to read it, and whatever a
+reader of a block cannot take, of any bytes, raises `MalformedExport`.
 """
 
 from __future__ import annotations
@@ -481,9 +484,6 @@ def _unpacked(packed: bytes, size: int, number: int) -> bytes:
         raise MalformedExport(_damaged(number, "it is not of the size that it says"))
     return content
 
-
-# Contract of this file: each kind of block has one function to write it and one to read
-# it, and whatever a reader cannot take, of any bytes, raises `MalformedExport`.
 
 SUM: Final = b"S"
 """Kind of a block with statistics of one epoch."""

@@ -5,6 +5,9 @@ Contract of this file: the file was surveyed, and the profile is hidden
 
 Nobody has to see the counts of a hidden profile grow, so its ledger is summed up first,
 and each count is written once.
+
+A hidden profile is written in steps, each of which holds the write lock of SQLite for
+some ten milliseconds; a profile that was not shown in the end is removed.
 """
 
 from __future__ import annotations
@@ -311,10 +314,6 @@ def fill(new: HiddenProfile, epochs: History) -> None:
         .values(folded_revision=func.coalesce(newest.scalar_subquery(), 0)),
     )
 
-
-# Contract of this file: a hidden profile is written in steps, each of which holds the
-# write lock of SQLite for some ten milliseconds; a profile that was not shown in the
-# end is removed.
 
 P = ParamSpec("P")
 # Messages that go over to the new profile in one transaction: some ten

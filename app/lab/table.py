@@ -1,4 +1,10 @@
-"""Table: a CSV file read whole, its kinds of columns, and exact arithmetic on them."""
+"""Table: a CSV file read whole, its kinds of columns, and exact arithmetic on them.
+
+Contract of this file: it decides nothing.  A group reads cells, hands them to a model
+of `app.bayes`, and shows the numbers that the model learned and added.  Scores,
+posteriors and decisions are those of `app.bayes`; the arithmetic here is the same on
+rational numbers, for reading, and the tests compare the two.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +34,6 @@ if TYPE_CHECKING:
     from app.bayes.likelihood import Contributions
     from app.bayes.linear import LinearForm
     from app.bayes.moments import MomentSums
-
-# Contract of this file: it decides nothing.  Scores, posteriors and decisions
-# are those of `app.bayes`; this is the same arithmetic on rational numbers, for
-# reading, and the tests compare the two.
 
 Rule = Lidstone | Epsilon | NoSmoothing
 """The smoothings that have an exact form."""
@@ -357,11 +359,6 @@ def _row(cells: list[str], columns: tuple[str, ...], *, line: int, number: int) 
         raise MalformedTable(msg)
     pairs = zip(columns, cells, strict=True)
     return Row(f"row {number}", {name: cell for name, cell in pairs if cell})
-
-
-# Contract of this file: a group reads cells, hands them to a model of `app.bayes`, and
-# shows the numbers that the model learned and added.  Scores are those of `app.bayes`;
-# fractions (`app.lab.table`) are for reading.
 
 
 @dataclass(frozen=True, slots=True)

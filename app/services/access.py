@@ -1,4 +1,13 @@
-"""Access: keys, people and their sessions, and the events that report who did what."""
+"""Access: keys, people and their sessions, and the events that report who did what.
+
+Contract of this file:
+
+- No request asks the database.  A process follows the keys of the others with the
+  maintenance, about twice a second, and its own changes at once.
+- A password is hashed by Argon2id outside of the event loop.
+- A session is a signed cookie that names a person and the revision of that person's
+  row, so that a changed password, a changed role and a removal end it in every process.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +96,6 @@ def expire_events(engine: Engine, *, before: datetime) -> int:
     with writing(engine) as connection:
         return access.expire_events(connection, before=before, limit=_AT_ONCE)
 
-
-# Contract of this file: no request asks the database.  A process follows the keys of
-# the others with the maintenance, about twice a second, and its own changes at once.
 
 SECRET: Final = "cookies"  # noqa: S105  the name of one
 """The secret that cookies are signed with."""
@@ -263,10 +269,6 @@ class LiveKeys:
             if self._used.get(name) == at:
                 del self._used[name]
 
-
-# Contract of this file: a password is hashed by Argon2id outside of the event loop, and
-# a session is a signed cookie that names a person and the revision of that person's
-# row, so that a changed password, a changed role and a removal end it in every process.
 
 SHORTEST_PASSWORD: Final = 8
 """Letters of a password (NIST SP 800-63B-4 section 3.1.1.2 has 15 without a second)."""

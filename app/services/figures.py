@@ -3,6 +3,10 @@
 Every feedback is scored before it is learned, so the ledger has the decision of the
 filter about each message before it knew the message.  An archive that `learn` reads is
 not scored, and is in none of the figures.
+
+Contract of this file: nothing that was learned changes.  A suspect is named in the log
+with the command that takes the lessons back, and refused where the operator wants
+that; a teacher whom the operator trusts is neither bounded nor refused.
 """
 
 from __future__ import annotations
@@ -302,10 +306,6 @@ def curve(scored: Scored) -> tuple[Slice, ...]:
         if start < end
     )
 
-
-# Contract of this file: nothing that was learned changes.  A suspect is named in the
-# log with the command that takes the lessons back, and refused where the operator wants
-# that; whom the operator trusts is neither bounded nor refused.
 
 log = logging.getLogger(__name__)
 # The newest labels of a profile: a teacher who is right again is no suspect for ever.

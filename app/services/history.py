@@ -2,6 +2,10 @@
 
 A line has the strongest reasons where a door had asked for an explanation; else the
 page of the message computes them when somebody looks, by what is learned then.
+
+Contract of this file: the link of a digest is a signed name of one message in one
+profile, and whoever holds it may see why and teach that message there, until it
+expires.  A digest holds nothing of a mail but what the history keeps, and as text.
 """
 
 from __future__ import annotations
@@ -468,10 +472,6 @@ class VerdictHistory:
             )
         return entries
 
-
-# Contract of this file: a link is a signed name of one message in one profile, and
-# whoever holds it may see why and teach that message there, until it expires.  Nothing
-# of a mail stands in the digest but what the history keeps, and as text.
 
 MOST_LISTED: Final = 200
 """Messages that one digest lists; of more it says how many."""

@@ -4,6 +4,9 @@ Every door of a process counts into one value.  Several workers write their coun
 files of a folder that they share, and the worker that is asked adds up all files: that
 is how `prometheus_client` does it where the
 variable ``PROMETHEUS_MULTIPROC_DIR`` is set before the workers start.
+
+Contract of this file: nothing of OpenTelemetry is imported before traces are asked for,
+and no span holds anything of a mail, nor who sent or received it.
 """
 
 from __future__ import annotations
@@ -250,9 +253,6 @@ class Tally:
                     found[key] = found.get(key, 0) + int(sample.value)
         return found
 
-
-# Contract of this file: nothing of OpenTelemetry is imported before traces are asked
-# for, and no span holds anything of a mail, nor who sent or received it.
 
 _PATH: Final = "/v1/traces"
 

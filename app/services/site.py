@@ -1,4 +1,8 @@
-"""Site: the settings in force without their secrets, and what a reload changes."""
+"""Site: the settings in force without their secrets, and what a reload changes.
+
+Contract of this file: a reload takes over all that it can, or nothing where a setting
+cannot be used; the other settings stay as they were until a restart.
+"""
 
 from __future__ import annotations
 
@@ -127,9 +131,6 @@ def _written(value: Any) -> str:
         return ", ".join(map(str, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
-
-# Contract of this file: a reload takes over all that it can, or nothing where a setting
-# cannot be used; the others stay as they were until a restart.
 
 log = logging.getLogger(__name__)
 RELOADED: Final = frozenset(

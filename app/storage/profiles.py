@@ -1,4 +1,14 @@
-"""Profiles: one row for each trained filter, and those hidden while they are made."""
+"""Profiles: one row for each trained filter, and those hidden while they are made.
+
+Contract of this file: a profile is hidden while its name has a blank, which no name
+that a client can ask for has (`app.classifier.specification.check_name`).  So one
+update of its name shows or hides a profile, and `lock` refuses a profile that was
+hidden meanwhile.  The `created_at` of a hidden profile is the time of the last work on
+it.
+
+`leave_out` and `move` need the locks of both profiles, and rows that are not folded.
+Moving a row changes its key and not its vector: 16,055 messages take 0.35 s on SQLite.
+"""
 
 from __future__ import annotations
 
@@ -402,16 +412,6 @@ def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
     values["spam_labels"] = tuple(values["spam_labels"])
     return ProfileRow(**values)
 
-
-# Contract of this file: a profile is hidden while its name has a blank, which no name
-# that a client can ask for has (`app.classifier.specification.check_name`).  So one
-# update of its name shows or hides a profile, and `app.storage.profiles.lock` refuses a
-# profile that was hidden meanwhile.  The `created_at` of a hidden profile is the time
-# of the last work on it.
-#
-# `leave_out` and `move` need the locks of both profiles, and rows that are not folded.
-# Moving a row changes its key and not its vector: 16,055 messages take 0.35 s on
-# SQLite.
 
 _LEDGER: Final = tables.ledger
 _PROFILE: Final = tables.profile

@@ -3,6 +3,13 @@
 Scoring writes nothing.  It leaves the observation here, and the maintenance writes the
 observations to the `scored` table about twice a second.  The newest written ones stay
 in memory, so that a feedback by id soon after waits for no query.
+
+Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
+takes all that wait.  While the database is away, they wait together, and hold no other
+thread.
+
+Contract of this file: any sender can write a header with an id, so an id is a hint and
+never a proof.
 """
 
 from __future__ import annotations
@@ -311,13 +318,6 @@ def _bytes(row: ScoredRow) -> int:
     arrays = sum(x.ids.nbytes + x.values.nbytes for x in row.views.values())
     return len(row.vector) + len(row.encoded_names or b"") + arrays
 
-
-# Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
-# takes all that wait.  While the database is away, they wait together, and hold no
-# other thread.
-#
-# Contract of this file: any sender can write a header with an id, so an id is a hint
-# and never a proof.
 
 Answer = TypeVar("Answer")
 # Longer than the database's own time-out, so that its error comes first.

@@ -7,6 +7,9 @@ run twice at once.
 
 `prepare` reads a batch of rows, decodes, sums and encodes them, and needs no lock.
 `write` changes the tables, and holds the one write lock of SQLite only for that.
+
+Contract of this file: a count that is not there is not taken from, a row that becomes
+zero is deleted, and a row never changes its kind.
 """
 
 from __future__ import annotations
@@ -43,9 +46,6 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.storage.counts.runs import RunPart
 
-
-# Contract of this file: a count that is not there is not taken from, a row that
-# becomes zero is deleted, and a row never changes its kind.
 
 FEATURES: Final = FeatureCounts.kind
 """The kind of a view that counts features."""

@@ -2,6 +2,10 @@
 
 Contract of this file: a mark is moved under its lock, in the transaction that changes
 the counts.
+
+The rows of the ledger have the text of their features.  The table has the text of
+sealed features (`app.storage.retention`), whose rows have it no more, so a word that
+only a forgotten message had is forgotten with its row.
 """
 
 from __future__ import annotations
@@ -171,10 +175,6 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     held = runs.load(connection, profile, "counts")
     return History.sum([held, *unfolded(connection, profile)])
 
-
-# The rows of the ledger have the text of their features.  Contract of this file: the
-# table has the text of sealed features (`app.storage.retention`), whose rows have
-# it no more.  So a word that only a forgotten message had is forgotten with its row.
 
 _NAMES: Final = tables.feature_name
 
