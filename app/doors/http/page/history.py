@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AwareDatetime  # noqa: TC002  read at run time
 
 from app.access.lists import addresses_in
@@ -165,10 +165,38 @@ def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
     return [HistoryRow(*each) for each in zip(entries, anchors, following, strict=True)]
 
 
+async def teachable(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    said: Field = "",
+    about: Field = "",
+    label: Field = "",
+) -> dict[str, Any]:
+    """Return what pages with teaching buttons show beside their rows."""
+    row = app.live.find(profile or app.settings.profile).row
+    sentence = None
+    if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
+        sentence = SAID[said].format(label=label)
+    path = request.url.path
+    return {
+        "labels": row.labels,
+        "spam_labels": row.spam_labels,
+        "said": sentence,
+        "about": about if about.isalnum() else "",
+        "back": f"{path}?{request.url.query}" if request.url.query else path,
+    }
+
+
+Teachable = Annotated[dict[str, Any], Depends(teachable)]
+"""The context of a page with teaching buttons."""
+
+
 @page.get("/history")
 async def history_page(
     request: Request,
     app: ApplicationDep,
+    shared: Teachable,
     profile: ProfileName = None,
     search: Search = "",
     verdict: Field = "",
@@ -177,9 +205,6 @@ async def history_page(
     since: Annotated[str, Query(alias="from", max_length=40)] = "",
     until: Field = "",
     before: Before = None,
-    said: Field = "",
-    about: Field = "",
-    label: Field = "",
 ) -> Response:
     """Show some verdicts, a search, and the buttons that teach and take back."""
     # As the text of a line, so that one finds what one copies from it.
@@ -211,7 +236,7 @@ async def history_page(
         rows=rows_of(found.entries),
         given=given,
         before=before,
-        **shared(app, profile, request, said=said, about=about, label=label),
+        **shared,
     )
     return await computing(show, LARGE)
 
@@ -221,10 +246,8 @@ async def message_page(
     request: Request,
     id: str,  # noqa: A002  as in the twin
     app: ApplicationDep,
+    shared: Teachable,
     profile: ProfileName = None,
-    said: Field = "",
-    about: Field = "",
-    label: Field = "",
 ) -> Response:
     """Show what is known of one message."""
     found = await _message(app, profile, parse_id(id), STRONGEST)
@@ -239,7 +262,7 @@ async def message_page(
         newest=newest,
         sender=next(addresses_in(newest.sender or "" if newest else ""), None),
         learned=None if last is None else last.label,
-        **shared(app, profile, request, said=said, about=about, label=label),
+        **shared,
     )
 
 
@@ -268,10 +291,8 @@ async def review(
 async def review_page(
     request: Request,
     app: ApplicationDep,
+    shared: Teachable,
     profile: ProfileName = None,
-    said: Field = "",
-    about: Field = "",
-    label: Field = "",
 ) -> Response:
     """Show these messages with the buttons that teach them."""
     found = await review(app, profile, REVIEWED)
@@ -283,7 +304,7 @@ async def review_page(
         profile=profile,
         found=found,
         rows=rows_of(found.entries),
-        **shared(app, profile, request, said=said, about=about, label=label),
+        **shared,
     )
     return await computing(show, LARGE)
 
@@ -324,30 +345,6 @@ async def undo_from_history(
     )
     said = "nothing" if undone.name is None else "undone"
     return _back(form, digest, profile, said=said, label="")
-
-
-def shared(
-    app: Application,
-    profile: str | None,
-    request: Request,
-    *,
-    said: str,
-    about: str,
-    label: str,
-) -> dict[str, Any]:
-    """Return what pages with teaching buttons show beside their rows."""
-    row = app.live.find(profile or app.settings.profile).row
-    sentence = None
-    if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
-        sentence = SAID[said].format(label=label)
-    path = request.url.path
-    return {
-        "labels": row.labels,
-        "spam_labels": row.spam_labels,
-        "said": sentence,
-        "about": about if about.isalnum() else "",
-        "back": f"{path}?{request.url.query}" if request.url.query else path,
-    }
 
 
 def _back(
