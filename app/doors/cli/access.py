@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from app.access.rights import MEANINGS, Right
-from app.doors.cli.console import ERR, OUT, Json, print_json, this_user
+from app.doors.cli.console import ERR, OUT, Json, show, this_user
 from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
 from app.errors import InvalidInput
 from app.services.access import (
@@ -118,22 +118,17 @@ def keys(
         )
         with opened_database(load_settings(), make=True) as engine:
             add_key(engine, key, who=this_user())
-        if as_json:
-            print_json(NewKeyOut.of(key, key=text).model_dump(mode="json"))
-            return
-        OUT.print(text)
-        ERR.print(f"the key {name} is shown this once; only its digest is stored")
+        document = NewKeyOut.of(key, key=text).model_dump(mode="json")
+        show(document, [text], as_json=as_json)
+        if not as_json:
+            ERR.print(f"the key {name} is shown this once; only its digest is stored")
 
 
 def _list_keys(*, as_json: bool) -> None:
     with opened_database(load_settings()) as engine:
         found = list_keys(engine)
-    if as_json:
-        documents = [KeyOut.of(each).model_dump(mode="json") for each in found]
-        print_json({"keys": documents})
-        return
-    for each in found:
-        OUT.print(_key_line(each))
+    documents = [KeyOut.of(each).model_dump(mode="json") for each in found]
+    show({"keys": documents}, map(_key_line, found), as_json=as_json)
 
 
 def _key_line(key: AccessKey) -> str:
@@ -231,17 +226,16 @@ def people(
 def _list_people(*, as_json: bool) -> None:
     with opened_database(load_settings()) as engine:
         found = list_people(engine)
-    if as_json:
-        names = ("name", "role", "profile")
-        print_json({"people": [{n: getattr(p, n) for n in names} for p in found]})
-        return
-    for each in found:
-        OUT.print(
-            f"{each.name}  {each.role}"
-            + (f"  profile {each.profile}" if each.profile else "")
-            + ("" if each.password else "  no password")
-            + f"  added {each.created:%Y-%m-%d}"
-        )
+    names = ("name", "role", "profile")
+    lines = (
+        f"{each.name}  {each.role}"
+        + (f"  profile {each.profile}" if each.profile else "")
+        + ("" if each.password else "  no password")
+        + f"  added {each.created:%Y-%m-%d}"
+        for each in found
+    )
+    documents = [{n: getattr(each, n) for n in names} for each in found]
+    show({"people": documents}, lines, as_json=as_json)
 
 
 def _password(name: str) -> str:
@@ -272,15 +266,10 @@ def events(
     """
     with opened_database(load_settings()) as engine:
         found = list_events(engine, limit=last)
-    if as_json:
-        documents = [
-            EventOut.describing(each).model_dump(mode="json") for each in found
-        ]
-        print_json({"events": documents})
-        return
-    for each in found:
-        details = "" if each.details is None else f"  {json.dumps(each.details)}"
-        OUT.print(
-            f"{each.time:%Y-%m-%d %H:%M:%S}  {each.who}  {each.act}  {each.object}"
-            f"{details}"
-        )
+    documents = [EventOut.describing(each).model_dump(mode="json") for each in found]
+    lines = (
+        f"{each.time:%Y-%m-%d %H:%M:%S}  {each.who}  {each.act}  {each.object}"
+        + ("" if each.details is None else f"  {json.dumps(each.details)}")
+        for each in found
+    )
+    show({"events": documents}, lines, as_json=as_json)

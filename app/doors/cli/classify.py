@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,12 +12,12 @@ from rich.text import Text
 
 from app.doors.cli.client import application, ask, loaded, parse, read_messages
 from app.doors.cli.console import (
-    OUT,
+    Json,
     JsonDocument,
     OneProfile,
     Profile,
     Url,
-    print_json,
+    show,
 )
 from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
@@ -26,6 +27,8 @@ from app.ledger.entry import check_source
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.doors.documents.verdict import EntryOut
     from app.ledger.entry import LedgerRow
     from app.services.history import MessageHistory
@@ -61,43 +64,37 @@ def classify(
                 query = {"explain": explain, "profile": profile}
                 answer = ask(str(url), "/classify", raw, query)
                 document = parse(ClassifyOut, str(url), answer)
-            if as_json:
-                OUT.print(document.model_dump_json())
-            else:
-                print_verdict(name, document, explained=explain > 0)
+            lines = verdict_lines(name, document, explained=explain > 0)
+            show(document, lines, as_json=as_json)
 
 
-def print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
-    """Print a verdict in one line, and its explanation below."""
+def verdict_lines(
+    name: str, document: ClassifyOut, *, explained: bool
+) -> Iterator[Text]:
+    """Yield a verdict in one line, and its explanation below."""
     line = Text(f"{document.decision:6}", style=COLOURS[document.decision])
     line.append(
         f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ",
         style="default",
     )
     line.append(f"{document.id}  {name}", style="dim")
-    OUT.print(line)
+    yield line
     if explained:
         for level in document.levels:
             learned = " · ".join(f"{label} {n}" for label, n in level.messages.items())
             times = f", each as {level.weight}" if level.weight > 1 else ""
-            OUT.print(_line(level.log_odds or 0.0, level.profile, f"{learned}{times}"))
+            yield _line(level.log_odds or 0.0, level.profile, f"{learned}{times}")
         if document.levels:
-            OUT.print(Text("        by family", style="dim"))
+            yield Text("        by family", style="dim")
         for family, nats in document.families.items():
-            OUT.print(_line(nats, family, ""))
+            yield _line(nats, family, "")
         share = document.explained_pct
-        OUT.print(
-            Text(
-                "        of these"
-                if share is None
-                else f"        of these, {share:.0f} % by the reasons shown",
-                style="dim",
-            )
-        )
+        by_reasons = "" if share is None else f", {share:.0f} % by the reasons shown"
+        yield Text(f"        of these{by_reasons}", style="dim")
         for entry in document.explanation:
             # The prior is one of the subtotals.
             if entry.kind != "prior":
-                OUT.print(_entry_line(entry))
+                yield _entry_line(entry)
 
 
 def _entry_line(entry: EntryOut) -> Text:
@@ -137,9 +134,7 @@ def why(
         ),
     ] = 10,
     profile: OneProfile = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show how a message was scored and taught, and explain it.
 
@@ -149,27 +144,26 @@ def why(
     digest = parse_id(id)
     with loaded() as app:
         found = app.history(digest, profile=profile, strongest=explain)
-    if as_json:
-        print_json({"id": digest.hex(), "profiles": [_document(x) for x in found]})
-        return
-    for each in found:
-        _print(each, explained=explain > 0)
+    document = {"id": digest.hex(), "profiles": [_document(x) for x in found]}
+    lines = chain.from_iterable(_lines(x, explained=explain > 0) for x in found)
+    show(document, lines, as_json=as_json)
 
 
-def _print(found: MessageHistory, *, explained: bool) -> None:
-    OUT.print(f"profile {found.profile}")
+def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
+    yield f"profile {found.profile}"
     if found.scored is not None:
-        OUT.print(f"{found.scored:%Y-%m-%d %H:%M:%S} UTC  scored")
+        yield f"{found.scored:%Y-%m-%d %H:%M:%S} UTC  scored"
     for row in found.rows:
-        OUT.print(f"{row.time:%Y-%m-%d %H:%M:%S} UTC  {_taught(row)}")
+        yield f"{row.time:%Y-%m-%d %H:%M:%S} UTC  {_taught(row)}"
     if found.now is None:
-        OUT.print(
+        yield (
             "its features are not stored, or no longer: ask `postbayes classify "
             "--explain 10` with the message itself"
         )
         return
     document = ClassifyOut.of(Delivered.of(found.now))
-    print_verdict(f"as of revision {document.revision}", document, explained=explained)
+    as_of = f"as of revision {document.revision}"
+    yield from verdict_lines(as_of, document, explained=explained)
 
 
 def _taught(row: LedgerRow) -> str:
@@ -258,14 +252,12 @@ def feedback(
         else:
             answer = ask(url, f"/feedback/{message_id}", None, query)
         document = parse(FeedbackOut, url, answer)
-    if as_json:
-        OUT.print(document.model_dump_json())
-        return
     was = [f"was {document.label_before}"] if document.label_before else []
     labels = ", ".join([document.label, *was] if document.label else was)
-    OUT.print(
+    line = (
         f"{document.outcome}: {labels} (id {document.id}, revision {document.revision})"
     )
+    show(document, [line], as_json=as_json)
 
 
 def _teach(

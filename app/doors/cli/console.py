@@ -7,8 +7,11 @@ import os
 import pwd
 import signal
 import sys
+import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
@@ -24,10 +27,13 @@ from rich.progress import (
 )
 
 from app.doors.cli.errors import complain
-from app.errors import UnreadableSource
+from app.errors import InvalidSetting, UnreadableSource, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pydantic import BaseModel
+    from rich.console import RenderableType
 
 
 class _Output(Console):
@@ -92,9 +98,22 @@ def this_user() -> str:
         return f"cli:{os.geteuid()}"
 
 
-def print_json(document: Mapping[str, object]) -> None:
-    """Print one JSON object."""
-    OUT.print(json.dumps(document))
+def show(
+    document: BaseModel | Mapping[str, object],
+    lines: Iterable[RenderableType],
+    *,
+    as_json: bool,
+    to: Console = OUT,
+) -> None:
+    """Print a document as JSON, or else the lines that people read."""
+    if as_json:
+        lines = [
+            json.dumps(document)
+            if isinstance(document, Mapping)
+            else document.model_dump_json()
+        ]
+    for line in lines:
+        to.print(line)
 
 
 @contextmanager
@@ -261,3 +280,53 @@ def written(file: str) -> Iterator[BinaryIO]:
         return
     with complete_or_absent(Path(file)) as part, part.open("wb") as target:
         yield target
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """A file with what a command has to know the next time.
+
+    Parameters
+    ----------
+    path : Path
+        Where; its folder is made.
+    variable : str
+        The setting that names it.
+    """
+
+    path: Path
+    variable: str
+
+    def read(self) -> str | None:
+        """Return the text of the file; None if there is no file yet.
+
+        Raises
+        ------
+        InvalidSetting
+            If it cannot be read.
+        """
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"{self.variable}, {self.path}, cannot be read: {reason(error)}"
+            raise InvalidSetting(msg) from error
+
+    def write(self, text: str) -> None:
+        """Replace the file as a whole: a crash leaves the old or the new text.
+
+        Raises
+        ------
+        InvalidSetting
+            If it cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            number, name = tempfile.mkstemp(dir=self.path.parent, prefix=".state-")
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).replace(self.path)
+        except OSError as error:
+            msg = f"{self.variable}, {self.path}, cannot be written: {reason(error)}"
+            raise InvalidSetting(msg) from error

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import smtplib
-import tempfile
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT
+from app.doors.cli.console import OUT, StateFile
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
 from app.services.history import collect, links_of, mail, sending_of
@@ -154,13 +152,10 @@ class LastDigests:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._times: dict[str, str] = {}
+        self._file = StateFile(path, "POSTBAYES_DIGEST_STATE")
         try:
-            self._times = dict(json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError) as error:
+            self._times: dict[str, str] = dict(json.loads(self._file.read() or "{}"))
+        except (ValueError, TypeError) as error:
             msg = f"POSTBAYES_DIGEST_STATE, {path}, cannot be read: {error}"
             raise InvalidSetting(msg) from error
 
@@ -176,7 +171,9 @@ class LastDigests:
         try:
             return None if found is None else datetime.fromisoformat(found).astimezone()
         except (ValueError, TypeError) as error:
-            msg = f"POSTBAYES_DIGEST_STATE, {self._path}, has no time of {profile!r}"
+            msg = (
+                f"POSTBAYES_DIGEST_STATE, {self._file.path}, has no time of {profile!r}"
+            )
             raise InvalidSetting(msg) from error
 
     def keep(self, profile: str, time: datetime) -> None:
@@ -188,15 +185,4 @@ class LastDigests:
             If it cannot be written.
         """
         self._times[profile] = time.isoformat()
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=self._path.parent, prefix=".digest-")
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                json.dump(self._times, file)
-            Path(name).replace(self._path)
-        except OSError as error:
-            msg = (
-                f"POSTBAYES_DIGEST_STATE, {self._path}, cannot be written: "
-                f"{reason(error)}"
-            )
-            raise InvalidSetting(msg) from error
+        self._file.write(json.dumps(self._times))

@@ -18,8 +18,8 @@ from app.doors.cli.console import (
     Json,
     Processes,
     interruptible,
-    print_json,
     progress,
+    show,
     stage,
 )
 from app.doors.cli.errors import complain, raise_for
@@ -301,7 +301,7 @@ def evaluate(
         )
         _write(report, page(document))
     if as_json:
-        print_json(figures.as_json())
+        show(figures.as_json(), (), as_json=True)
     else:
         figures.show(OUT)
         if report is not None:

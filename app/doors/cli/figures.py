@@ -12,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, JsonDocument, Profile
+from app.doors.cli.console import OUT, JsonDocument, Profile, show
 from app.doors.documents.figures import FiguresOut, WordOut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.doors.documents.figures import ErrorsOut, WordInViewOut
 
 # Eighths of a full block.
@@ -41,42 +43,31 @@ def figures(
     with loaded() as app:
         found = app.figures(profile or app.settings.profile, window=window)
     document = FiguresOut.of_figures(found)
-    if as_json:
-        OUT.print(document.model_dump_json())
-        return
-    OUT.print(
+    show(document, _lines(document), as_json=as_json)
+
+
+def _lines(document: FiguresOut) -> Iterator[str | Table]:
+    """Yield the figures, a line each, and their tables."""
+    yield (
         f"{document.profile}: the newest {document.messages} messages that were "
-        f"scored and then labelled, {document.ham} ham and {document.spam} spam",
+        f"scored and then labelled, {document.ham} ham and {document.spam} spam"
     )
     if document.messages < min(document.learned, document.window):
-        OUT.print(
+        yield (
             f"It has learned {document.learned} messages in all; archives, imports and "
             "its own verdicts are not among these figures."
         )
     if not document.messages:
         return
-    for sentence in _sentences(document):
-        OUT.print(sentence)
-    OUT.print(_curve(document))
-    OUT.print(_reliability(document))
-    OUT.print(teachers_table(document))
-
-
-def _sentences(document: FiguresOut) -> list[str]:
-    """Return the figures as lines that a person reads."""
-    said = [
-        f"ham lost      {_share(document.ham_lost, document.ham)}",
-        f"spam missed   {_share(document.spam_missed, document.spam)}",
-        f"unsure        {_share(document.unsure, document.messages)}",
-    ]
+    yield f"ham lost      {_share(document.ham_lost, document.ham)}"
+    yield f"spam missed   {_share(document.spam_missed, document.spam)}"
+    yield f"unsure        {_share(document.unsure, document.messages)}"
     if document.roca_pct is not None and document.roca_interval_pct is not None:
         low, high = document.roca_interval_pct
-        said.append(
-            f"1-ROCA        {document.roca_pct:.3f} % ({low:.3f} to {high:.3f})"
-        )
+        yield f"1-ROCA        {document.roca_pct:.3f} % ({low:.3f} to {high:.3f})"
     if document.ece_pct is not None:
-        said.append(f"calibration   off by {document.ece_pct:.2f} % on average")
-    return said
+        yield f"calibration   off by {document.ece_pct:.2f} % on average"
+    yield from (_curve(document), _reliability(document), teachers_table(document))
 
 
 def _share(part: int, whole: int) -> str:
@@ -213,17 +204,15 @@ def word(
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)
     document = WordOut.model_validate(state)
-    if as_json:
-        OUT.print(document.model_dump_json())
-        return
-    if not document.views:
-        learned = sum(document.messages.values())
-        OUT.print(
-            f"{document.profile} has not seen {word!r} in the {learned} messages "
-            "it has learned"
-        )
-    for view, part in document.views.items():
-        OUT.print(_months(view, part, document))
+    lines: list[str | Table] = [
+        _months(view, part, document) for view, part in document.views.items()
+    ]
+    learned = sum(document.messages.values())
+    unseen = (
+        f"{document.profile} has not seen {word!r} in the {learned} messages it has "
+        "learned"
+    )
+    show(document, lines or [unseen], as_json=as_json)
 
 
 def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.doors.cli.client import ask
-from app.doors.cli.console import OUT, Profile, Taught, interruptible
+from app.doors.cli.console import OUT, Profile, StateFile, Taught, interruptible
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
-from app.doors.imap.memory import HAM, SPAM, File
+from app.doors.imap.memory import HAM, SPAM
 from app.errors import InvalidSetting, UnreadableMessage, reason
 from app.ledger.entry import MAX_SOURCE
 from app.services.log import keep_log
@@ -59,7 +59,7 @@ def imap(
         ),
         folders=folders(settings),
         teach=partial(_teach, where, user, profile),
-        store=File(settings.imap_state),
+        store=StateFile(settings.imap_state, "POSTBAYES_IMAP_STATE"),
         marks=settings.imap_marks,
     )
     # Told to end it dies at once: nothing is left behind, and a server that is asked
@@ -67,7 +67,7 @@ def imap(
     with interruptible("interrupted; what was taught is kept", ending=()):
         if once:
             with _quiet(), follower.connect() as account:
-                number = follower.look(account, follower.store.load())
+                number = follower.look(account, follower.memory())
             passed = follower.passed_over.total()
             OUT.print(
                 f"{number} messages" + (f", {passed} passed over" if passed else "")

@@ -23,8 +23,8 @@ from app.doors.cli.console import (
     STANDARD,
     Json,
     Profile,
-    print_json,
     read_bytes,
+    show,
     this_user,
 )
 from app.doors.documents.access import ListEntryOut
@@ -145,12 +145,9 @@ def _list_entries(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
     with opened_database(load_settings()) as engine:
         found = list_entries(engine, name)
     found = [each for each in found if not subjects or each.subject in subjects]
-    if as_json:
-        entries = [ListEntryOut.of(each).model_dump(mode="json") for each in found]
-        print_json({"profile": name, "entries": entries})
-        return
-    for each in found:
-        OUT.print(each.line())
+    entries = [ListEntryOut.of(each).model_dump(mode="json") for each in found]
+    lines = (each.line() for each in found)
+    show({"profile": name, "entries": entries}, lines, as_json=as_json)
 
 
 def correspondents(
@@ -192,10 +189,8 @@ def correspondents(
         forgot = forget_correspondent(
             engine, settings, address, profile=profile, who=this_user()
         )
-    if as_json:
-        print_json({"profiles": forgot})
-    else:
-        OUT.print(f"{address} is forgotten by {', '.join(forgot) or 'no profile'}")
+    line = f"{address} is forgotten by {', '.join(forgot) or 'no profile'}"
+    show({"profiles": forgot}, [line], as_json=as_json)
 
 
 def _list_correspondents(
@@ -217,12 +212,10 @@ def _list_correspondents(
             engine, settings, address=address, profile=profile
         )
     ]
-    if as_json:
-        print_json({"correspondents": found})
-        return
-    for each in found:
-        addresses = f"{each['addresses']} addresses  " if address is None else ""
-        OUT.print(
-            f"{each['profile']}  {addresses}{each['messages']} messages  "
-            f"last {each['last']}"
-        )
+    lines = (
+        f"{each['profile']}  "
+        + (f"{each['addresses']} addresses  " if address is None else "")
+        + f"{each['messages']} messages  last {each['last']}"
+        for each in found
+    )
+    show({"correspondents": found}, lines, as_json=as_json)

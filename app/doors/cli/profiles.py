@@ -18,9 +18,9 @@ from app.doors.cli.console import (
     Json,
     Profile,
     interruptible,
-    print_json,
     progress,
     run_stage,
+    show,
     this_user,
 )
 from app.errors import InvalidInput
@@ -224,9 +224,7 @@ def policy(
     own = changed.after
     was = _thresholds(changed.specification_before)
     now = _thresholds(changed.specification_after)
-    if as_json:
-        print_json(_policy_document(name, own, now))
-        return
+    lines = []
     for row, value in now.items():
         line = Text(f"{row:17}{_shown(row, value)}")
         if was[row] != value:
@@ -235,7 +233,8 @@ def policy(
         elif row in own.document():
             line.pad_right(_COLUMN - len(line))
             line.append("its own", style="dim")
-        OUT.print(line)
+        lines.append(line)
+    show(_policy_document(name, own, now), lines, as_json=as_json)
 
 
 _NAMES: Final = tuple(field.name for field in fields(Policy))

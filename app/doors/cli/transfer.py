@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -25,9 +24,9 @@ from app.doors.cli.console import (
     interruptible,
     located_stage,
     opened,
-    print_json,
     progress,
     run_stage,
+    show,
     stage,
     undo_of,
     written,
@@ -99,25 +98,22 @@ def export(
             )
             size = None if file == STANDARD else target.tell()
     header = done.header
-    # Standard output has the export itself.
-    out = ERR if file == STANDARD else OUT
-    if as_json:
-        result = {
-            "profile": header.profile,
-            "contents": header.contents,
-            "revision": header.revision,
-            "messages": header.messages,
-            "content": done.content,
-            "bytes": size,
-        }
-        out.print(json.dumps(result))
-        return
+    result = {
+        "profile": header.profile,
+        "contents": header.contents,
+        "revision": header.revision,
+        "messages": header.messages,
+        "content": done.content,
+        "bytes": size,
+    }
     counted = ", ".join(f"{n:,} {label}" for label, n in header.messages.items())
     length = "" if size is None else f" in {size:,} bytes"
-    out.print(
+    line = (
         f"{file}: {header.contents} of the profile {header.profile!r} at revision "
         f"{header.revision}, {counted}{length}."
     )
+    # Standard output has the export itself.
+    show(result, [line], as_json=as_json, to=ERR if file == STANDARD else OUT)
 
 
 def import_(
@@ -204,13 +200,10 @@ def import_(
             )
             raise
     transfer.engine.dispose()
-    if as_json:
-        print_json(_document(found))
-        return
+    lines: list[str | Table] = [*_sentences(found)]
     if (tally := found.tally) is not None:
-        OUT.print(_table(tally.program, tally.carried, tally.left))
-    for sentence in _sentences(found):
-        OUT.print(sentence)
+        lines.insert(0, _table(tally.program, tally.carried, tally.left))
+    show(_document(found), lines, as_json=as_json)
 
 
 def _transfer(settings: Settings) -> Transfer:

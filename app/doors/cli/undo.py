@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.doors.cli.console import (
-    OUT,
     JsonDocument,
     Profile,
     interruptible,
     located_stage,
     progress,
+    show,
     undo_of,
 )
 from app.doors.documents.feedback import UndoOut
@@ -89,19 +89,15 @@ def undo(
         else:
             undone = _carry_out(reverse, name, asked, confirm)
     document = UndoOut.of(undone)
-    if as_json:
-        OUT.print(document.model_dump_json())
-        return
-    for sentence in _sentences(document):
-        OUT.print(sentence)
-    if document.undo is None:
-        return
-    again = undo_of(document.undo, profile=document.profile)
-    OUT.print(
-        "To have them back, learn the archive again."
-        if undone.plan.of_parts
-        else f"To take that back: {again}"
-    )
+    lines = _sentences(document)
+    if document.undo is not None:
+        again = undo_of(document.undo, profile=document.profile)
+        lines.append(
+            "To have them back, learn the archive again."
+            if undone.plan.of_parts
+            else f"To take that back: {again}"
+        )
+    show(document, lines, as_json=as_json)
 
 
 def _carry_out(

@@ -19,8 +19,8 @@ from app.doors.cli.console import (
     complete_or_absent,
     interruptible,
     located_stage,
-    print_json,
     progress,
+    show,
     stage,
     undo_of,
 )
@@ -50,24 +50,22 @@ def fold(profile: OneProfile = None, as_json: Json = False) -> None:
         for found in upkeep.fold(engine, profile):
             if found.name not in results:
                 results[found.name] = found
-                show = located_stage(bar, f"folding {found.name}", found.behind)
-            show(found.rows)
-    if as_json:
-        documents = {
-            name: {
-                "rows": found.rows,
-                "seconds": round(found.seconds, 3),
-                "folded_revision": found.folded_revision,
-            }
-            for name, found in results.items()
+                advance = located_stage(bar, f"folding {found.name}", found.behind)
+            advance(found.rows)
+    documents = {
+        name: {
+            "rows": found.rows,
+            "seconds": round(found.seconds, 3),
+            "folded_revision": found.folded_revision,
         }
-        print_json({"profiles": documents})
-        return
-    for name, found in results.items():
-        OUT.print(
-            f"{name}: {found.rows} rows folded in {found.seconds:.1f} s; the "
-            f"counts are at revision {found.folded_revision}"
-        )
+        for name, found in results.items()
+    }
+    lines = (
+        f"{name}: {found.rows} rows folded in {found.seconds:.1f} s; the counts are at "
+        f"revision {found.folded_revision}"
+        for name, found in results.items()
+    )
+    show({"profiles": documents}, lines, as_json=as_json)
 
 
 def prune(
@@ -118,17 +116,16 @@ def prune(
         left = "interrupted; run the same command again to prune what is left, if any"
         with interruptible(left), progress() as bar:
             pruned = act(row, criterion, progress=stage(bar, "pruning"))
-    if as_json:
-        print_json(asdict(pruned) | {"dry_run": dry_run, "profile": row.name})
-        return
     would = "would be pruned" if dry_run else "pruned"
     parts = ", ".join(f"{n} of {view}" for view, n in pruned.features.items())
-    OUT.print(
+    lines = [
         f"{row.name}: {sum(pruned.features.values())} features {would}"
         f"{f' ({parts})' if parts else ''}, {pruned.rows} rows of counts"
-    )
+    ]
     if pruned.features and not dry_run:
-        OUT.print(f"To bring them back: {undo_of('prune', profile=row.name)}")
+        lines.append(f"To bring them back: {undo_of('prune', profile=row.name)}")
+    document = asdict(pruned) | {"dry_run": dry_run, "profile": row.name}
+    show(document, lines, as_json=as_json)
 
 
 def audit(profile: OneProfile = None, as_json: Json = False) -> None:
@@ -140,18 +137,17 @@ def audit(profile: OneProfile = None, as_json: Json = False) -> None:
     """
     with opened_database(load_settings()) as engine:
         found = upkeep.audit(engine, profile)
-    if as_json:
-        difference = sum(each.difference for each in found.values())
-        documents = {name: asdict(each) for name, each in found.items()}
-        print_json({"difference": difference, "profiles": documents})
-    else:
-        for name, each in found.items():
-            line = f"{name}: difference {each.difference}"
-            if each.missing_revisions:
-                line += f", {each.missing_revisions} missing revisions"
-            if each.broken_rows:
-                line += f", {each.broken_rows} rows that contradict the row before"
-            OUT.print(line)
+    lines = []
+    for name, each in found.items():
+        line = f"{name}: difference {each.difference}"
+        if each.missing_revisions:
+            line += f", {each.missing_revisions} missing revisions"
+        if each.broken_rows:
+            line += f", {each.broken_rows} rows that contradict the row before"
+        lines.append(line)
+    difference = sum(each.difference for each in found.values())
+    documents = {name: asdict(each) for name, each in found.items()}
+    show({"difference": difference, "profiles": documents}, lines, as_json=as_json)
     if not all(each.sound for each in found.values()):
         raise typer.Exit(1)
 
@@ -186,32 +182,21 @@ def backup(
             stage(bar, "auditing")
             unsound = upkeep.audit_copy(part)
         size = part.stat().st_size
-    if as_json:
-        revisions = {row.name: row.revision for row in rows}
-        print_json(
-            {
-                "file": str(file),
-                "bytes": size,
-                "profiles": revisions,
-                "unsound": unsound,
-            }
-        )
-    else:
-        result = ""
-        if unsound:
-            result = f", but counts and ledger disagree in {', '.join(unsound)}"
-        elif audit:
-            result = ", and all counts agree with their ledgers"
-        held = ", ".join(
-            f"{row.name} (revision {row.revision:,})"
-            if row.revision
-            else f"{row.name} (nothing learned)"
-            for row in rows
-        )
-        OUT.print(
-            f"{file}: {size:,} bytes, with the profiles {held}; "
-            f"the file is sound{result}."
-        )
+    revisions = {row.name: row.revision for row in rows}
+    document = {"file": str(file), "bytes": size, "profiles": revisions}
+    result = ""
+    if unsound:
+        result = f", but counts and ledger disagree in {', '.join(unsound)}"
+    elif audit:
+        result = ", and all counts agree with their ledgers"
+    held = ", ".join(
+        f"{name} (revision {revision:,})" if revision else f"{name} (nothing learned)"
+        for name, revision in revisions.items()
+    )
+    line = (
+        f"{file}: {size:,} bytes, with the profiles {held}; the file is sound{result}."
+    )
+    show(document | {"unsound": unsound}, [line], as_json=as_json)
     if unsound:
         raise typer.Exit(1)
 

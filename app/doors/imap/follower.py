@@ -8,15 +8,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.doors.imap.memory import CAPACITY, HAM, SPAM
+from app.doors.imap.memory import CAPACITY, HAM, SPAM, Memory
 from app.errors import OF_ONE_MESSAGE, Inconsistent, InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from app.doors.imap.account import Account, Folder
-    from app.doors.imap.memory import Memory
 
 log = logging.getLogger(__name__)
 # A server notifies of the open folder only: other moves have to be looked for. RFC
@@ -36,14 +36,19 @@ LONGEST_PAUSE: Final = 300.0
 
 
 class Store(Protocol):
-    """Where a memory outlives the process."""
+    """Where a memory is kept, as text."""
 
-    def load(self) -> Memory:
-        """Return the stored memory."""
+    @property
+    def path(self) -> Path:
+        """The file, for people."""
         ...
 
-    def keep(self, memory: Memory) -> None:
-        """Store a memory."""
+    def read(self) -> str | None:
+        """Return the text; None if there is none yet."""
+        ...
+
+    def write(self, text: str, /) -> None:
+        """Keep the text in place of the one before."""
         ...
 
 
@@ -75,6 +80,10 @@ class Follower:
     marks: bool = False
     passed_over: Counter[str] = field(default_factory=Counter)
 
+    def memory(self) -> Memory:
+        """Return what was kept of the mailbox."""
+        return Memory.load(self.store.read(), file=self.store.path)
+
     def look(self, account: Account, memory: Memory) -> int:
         """Teach the messages that are new in folders or marked; return their number."""
         number = 0
@@ -96,7 +105,7 @@ class Follower:
         InvalidSetting
             If the settings do not open the mailbox.
         """
-        memory, pause, opened = self.store.load(), FIRST_PAUSE, False
+        memory, pause, opened = self.memory(), FIRST_PAUSE, False
         while True:
             try:
                 with self.connect() as account:
@@ -153,7 +162,7 @@ class Follower:
                 memory.note(headers, label)
         memory.forget_marks(folder.name)
         memory.mark_read(folder.name, folder.validity, folder.next_uid)
-        self.store.keep(memory)
+        self.store.write(memory.dump())
 
     def _new(
         self,
@@ -172,9 +181,9 @@ class Follower:
             unread = max(unread, uid + 1)
             memory.mark_read(folder.name, folder.validity, uid + 1)
             # After each message: a taught message is not taught again.
-            self.store.keep(memory)
+            self.store.write(memory.dump())
         memory.mark_read(folder.name, folder.validity, unread)
-        self.store.keep(memory)
+        self.store.write(memory.dump())
         return number
 
     def _marked(self, account: Account, memory: Memory, folder: Folder) -> int:
@@ -190,7 +199,7 @@ class Follower:
                 number += self._taught(account, memory, folder, uid, headers, word)
             if uids != before:
                 memory.mark(folder.name, label, uids)
-                self.store.keep(memory)
+                self.store.write(memory.dump())
         return number
 
     def _taught(

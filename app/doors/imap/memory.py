@@ -1,4 +1,4 @@
-"""Memory of a mailbox: the messages seen, kept in a file.
+"""Memory of a mailbox: the messages seen, as text that is kept in a file.
 
 A message is known by its headers, which moving it does not change, and a folder
 by how far it was read (UIDVALIDITY and UID, RFC 9051 section 2.3.1.1).  Nothing
@@ -7,18 +7,14 @@ else is remembered, and the text of no message.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections import OrderedDict
-from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import InvalidSetting, reason
+from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,15 +147,19 @@ class Memory:
         return stored.model_dump_json()
 
     @classmethod
-    def load(cls, text: str, *, file: str, capacity: int = CAPACITY) -> Memory:
-        """Return the memory of a text that `dump` returned.
+    def load(
+        cls, text: str | None, *, file: object, capacity: int = CAPACITY
+    ) -> Memory:
+        """Return the memory of a text that `dump` returned, empty if there is none.
 
         Raises
         ------
         InvalidSetting
-            If the text is something else.
+            If it is another text.
         """
         memory = cls(capacity)
+        if text is None:
+            return memory
         try:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
@@ -186,53 +186,3 @@ def verdict(headers: bytes, label: str) -> bool:
 def _filed(label: str) -> str:
     """Return what is remembered of a message that nobody put where it lies."""
     return "filed" if label == SPAM else f"filed {label}"
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file that holds a memory; it is replaced as a whole.
-
-    Parameters
-    ----------
-    path : Path
-        Where; its folder is made.
-    """
-
-    path: Path
-
-    def load(self) -> Memory:
-        """Return the stored memory, or an empty one.
-
-        Raises
-        ------
-        InvalidSetting
-            If the file holds something else, or cannot be read.
-        """
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return Memory()
-        except (OSError, UnicodeDecodeError) as error:
-            msg = f"POSTBAYES_IMAP_STATE, {self.path}, cannot be read: {reason(error)}"
-            raise InvalidSetting(msg) from error
-        return Memory.load(text, file=str(self.path))
-
-    def keep(self, memory: Memory) -> None:
-        """Write it, so that a crash leaves the old or the new one.
-
-        Raises
-        ------
-        InvalidSetting
-            If it cannot be written.
-        """
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=self.path.parent, prefix=".imap-")
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(memory.dump())
-            Path(name).replace(self.path)
-        except OSError as error:
-            msg = (
-                f"POSTBAYES_IMAP_STATE, {self.path}, cannot be written: {reason(error)}"
-            )
-            raise InvalidSetting(msg) from error

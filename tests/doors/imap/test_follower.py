@@ -8,10 +8,10 @@ from itertools import islice
 
 import pytest
 
+from app.doors.cli.console import StateFile
 from app.doors.imap import follower as module
 from app.doors.imap.account import Folder
 from app.doors.imap.follower import Follower
-from app.doors.imap.memory import File
 from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
@@ -114,7 +114,7 @@ def follower(account, taught, tmp_path, monkeypatch):
         connect=connect,
         folders=(("spam", "Junk"), ("ham", "INBOX")),
         teach=lambda raw, word: taught.append((raw.split(b"\r")[0], word)),
-        store=File(tmp_path / "state" / "imap.json"),
+        store=StateFile(tmp_path / "state" / "imap.json", "POSTBAYES_IMAP_STATE"),
     )
 
 
