@@ -115,30 +115,31 @@ class Settings(BaseSettings):
     host_names: Words = Field(
         (),
         description="Names, separated by commas, under which clients reach the "
-        "service over HTTP: `filter.example.org`. Its addresses, `localhost` and names "
-        "without a dot need not be listed. Requests under any other name are refused "
-        "with 403: a web page whose own name resolves to this machine could read and "
-        "teach the filter through the browser of somebody who may.",
+        "service over HTTP: `filter.example.org`. IP addresses, "
+        "`localhost` and names without a dot need not be listed. Requests "
+        "under any other name get 403; otherwise, a web page whose name "
+        "resolves to this machine (DNS rebinding) could use the filter "
+        "through a user's browser.",
     )
     port: int = Field(8025, ge=0, le=65535, description="Port that `serve` listens on.")
     workers: int = Field(
         1,
         ge=1,
         le=256,
-        description="Processes that `serve` runs on its one port. Each holds the "
-        "profiles that it is asked for in memory, and follows the others within a "
-        "second.",
+        description="Processes that `serve` runs on its one port. Each keeps the "
+        "profiles that it needs in memory, and follows the others within "
+        "a second.",
     )
     profile: str = Field(
         "default",
-        description="Profile that is created at the first start and used by requests "
+        description="Profile that is created at the first start, and used by requests "
         "that name no profile.",
     )
     aliases: Path | None = Field(
         None,
-        description="A file of lines `alias: profile`: recipients for whom a profile "
-        "of another name answers. An alias is an address, a user's name or "
-        "`@domain`. The file is read again when it changes.",
+        description="File of lines `alias: profile`, for recipients whose profile has "
+        "another name. An alias is an address, a user name or `@domain`. "
+        "The file is read again when it changes.",
     )
     labels: Words = Field(
         LABELS,
@@ -146,258 +147,271 @@ class Settings(BaseSettings):
     )
     spam_labels: Words = Field(
         SPAM_LABELS,
-        description="The labels that stand for unwanted mail.",
+        description="Labels that count as spam.",
     )
     text_views: Words = Field(
         SHIPPED_VIEWS,
-        description="Views of the text that the verdict uses, separated by commas: "
-        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes, and "
-        "`corrections`: the words, headers and pairs of the messages that this view "
-        "itself had wrong or nearly so. "
-        "Grams more than double the stored size of a message. A view that is added "
-        "later knows only the messages that are learned from then on.",
+        description="Views of the text that a verdict uses, separated by commas: "
+        "`words`, `headers`, `pairs` of neighbouring words, `grams` of "
+        "four bytes, and `corrections`: the words, headers and pairs of "
+        "messages that this view itself misjudged or nearly misjudged. "
+        "Grams more than double the stored size of a message. A view that "
+        "is added later learns only from messages taught after that.",
     )
     levels: bool = Field(
         default=True,
-        description="A profile of an address or a domain backs off to the profiles "
-        "above it: the counts of the user, the domain and the site make one verdict, "
-        "so that a new profile knows what the site knows, and each lesson of its own "
-        "counts more than one of the site. Off: the most personal profile that knows "
-        "both sides answers alone.",
+        description="Whether the profile of an address or a domain backs off to the "
+        "profiles above it: the counts of the user, the domain and the "
+        "site make one verdict, so a new profile starts with the site's "
+        "knowledge, and each of its own lessons counts more than one of "
+        "the site. Off: the most personal profile that has learned both "
+        "sides scores alone.",
     )
     profile_bytes: int = Field(
         512 * MEBIBYTE,
         ge=MEBIBYTE,
         le=2**50,
-        description="Most memory that the counts of all profiles take in a process. A "
-        "profile is loaded when somebody asks for it; where this is not enough, those "
-        "that nobody has asked for longest leave the memory. `POSTBAYES_PROFILE` stays "
-        "whatever its size.",
+        description="Maximum memory for the counts of all profiles in a process. "
+        "Profiles are loaded on demand; beyond this limit, the least "
+        "recently used are unloaded. `POSTBAYES_PROFILE` always stays "
+        "loaded.",
     )
     profile_minutes: float = Field(
         60.0,
         gt=0,
         le=1e6,
-        description="Minutes after which a profile that nobody asks for leaves the "
-        "memory. The next request loads it again.",
+        description="Minutes after which an unused profile is unloaded. The next "
+        "request loads it again.",
     )
     max_request_bytes: int = Field(
         50 * MEBIBYTE,
         ge=1024,
-        description="A larger request body is refused with 413. The default is "
-        "rspamd's `max_message`, and five times Postfix's `message_size_limit`.",
+        description="Largest request body; larger ones get 413. The default is "
+        "rspamd's `max_message`, and five times Postfix's "
+        "`message_size_limit`.",
     )
     store_words: bool = Field(
         default=True,
-        description="Store the text of words beside their counts, so that a "
-        "person can browse the tables. Off: only 64-bit hashes are stored, and those "
-        "of a new profile are keyed (POSTBAYES_KEY_FILE).",
+        description="Whether to store the text of words beside their counts, which "
+        "makes the tables readable. Off: only 64-bit hashes are stored, "
+        "and those of a new profile are keyed (POSTBAYES_KEY_FILE).",
     )
     key_file: Path = Field(
         Path("var/postbayes.key"),
-        description="File with the key of the hashes, which is made with mode 0600 "
-        "when POSTBAYES_STORE_WORDS=false makes the first profile. That profile cannot "
-        "be read without it, and no backup of the database holds it: keep a copy apart "
-        "from both. All processes of a database need the same key.",
+        description="File with the key of the hashes, created with mode 0600 when "
+        "POSTBAYES_STORE_WORDS=false creates the first profile. Without "
+        "it, that profile cannot be read, and backups of the database do "
+        "not include it: keep a separate copy. All processes that share a "
+        "database need the same key.",
     )
     scored_days: float = Field(
         14.0,
         ge=0,
         le=36_500,
-        description="Days for which a scored message can be taught by its id alone. "
-        "0 stores none.",
+        description="Days for which a scored message can be taught by its id alone. 0 "
+        "stores no scored messages.",
     )
     scored_rows: int = Field(
         50_000,
         ge=0,
         le=2**31,
-        description="Most scored messages of a profile that are stored for teaching by "
-        "id (about 7 kB each).",
+        description="Maximum number of scored messages stored for each profile, for "
+        "teaching by id (about 7 kB each).",
     )
     scored_bytes: int = Field(
         1024 * MEBIBYTE,
         ge=MEBIBYTE,
         le=2**50,
-        description="Most bytes of them together; the oldest go first. The largest "
-        "message takes about 1 MB.",
+        description="Maximum size of these messages together, in bytes; the oldest "
+        "are deleted first. The largest message takes about 1 MB.",
     )
     history_days: float = Field(
         30.0,
         ge=0,
         le=36_500,
-        description="Days for which the history keeps the line of a verdict: time, "
-        "sender, subject, recipients, size, verdict and its strongest reasons. Without "
-        "POSTBAYES_STORE_WORDS a line has no text. 0 keeps no history, and neither "
-        "does POSTBAYES_SCORED_DAYS=0.",
+        description="Days for which the history keeps each verdict: time, sender, "
+        "subject, recipients, size, verdict and strongest reasons. "
+        "Without POSTBAYES_STORE_WORDS, it has no text. 0 keeps no "
+        "history, and neither does POSTBAYES_SCORED_DAYS=0.",
     )
     history_rows: int = Field(
         100_000,
         ge=0,
         le=2**31,
-        description="Most lines of the history of a profile (about 0.5 kB each); the "
-        "oldest go first.",
+        description="Maximum number of verdicts in the history of a profile (about "
+        "0.5 kB each); the oldest are deleted first.",
     )
     vector_days: float = Field(
         180.0,
         ge=0,
         le=36_500,
-        description="How long the ledger keeps the features of a message, and so how "
-        "long it can be undone, moved or forgotten. 0 keeps them for ever, at about "
-        "7 kB a message.",
+        description="Days for which the ledger keeps the features of a message, and "
+        "so for which it can be undone, relabelled or forgotten. 0 keeps "
+        "them for ever, at about 7 kB per message.",
     )
     ham_cost: float = Field(
         9.0,
         ge=1,
         le=1e12,
-        description="How many missed spam messages a lost ham message is worth. Mail "
-        "is *spam* where spam is that many times as probable as ham, *ham* where ham "
-        "is that many times as probable as spam, and *unsure* between the two. A "
-        "profile may have a cost and thresholds of its own (`postbayes policy`).",
+        description="How many missed spam messages one lost ham message is worth. "
+        "Mail is *spam* where spam is that many times as probable as ham, "
+        "*ham* where ham is that many times as probable as spam, and "
+        "*unsure* in between. A profile can have its own cost and "
+        "thresholds (`postbayes policy`).",
     )
     half_life_months: float | None = Field(
         None,
         ge=0.25,
         le=1200,
         description="Months after which a learned message counts half; after eleven "
-        "times as many it no longer counts. Unset: all messages count alike. "
-        "Mail that `learn` reads counts as learned today, whatever its dates. A "
-        "half-life pays where people change their minds about mail that stays the "
-        "same, and costs where it is shorter than 3 months (experiment 0070).",
+        "times as many it no longer counts. Unset: all messages have the "
+        "same weight. Mail that `learn` reads counts as learned today, "
+        "whatever its date. A half-life helps where people change their "
+        "minds about the same mail, and harms if it is shorter than 3 "
+        "months (experiment 0070).",
     )
     autolearn_from: Threshold = Field(
         None,
-        description="Learn the filter's own verdicts from this distance of the "
-        "log-odds from 0 up, in nats or as a probability such as `99.9%`. Unset: "
-        "never. Not below the spam threshold. "
-        "It ranked worse where people taught one message in twenty, and mostly helped "
+        description="Learn the filter's own verdicts whose log-odds are at least this "
+        "far from 0, in nats or as a probability such as `99.9%`. Unset: "
+        "never. Must not be below the spam threshold. It ranked worse "
+        "where people taught one message in twenty, and mostly helped "
         "where they had taught 500 and stopped (experiment 0054). Never "
-        "before 20 messages of each side are known. `postbayes undo --source auto` "
-        "takes all of it back.",
+        "before 20 messages of each side are learned. `postbayes undo "
+        "--source auto` takes all of it back.",
     )
     autolearn_per_day: int = Field(
         200,
         ge=1,
         le=1_000_000,
-        description="Messages that a profile may learn by itself on a day, in UTC.",
+        description="Maximum number of messages that a profile learns automatically "
+        "per day, in UTC.",
     )
     teacher_per_day: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Messages that one source may teach a profile on a day, in UTC; "
-        "more are refused with 429. Unset: any number.",
+        description="Maximum number of messages that one source may teach a profile "
+        "per day, in UTC; more get 429. Unset: unlimited.",
     )
     suspects: Literal["log", "refuse"] = Field(
         "log",
-        description="What becomes of a source that contradicts verdicts of which the "
-        "filter was sure, ten at least and half of those that it contradicts, while "
-        "others teach the profile as much, and more sources than there are such ones "
-        "teach at least ten messages without doing so: `log` names it in the log, with "
-        "the command that takes its lessons back; `refuse` also refuses further ones "
-        "with 403.",
+        description="What to do about a suspect. A source is a suspect if it "
+        "contradicts at least ten confident verdicts, and these are at "
+        "least half of the contradicted verdicts; if others teach the "
+        "profile as much; and if there are fewer such sources than "
+        "sources that teach at least ten messages without doing so. `log` "
+        "logs it with the command that takes its lessons back; `refuse` "
+        "also refuses further lessons with 403.",
     )
     trusted_sources: Words = Field(
         (),
-        description="Sources that are neither suspects nor bounded by "
-        "POSTBAYES_TEACHER_PER_DAY, separated by commas, such as a spam trap.",
+        description="Sources, separated by commas, that are never suspects and not "
+        "limited by POSTBAYES_TEACHER_PER_DAY, such as a spam trap.",
     )
     quarantine_from: Threshold = Field(
         None,
         description="Quarantine spam from this log-odds up, in nats or as a "
-        "probability such as `99.9%`, at the doors that can. Unset: never. Not below "
-        "the spam threshold.",
+        "probability such as `99.9%`, where the mail server supports it. "
+        "Unset: never. Must not be below the spam threshold.",
     )
     reject_from: Threshold = Field(
         None,
         description="Reject spam from this log-odds up, in nats or as a probability "
-        "such as `99.9%`, at the doors that can. Unset: never. Not below the threshold "
-        "of the quarantine.",
+        "such as `99.9%`, where the mail server supports it. Unset: "
+        "never. Must not be below the quarantine threshold.",
     )
     spam_header: str = Field(
         "X-Spam-Flag: YES",
-        description="Header that is added to spam, beside those of Postbayes, for "
-        "rules that look for it. Empty: none is added.",
+        description="Header that is added to spam in addition to those of Postbayes, "
+        "for existing rules. Empty: no such header.",
     )
     explain_mail: bool = Field(
         default=True,
-        description="Whether mail servers get the reasons of a verdict: the header "
-        "X-Postbayes-Explanation, and the words in the reports of spamd and rspamd.",
+        description="Whether mail servers get the reasons for a verdict: the header "
+        "X-Postbayes-Explanation, and the words in the reports of the "
+        "spamd and rspamd protocols.",
     )
     milter: str | None = Field(
         None,
-        description="Address of the milter door: `host:port`, `inet:host:port` or "
-        "`unix:/path`. Unset: closed.",
+        description="Address for the milter protocol: `host:port`, `inet:host:port` "
+        "or `unix:/path`. Unset: off.",
     )
     milter_skip_authenticated: bool = Field(
         default=True,
-        description="Let the mail of clients that logged in pass the milter unread: "
-        "a filter does not learn the mail that its own users send.",
+        description="Whether mail of authenticated clients passes the milter "
+        "unscored, so that the filter does not learn the mail of its own "
+        "users.",
     )
     milter_authserv_id: str | None = Field(
         None,
         description="Name of this server, such as `mail.example.org`, under which the "
-        "milter also writes its verdict into an `Authentication-Results` header (RFC "
-        "8601). Headers of that name in incoming mail are removed. Unset: neither.",
+        "milter also writes its verdict into an `Authentication-Results` "
+        "header (RFC 8601). Such headers in incoming mail are removed. "
+        "Unset: no header is written or removed.",
     )
     authserv_id: Words = Field(
         (),
         description="Names of this site's mail servers, separated by commas, whose "
-        "`Authentication-Results` headers (RFC 8601) are believed, as OpenDKIM and "
-        "OpenDMARC write them before Postbayes sees a message. The servers have to "
-        "remove headers under these names from incoming mail. Empty: no sender is "
-        "ever verified, and correspondents are neither counted nor known.",
+        "`Authentication-Results` headers (RFC 8601) are trusted, as "
+        "OpenDKIM and OpenDMARC add them before Postbayes. The servers "
+        "must remove headers with these names from incoming mail. Empty: "
+        "senders are never verified, and correspondents are neither "
+        "counted nor recognised.",
     )
     correspondents: bool = Field(
         default=True,
-        description="Count the people to whom users write, as digests; mail whose "
-        "verified author is one of them gets evidence of ham. It needs "
-        "POSTBAYES_AUTHSERV_ID.",
+        description="Whether to count the people to whom users write, as digests; "
+        "mail whose verified author is one of them gets evidence of ham. "
+        "Needs POSTBAYES_AUTHSERV_ID.",
     )
     spamd: str | None = Field(
         None,
-        description="Address of the spamd door: `host:port`, such as "
-        "`127.0.0.1:783`, or `unix:/path`. Unset: closed.",
+        description="Address for the spamd protocol: `host:port`, such as "
+        "`127.0.0.1:783`, or `unix:/path`. Unset: off.",
     )
     rspamd: str | None = Field(
         None,
-        description="Address of the rspamd door: `host:port`, such as "
-        "`127.0.0.1:11334`, or `unix:/path`. Unset: closed.",
+        description="Address for the rspamd protocol: `host:port`, such as "
+        "`127.0.0.1:11334`, or `unix:/path`. Unset: off.",
     )
     keyless_from: Words = Field(
         LOOPBACK,
         description="Addresses and networks, separated by commas, whose clients need "
-        "no key and may do everything; clients of Unix sockets need none either. All "
-        "others need a key (`postbayes keys create`). A request that a proxy passes on "
-        "is that of its client, and never keyless behind a proxy that "
-        "POSTBAYES_PROXIES does not name. Empty: everybody needs a key.",
+        "no key and may do everything, as may clients of Unix sockets. "
+        "All others need a key (`postbayes keys create`). For a request "
+        "through a proxy, the address of the proxy's client counts, and "
+        "without an entry in POSTBAYES_PROXIES it always needs a key. "
+        "Empty: every client over TCP needs a key.",
     )
     proxies: Words = Field(
         (),
-        description="Addresses and networks of the proxies before this service, "
-        "separated by commas. The client of a proxy is the last address of "
-        "`X-Forwarded-For` that is not one of them; forwarded addresses from anybody "
-        "else are ignored.",
+        description="Addresses and networks of the proxies in front of this service, "
+        "separated by commas. The client is the last address of "
+        "`X-Forwarded-For` that is not one of them; forwarded addresses "
+        "from other clients are ignored.",
     )
     rate_per_key: float = Field(
         1000.0,
         ge=0,
         le=1e6,
-        description="Requests a second that a key may make of each worker; twice as "
-        "many may come at once. Further ones get 429. 0: no limit.",
+        description="Requests per second that a key may make of each worker, with "
+        "bursts of twice as many. More get 429. 0: no limit.",
     )
     rate_per_address: float = Field(
         1000.0,
         ge=0,
         le=1e6,
-        description="Requests a second that an address, or an IPv6 network of 64 bits, "
-        "may make of each worker; twice as many may come at once. Clients that need no "
-        "key are not limited. 0: no limit.",
+        description="Requests per second that an address, or an IPv6 /64 network, may "
+        "make of each worker, with bursts of twice as many. Keyless "
+        "clients are not limited. 0: no limit.",
     )
     session_hours: float = Field(
         8.0,
         gt=0,
         le=8760,
-        description="Hours after the last page until a person has to sign in again.",
+        description="Hours without a request after which a person has to sign in "
+        "again.",
     )
     session_days: float = Field(
         14.0,
@@ -408,37 +422,38 @@ class Settings(BaseSettings):
     sign_in_header: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9-]+$",
-        description="Header with the name of a person whom a proxy has signed in, such "
-        "as `Remote-User`. It counts only from POSTBAYES_PROXIES, which have to remove "
-        "it from the requests of others, and for people of `postbayes people`. Unset: "
-        "none.",
+        description="Header in which a proxy passes the name of a person that it has "
+        "authenticated, such as `Remote-User`. Accepted only from "
+        "POSTBAYES_PROXIES, which must remove it from client requests, "
+        "and only for people in `postbayes people`. Unset: off.",
     )
     oidc_issuer: str | None = Field(
         None,
-        description="Address of a provider of OpenID Connect at which the people of "
-        "`postbayes people` may sign in, such as https://id.example.org/realms/staff; "
-        "it needs the extra `oidc`. Unset: none.",
+        description="URL of an OpenID Connect provider with which people in "
+        "`postbayes people` can sign in, such as "
+        "https://id.example.org/realms/staff. Needs the extra `oidc`. "
+        "Unset: off.",
     )
     oidc_client_id: str | None = Field(
-        None, description="Name of this service at that provider."
+        None, description="Client ID of this service at the provider."
     )
     oidc_client_secret_file: Path | None = Field(
         None,
-        description="File that holds the secret that the provider has given this "
-        "service, and nothing else.",
+        description="File that contains only the client secret from the provider.",
     )
     oidc_claim: Literal["email", "preferred_username"] = Field(
         "email",
-        description="What the provider says of people by which they are known here: "
-        "`email`, if it is verified, or `preferred_username`, if nobody can choose "
-        "that of another there.",
+        description="Claim of the provider that is a person's name in Postbayes: "
+        "`email`, if verified, or `preferred_username`, if people cannot "
+        "choose it themselves.",
     )
     event_days: float = Field(
         365.0,
         ge=0,
         le=36_500,
-        description="Days for which events are kept: who made a key, changed a policy, "
-        "signed in (`postbayes events`). 0 keeps them for ever.",
+        description="Days for which events are kept: keys created, policies changed, "
+        "sign-ins and the like (`postbayes events`). 0 keeps them for "
+        "ever.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -461,102 +476,106 @@ class Settings(BaseSettings):
     )
     imap_password_file: Path | None = Field(
         None,
-        description="File that holds the password of the mailbox and nothing else.",
+        description="File that contains only the password of the mailbox.",
     )
     imap_junk: str | None = Field(
         None,
-        description="Folder of the unwanted mail. Unset: the one that the server marks "
-        "as junk (SPECIAL-USE, RFC 6154), or `Junk` if it marks none.",
+        description="Folder of unwanted mail. Unset: the folder that the server marks "
+        "as junk (SPECIAL-USE, RFC 6154), or else `Junk`.",
     )
-    imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
+    imap_inbox: str = Field("INBOX", description="Folder of wanted mail.")
     imap_folders: Words = Field(
         (),
-        description="Further folders and their labels, separated by commas: "
-        "`Newsletter=newsletter`. A message that appears there is taught, unless "
-        "Postbayes itself gave it that label; where the label is `ham`, as in "
-        "`Projects=ham`, only one that was in a folder of another label.",
+        description="Additional folders and their labels, separated by commas: "
+        "`Newsletter=newsletter`. A message that appears there is taught, "
+        "unless Postbayes itself gave it that label; with the label "
+        "`ham`, as in `Projects=ham`, only if it was in a folder with "
+        "another label before.",
     )
     imap_marks: bool = Field(
         False,
-        description="Learn from the marks `$Junk` and `$NotJunk` as well, which mail "
-        "programs also give by filters of their own.",
+        description="Whether to learn from the marks `$Junk` and `$NotJunk` as well, "
+        "which the filters of mail programs also set.",
     )
     imap_state: Path = Field(
         Path("var/imap.json"),
-        description="File in which `postbayes imap` remembers the messages that it has "
-        "seen: hashes of headers, and no text. Each mailbox needs a file of its own.",
+        description="File in which `postbayes imap` records the messages that it has "
+        "seen, as hashes of headers without text. Each mailbox needs its "
+        "own file.",
     )
     webhook: str | None = Field(
         None,
-        description="URL that verdicts and feedback are posted to, as JSON and signed. "
-        "Unset: nowhere.",
+        description="URL to which verdicts and feedback are posted, as signed JSON. "
+        "Unset: off.",
     )
     webhook_secret_file: Path | None = Field(
         None,
-        description="File that holds the secret that signs what POSTBAYES_WEBHOOK "
-        "gets, and nothing else; 16 characters at least.",
+        description="File that contains only the secret that signs the posts to "
+        "POSTBAYES_WEBHOOK, of at least 16 characters.",
     )
     webhook_events: Words = Field(
         ("feedback", "spam", "unsure"),
-        description="Events that are posted, separated by commas: `feedback`, and "
-        "verdicts by their decision, `spam`, `unsure` and `ham`.",
+        description="Events to post, separated by commas: `feedback`, and verdicts by "
+        "decision, `spam`, `unsure` and `ham`.",
     )
     smtp: str | None = Field(
         None,
-        description="Mail server that `postbayes digest` hands its mail to: "
+        description="Mail server through which `postbayes digest` sends its mail: "
         "`host:port`, such as `127.0.0.1:25`, without a login.",
     )
     digest_from: str | None = Field(
-        None, description="Address that the mail of `postbayes digest` comes from."
+        None, description="Sender address of the mail of `postbayes digest`."
     )
     digest_url: str | None = Field(
         None,
-        description="Address under which users reach the page of Postbayes, for the "
-        "links of `postbayes digest`: `https://filter.example.org`.",
+        description="URL at which users reach the pages of Postbayes, for the links "
+        "of `postbayes digest`: `https://filter.example.org`.",
     )
     digest_secret_file: Path | None = Field(
         None,
-        description="File that holds the secret that signs the links of `postbayes "
-        "digest`, and nothing else; 16 characters at least. `serve` needs the same "
-        "one. Links that were signed by another one are refused.",
+        description="File that contains only the secret that signs the links of "
+        "`postbayes digest`, of at least 16 characters. `serve` needs the "
+        "same secret, and refuses links signed with another.",
     )
     digest_days: float = Field(
         7.0, gt=0, le=365, description="Days for which a link of a digest works."
     )
     digest_state: Path = Field(
         Path("var/digest.json"),
-        description="File in which `postbayes digest` remembers when each profile had "
-        "its last one.",
+        description="File in which `postbayes digest` records the time of each "
+        "profile's last digest.",
     )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",
-        description="Permissions of the Unix sockets that doors listen on, in octal "
-        "digits. A process that may write to a socket may connect.",
+        description="Permissions of the Unix sockets that the service listens on, in "
+        "octal digits. A process needs write permission to connect.",
     )
     busy_timeout: float = Field(
         5.0,
         gt=0,
         le=3600,
-        description="Seconds to wait for a database that another process has "
-        "locked. A PostgreSQL that is silent for twice as long is taken to hang: "
-        "until it answers again, feedback is refused at once.",
+        description="Seconds to wait for a database that another process has locked. "
+        "A PostgreSQL server that does not respond for twice as long "
+        "counts as hanging: until it responds, feedback is refused "
+        "immediately.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        description="Level of the log that `serve` writes to standard error. At `info` "
-        "each verdict has a line, with its Message-ID, its recipients and one word; "
-        "from `warning` on the log holds nothing of mail.",
+        description="Level of the log that `serve` writes to standard error. At "
+        "`info`, each verdict has a line with its Message-ID, its "
+        "recipients and one word; from `warning` on, the log has no data "
+        "of mail.",
     )
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Format of the log: lines for people, or one JSON object per line.",
+        description="Format of the log: readable lines, or one JSON object per line.",
     )
     traces: str | None = Field(
         None,
-        description="Address of an OpenTelemetry collector that gets a trace of each "
-        "request, such as http://127.0.0.1:4318; it needs the extra `tracing`. Traces "
-        "hold nothing of mail. None by default.",
+        description="URL of an OpenTelemetry collector that gets a trace of each "
+        "request, such as http://127.0.0.1:4318. Needs the extra "
+        "`tracing`. Traces contain no data of mail. Unset: off.",
     )
 
 
