@@ -48,7 +48,7 @@ def test_nothing_is_loaded_from_elsewhere(client):
 
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "<script" not in answer.text
-    targets = re.findall(r"(?:src|href)='([^']*)'", answer.text)
+    targets = re.findall(r'(?:src|href)="([^"]*)"', answer.text)
     assert targets
     assert all(each.startswith("#") or each == "openapi.json" for each in targets)
 

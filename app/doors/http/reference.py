@@ -18,26 +18,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from app.doors.http.guard import Guarded, asking
+from app.doors.http.page.environment import TEMPLATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 # The interface of every service of this version, and nothing of this one.
 router = APIRouter(route_class=asking(None, Guarded))
-_STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --mark: #2a7d4f; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem;
-       margin: 2rem auto; padding: 0 1rem; }
-h1 { margin-bottom: 0; } h2 { margin-top: 3rem; border-top: 1px solid var(--line);
-     padding-top: 1rem; }
-code, pre { font: 14px/1.5 ui-monospace, monospace; } h2 code { font-size: inherit; }
-pre { padding: .8rem; border: 1px solid var(--line); border-radius: 6px;
-      overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-         border-bottom: 1px solid var(--line); }
-.method { color: var(--mark); font-weight: 600; }
-"""
 # No page has it: it stands where the address of the service is put in.
 _BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
@@ -84,70 +71,21 @@ def page(api: Mapping[str, Any], base: str) -> str:
     base : str
         Where the service is, for the commands.
     """
-    operations = [
-        (method.upper(), path, operation)
-        for path, methods in api["paths"].items()
-        for method, operation in methods.items()
-    ]
     schemas = api.get("components", {}).get("schemas", {})
-    title = f"{api['info']['title']} {api['info']['version']}"
-    index = _table(
-        ("operation", "what it does"),
-        (
-            (_link(method, path), escape(_first(operation)))
-            for method, path, operation in operations
-        ),
+    return TEMPLATES.get_template("docs.html").render(
+        api=api,
+        base=base,
+        title=f"{api['info']['title']} {api['info']['version']}",
+        operations=[
+            (method.upper(), path, operation)
+            for path, methods in api["paths"].items()
+            for method, operation in methods.items()
+        ],
+        json="application/json",
+        anchor=_anchor,
+        command=_command,
+        fields=lambda schema: _walk(schema, schemas, ""),
     )
-    parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width'>",
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
-        _text(api["info"].get("description", "")),
-        "<p>For programs: <a href='openapi.json'>openapi.json</a></p>",
-        index,
-    ]
-    for method, path, operation in operations:
-        parts += _operation(method, path, operation, schemas, base)
-    return "\n".join((*parts, "</body></html>"))
-
-
-def _operation(
-    method: str,
-    path: str,
-    operation: Mapping[str, Any],
-    schemas: Mapping[str, Any],
-    base: str,
-) -> Iterator[str]:
-    """Yield the section of one operation."""
-    yield f"<h2 id='{_anchor(method, path)}'>{_name(method, path)}</h2>"
-    yield _text(operation.get("description", ""))
-    yield f"<pre>{escape(_command(method, path, operation, base))}</pre>"
-    rows = [
-        (
-            f"<code>{escape(each['name'])}</code>",
-            escape(each["in"]),
-            escape(each.get("description", "")),
-        )
-        for each in operation.get("parameters", ())
-    ]
-    if rows:
-        yield _table(("parameter", "in", "meaning"), rows)
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json")
-    if body is not None:
-        yield "<h3>Fields of a JSON body</h3>"
-        yield _fields(body["schema"], schemas)
-    answer = operation["responses"].get("200", {}).get("content", {})
-    if "application/json" in answer:
-        yield "<h3>Fields of the answer</h3>"
-        yield _fields(answer["application/json"]["schema"], schemas)
-    statuses = [
-        (f"<code>{escape(status)}</code>", escape(each.get("description", "")))
-        for status, each in operation["responses"].items()
-        if status != "200"
-    ]
-    if statuses:
-        yield _table(("status", "problem (RFC 9457)"), statuses)
 
 
 def _command(method: str, path: str, operation: Mapping[str, Any], base: str) -> str:
@@ -164,11 +102,6 @@ def _command(method: str, path: str, operation: Mapping[str, Any], base: str) ->
     return " ".join([*words, f"'{base}{path}'"])
 
 
-def _fields(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """Return the fields of a document, with those inside it, as a table."""
-    return _table(("field", "meaning"), _walk(schema, schemas, ""))
-
-
 def _walk(
     schema: Mapping[str, Any], schemas: Mapping[str, Any], prefix: str
 ) -> Iterator[tuple[str, str]]:
@@ -176,8 +109,7 @@ def _walk(
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     for name, field in schema.get("properties", {}).items():
-        meaning = escape(field.get("description", ""))
-        yield f"<code>{escape(prefix + name)}</code>", meaning
+        yield prefix + name, field.get("description", "")
         for inner, mark in _inside(field):
             # One level is what a reader needs; the rest is in openapi.json.
             if not prefix:
@@ -193,40 +125,6 @@ def _inside(field: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]
     yield from (each for each in candidates if "$ref" in each[0])
 
 
-def _first(operation: Mapping[str, Any]) -> str:
-    return str(operation.get("description", "")).partition("\n")[0]
-
-
 def _anchor(method: str, path: str) -> str:
     kept = (c if c.isalnum() else "-" for c in f"{method}{path}".lower())
     return "".join(kept).strip("-")
-
-
-def _name(method: str, path: str) -> str:
-    return f"<span class='method'>{escape(method)}</span> <code>{escape(path)}</code>"
-
-
-def _link(method: str, path: str) -> str:
-    return f"<a href='#{_anchor(method, path)}'>{_name(method, path)}</a>"
-
-
-def _text(text: str) -> str:
-    """Return text with `code` in backquotes as paragraphs."""
-    paragraphs = []
-    for paragraph in text.strip().split("\n\n"):
-        pieces = escape(" ".join(paragraph.split())).split("`")
-        marked = (
-            f"<code>{piece}</code>" if number % 2 else piece
-            for number, piece in enumerate(pieces)
-        )
-        paragraphs.append(f"<p>{''.join(marked)}</p>")
-    return "\n".join(paragraphs)
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table of cells that are HTML already."""
-    cells = "".join(f"<th>{name}</th>" for name in head)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><tr>{cells}</tr>{lines}</table>"
