@@ -5,9 +5,13 @@ from __future__ import annotations
 import platform
 from contextlib import suppress
 from dataclasses import dataclass
-from html import escape
+from functools import partial
 from importlib.metadata import version
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from app import __version__
 from app.bayes.posterior import probability_of
@@ -31,35 +35,6 @@ if TYPE_CHECKING:
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Mistake, Run
     from app.features.observation import Observation
-
-MEANINGS: Final = (
-    ("ham lost", "Wanted mail that was decided to be spam. The error that hurts."),
-    (
-        "spam missed",
-        "Spam that was not decided to be spam; what it was unsure of is among it.",
-    ),
-    (
-        "1-ROCA",
-        "Take one ham and one spam by chance: how often does the ham look more like "
-        "spam? No threshold moves this figure.",
-    ),
-    (
-        "lam",
-        "The logistic average of ham lost and spam missed: both count alike, "
-        "whatever the threshold trades of one for the other.",
-    ),
-    ("missed at 0.1 %", "Spam missed where 1 ham in 1,000 is lost."),
-    (
-        "calibration error",
-        "How far the probability of spam lies from the share of spam, on average over "
-        "15 groups of equally many messages.",
-    ),
-    ("Brier", "The mean square of probability minus truth; 0.25 for a coin."),
-)
-_OF_LABELS: Final = (
-    "macro-F1",
-    "F1 of the most probable label, the mean over the labels; more is better.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,57 +67,43 @@ class Document:
 
 def page(document: Document) -> str:
     """Return the page: HTML that loads nothing from anywhere."""
-    streams = list(dict.fromkeys(run.stream for run in document.runs))
-    title = f"Postbayes on {_and(streams)}"
-    several = len(document.runs) > 1
-    summary = _summary(document)
-    said = (*MEANINGS, _OF_LABELS) if document.runs[0].several else MEANINGS
-    meanings = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in said)
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="lead">{escape(" ".join(document.protocol))}</p>',
-        _tiles(document.runs[0], several=several),
-        summary if several else "",
-        _comparisons(document),
-        *(_stream(document, stream) for stream in streams),
-        # The figures of one run are in the tiles above; the rest can wait.
-        "" if several else summary,
-        f"<h2>What the figures mean</h2><dl>{meanings}</dl>",
-        _origin(document, streams),
-    ]
-    return html(title, "".join(parts))
-
-
-def _tiles(run: Run, *, several: bool) -> str:
-    report = run.report()
-    errors = ((report.ham, report.ham_lost_pct), (report.spam, report.spam_missed_pct))
-    lost, missed = (
-        "none there" if pct is None else f"{round(pct * of / 100):,} of {of:,}"
-        for of, pct in errors
+    runs: dict[str, list[Run]] = {}
+    for run in document.runs:
+        runs.setdefault(run.stream, []).append(run)
+    title = f"Postbayes on {_and([*runs])}"
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    tiles = (
-        ("Ham lost", _pct(report.ham_lost_pct, 2), lost),
-        ("Spam missed", _pct(report.spam_missed_pct, 2), missed),
-        ("1-ROCA", _pct(report.roca_pct, 3), "pairs ranked wrongly"),
-        ("lam", _pct(report.lam_pct, 2), "both errors, averaged"),
-        ("Unsure", f"{report.unsure:,}", f"of {report.messages:,} messages"),
-        ("Calibration error", _pct(report.ece_pct, 2), "of the probability"),
-        *(
-            (("macro-F1", _pct(report.macro_f1_pct, 2), "of the labels"),)
-            if run.several
-            else ()
+    template = files("app.evaluation").joinpath("page.html").read_text("utf-8")
+    main = environment.from_string(template).render(
+        title=title,
+        document=document,
+        several=len(document.runs) > 1,
+        figures=Markup(_summary(document)),  # noqa: S704  escaped by `table`
+        comparisons=Markup(_comparisons(document)),  # noqa: S704
+        streams=[
+            (
+                stream,
+                Markup(_diagrams(of_stream)),  # noqa: S704  escaped by `figure`
+                of_stream[0],
+                f" ({of_stream[0].configuration})" if len(of_stream) > 1 else "",
+            )
+            for stream, of_stream in runs.items()
+        ],
+        origin=Markup(_origin(runs)),  # noqa: S704
+        versions=(
+            f"Postbayes {__version__}",
+            f"Python {platform.python_version()}",
+            *(f"{name} {version(name)}" for name in ("numpy", "scipy")),
         ),
+        percent=_percent,
+        share=_share,
+        mistakes=_mistakes,
+        probability=_probability,
+        text=partial(_text, document.reasons),
+        seen=_seen,
     )
-    whose = (
-        f"<p><strong>{escape(f'{run.stream}, {run.configuration}')}</strong></p>"
-        if several
-        else ""
-    )
-    items = "".join(
-        f'<li class="tile"><span>{name}</span><b>{value}</b><span>{more}</span></li>'
-        for name, value, more in tiles
-    )
-    return f'{whose}<ul class="tiles">{items}</ul>'
+    return html(title, main)
 
 
 def _summary(document: Document) -> str:
@@ -180,8 +141,8 @@ def _summary(document: Document) -> str:
     if len(rows) == 1:
         # One run reads better down than across.
         down = list(zip(headings, rows[0], strict=True))
-        return f"<h2>Figures</h2>{table(caption, ('figure', 'value'), down, text=2)}"
-    return f"<h2>Figures</h2>{table(caption, headings, rows, text=2)}"
+        return table(caption, ("figure", "value"), down, text=2)
+    return table(caption, headings, rows, text=2)
 
 
 def _comparisons(document: Document) -> str:
@@ -205,48 +166,36 @@ def _comparisons(document: Document) -> str:
         "tied, lost: folds or streams by 1-ROCA."
     )
     headings = ("configuration", "1-ROCA", "lam", "won", "tied", "lost")
-    return f"<h2>Side by side</h2>{table(caption, headings, rows, text=1)}"
+    return table(caption, headings, rows, text=1)
 
 
-def _stream(document: Document, stream: str) -> str:
-    runs = [run for run in document.runs if run.stream == stream]
+def _diagrams(runs: Sequence[Run]) -> str:
+    """Return the diagrams of the runs on one stream."""
     figures = [roc_figure(runs)]
     if runs[0].in_time:
         figures += [learning_figure(runs), time_figure(runs)]
     for run in runs:
         whose = f" ({run.configuration})" if len(runs) > 1 else ""
         figures += [reliability_figure(run, whose), histogram_figure(run, whose)]
-    return (
-        f"<h2>{escape(stream)}</h2>"
-        f'<div class="figures">{"".join(figures)}</div>'
-        f"{mistakes(runs[0], document.reasons[stream], several=len(runs) > 1)}"
-    )
+    return "".join(figures)
 
 
-def _origin(document: Document, streams: Sequence[str]) -> str:
-    digests = {run.stream: run.survey for run in document.runs}
+def _origin(runs: Mapping[str, Sequence[Run]]) -> str:
     rows = [
-        (stream, number(len(digests[stream].labels)), digests[stream].digest)
-        for stream in streams
+        (stream, number(len(survey.labels)), survey.digest)
+        for stream, (run, *_) in runs.items()
+        for survey in [run.survey]
     ]
-    versions = ", ".join(
-        (
-            f"Postbayes {__version__}",
-            f"Python {platform.python_version()}",
-            *(f"{name} {version(name)}" for name in ("numpy", "scipy")),
-        )
-    )
     caption = "SHA-256 of all bytes of the mail, in the order of reading"
-    return (
-        "<h2>How this page was made</h2>"
-        f"<pre><code>{escape(document.command)}</code></pre>"
-        f"<p>{escape(versions)}.</p>"
-        f"{table(caption, ('stream', 'messages', 'digest'), rows, text=3)}"
-    )
+    return table(caption, ("stream", "messages", "digest"), rows, text=3)
 
 
-def _pct(value: float | None, digits: int) -> str:
+def _percent(value: float | None, digits: int) -> str:
     return number(value, digits) + ("" if value is None else " %")
+
+
+def _share(pct: float | None, of: int) -> str:
+    return "none there" if pct is None else f"{round(pct * of / 100):,} of {of:,}"
 
 
 def _interval(ends: tuple[float, float] | None, digits: int = 3) -> str:
@@ -299,8 +248,8 @@ SHOWN: Final = 10
 _CERTAIN: Final = 0.001
 
 
-def mistakes(run: Run, names: Names, *, several: bool) -> str:
-    """Return the worst ham lost and the worst spam missed, each with its reasons.
+def _mistakes(run: Run) -> list[tuple[str, list[Mistake]]]:
+    """Return the worst ham lost and the worst spam missed.
 
     No text of the mail is shown but the features that decided; whoever made the page
     has the mail.
@@ -309,32 +258,12 @@ def mistakes(run: Run, names: Names, *, several: bool) -> str:
     sides: dict[bool, list[Mistake]] = {False: [], True: []}
     for mistake in run.mistakes:
         sides[run.survey.labels[mistake.message] in spam].append(mistake)
-    parts = []
-    for side, heading in ((False, "Ham lost"), (True, "Spam missed")):
-        worst = sides[side][:SHOWN]
-        if not worst:
-            said = "<p>None.</p>"
-        else:
-            items = "".join(_item(run, each, names) for each in worst)
-            said = f'<ol class="mistakes">{items}</ol>'
-        parts.append(f"<h3>{heading}, the surest first</h3>{said}")
-    whose = f" ({escape(run.configuration)})" if several else ""
-    return f"<h2>The worst mistakes{whose}</h2>{''.join(parts)}"
+    return [("Ham lost", sides[False][:SHOWN]), ("Spam missed", sides[True][:SHOWN])]
 
 
-def _item(run: Run, mistake: Mistake, names: Names) -> str:
-    reasons = "".join(_reason(each, names) for each in mistake.reasons)
-    return (
-        f"<li><strong>{mistake.log_odds:+.2f} nats</strong>, "
-        f"{_probability(probability_of(mistake.log_odds))} spam "
-        f'<span class="where">message {mistake.message + 1:,}: '
-        f"{escape(run.survey.where[mistake.message])}</span>"
-        f'<ul class="reasons">{reasons}</ul></li>'
-    )
-
-
-def _probability(probability: float) -> str:
+def _probability(log_odds: float) -> str:
     """Return a probability in per cent; 100.0 would mean that it was certain."""
+    probability = probability_of(log_odds)
     if probability < _CERTAIN:
         return f"less than {100 * _CERTAIN:g} %"
     if probability > 1 - _CERTAIN:
@@ -342,16 +271,14 @@ def _probability(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def _reason(reason: Summand, names: Names) -> str:
+def _text(reasons: Mapping[str, Names], stream: str, reason: Summand) -> str:
     # The features have no text here, so that each is a reason of its own, and its view
     # is its family.
-    text = names.get((reason.family or "", reason.text), reason.text)
     if reason.kind == "rest":
-        text = f"({reason.features:,} other features)"
-    view = f" <small>{escape(reason.family)}</small>" if reason.family else ""
+        return f"({reason.features:,} other features)"
+    return reasons[stream].get((reason.family or "", reason.text), reason.text)
+
+
+def _seen(reason: Summand) -> str:
     messages = reason.parts[0].messages if reason.parts else reason.messages
-    counts = ", ".join(f"{count:,} {label}" for label, count in messages.items())
-    seen = f" <small>in {escape(counts)}</small>" if counts else ""
-    side = "for-spam" if reason.log_odds > 0 else "for-ham"
-    said = f"<b>{reason.log_odds:+.2f}</b> {escape(text)}{view}{seen}"
-    return f'<li class="{side}">{said}</li>'
+    return ", ".join(f"{count:,} {label}" for label, count in messages.items())

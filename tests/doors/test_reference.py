@@ -57,8 +57,8 @@ def test_links_lead_to_sections(client):
     """Each operation of the index has its section."""
     text = client.get("/docs").text
 
-    links = set(re.findall(r"href='#([^']*)'", text))
-    assert links == set(re.findall(r"id='([^']*)'", text))
+    links = set(re.findall(r'href="#([^"]*)"', text))
+    assert links == set(re.findall(r'id="([^"]*)"', text))
 
 
 def test_texts_are_no_markup():

@@ -153,7 +153,7 @@ def test_the_page_says_how_it_was_made(index):
     """Command, versions, and the digest of the mail."""
     text = made(index)
 
-    assert "postbayes evaluate --index &#x27;a&lt;b&gt;/index&#x27;" in text
+    assert "postbayes evaluate --index &#39;a&lt;b&gt;/index&#39;" in text
     assert re.search(r"Postbayes \d+\.\d+\.\d+.*Python 3\.\d+", text)
     assert re.search(r">[0-9a-f]{64}<", text)
 
