@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from jinja2 import Template
 
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
@@ -434,6 +439,26 @@ def legend(names: Sequence[tuple[str, str]]) -> str:
         for name, class_ in names
     )
     return tag("ul", entries, class_="legend")
+
+
+@cache
+def template(name: str) -> Template:
+    """Return a template by its path below the package; `.html` escapes what it shows.
+
+    Examples
+    --------
+    >>> template("evaluation/page.html").name
+    'evaluation/page.html'
+    """
+    environment = Environment(
+        loader=PackageLoader("app", ""),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name)
 
 
 def html(title: str, main: str) -> str:

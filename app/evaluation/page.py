@@ -7,15 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from app import __version__
 from app.bayes.posterior import probability_of
-from app.drawing.svg import html, number, table
+from app.drawing.svg import html, number, table, template
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.evaluation.diagrams import (
     histogram_figure,
@@ -71,11 +69,7 @@ def page(document: Document) -> str:
     for run in document.runs:
         runs.setdefault(run.stream, []).append(run)
     title = f"Postbayes on {_and([*runs])}"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = files("app.evaluation").joinpath("page.html").read_text("utf-8")
-    main = environment.from_string(template).render(
+    main = template("evaluation/page.html").render(
         title=title,
         document=document,
         several=len(document.runs) > 1,

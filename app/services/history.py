@@ -1,42 +1,31 @@
-"""History: verdicts as lines that people find and teach messages by, also by mail.
+"""History: verdicts as lines that people find and teach messages by.
 
 A line has the strongest reasons where a door had asked for an explanation; else the
 page of the message computes them when somebody looks, by what is learned then.
-
-Contract of this file: the link of a digest is a signed name of one message in one
-profile, and whoever holds it may see why and teach that message there, until it
-expires.  A digest holds nothing of a mail but what the history keeps, and as text.
 """
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
 from heapq import nlargest
-from html import escape
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import numpy as np
-from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
 from app.bayes.posterior import probability_of
 from app.classifier.record import finite
-from app.errors import Forbidden, InvalidSetting, UnknownMessage, UnknownProfile
-from app.features.observation import DIGEST_BYTES, Observation
+from app.errors import UnknownMessage, UnknownProfile
+from app.features.observation import Observation
 from app.ledger.history import HistoryFilter, HistoryLine
 from app.services.classify import classify_observation
 from app.services.log import shown
-from app.settings import read_secret
 from app.storage import history, ledger, scored
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Engine
@@ -48,7 +37,6 @@ if TYPE_CHECKING:
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
-    from app.settings import Settings
 
 MAX_TEXT: Final = 200
 """Characters of a sender, a subject, the recipients or a reason.
@@ -471,285 +459,3 @@ class VerdictHistory:
                 )
             )
         return entries
-
-
-MOST_LISTED: Final = 200
-"""Messages that one digest lists; of more it says how many."""
-HELD: Final = ("spam", "unsure")
-"""The decisions that a digest lists."""
-_SALT: Final = "postbayes-digest"
-_DAY: Final = 86_400
-_NOT_STORED: Final = "(not stored)"
-
-
-class DigestLinks:
-    """Signs and opens the links of digests.
-
-    Parameters
-    ----------
-    secret : bytes
-        What signs them.
-    days : float
-        For how long they work.
-
-    Examples
-    --------
-    >>> links = DigestLinks(b"0123456789abcdef", days=7)
-    >>> links.open(links.token("ann@example.org", bytes(16)))[0]
-    'ann@example.org'
-    """
-
-    def __init__(self, secret: bytes, *, days: float) -> None:
-        self._days = days
-        self._signer = URLSafeTimedSerializer(
-            secret, salt=_SALT, signer_kwargs={"digest_method": hashlib.sha256}
-        )
-
-    def token(self, profile: str, digest: bytes) -> str:
-        """Return the signed name of a message in a profile."""
-        return str(self._signer.dumps([profile, digest.hex()]))
-
-    def open(self, token: str) -> tuple[str, bytes]:
-        """Return the profile and the message that a token names.
-
-        Raises
-        ------
-        Forbidden
-            If nobody signed it, or too long ago.
-        """
-        try:
-            profile, digest = self._signer.loads(token, max_age=int(_DAY * self._days))
-        except SignatureExpired as error:
-            msg = (
-                f"this link has worked for {self._days:g} days and has expired; the "
-                "next digest has new ones"
-            )
-            raise Forbidden(msg) from error
-        except BadData as error:
-            msg = "this link is incomplete, or of another service; copy it whole"
-            raise Forbidden(msg) from error
-        found = bytes.fromhex(digest)
-        if len(found) != DIGEST_BYTES:
-            msg = "this link names no message"
-            raise Forbidden(msg)
-        return str(profile), found
-
-
-def links_of(settings: Settings) -> DigestLinks:
-    """Return the links of the settings.
-
-    Raises
-    ------
-    InvalidSetting
-        If there is no secret to sign them with.
-    """
-    secret = read_secret(
-        settings.digest_secret_file,
-        "POSTBAYES_DIGEST_SECRET_FILE",
-        purpose="the links of a digest need a secret that signs them",
-    )
-    return DigestLinks(secret, days=settings.digest_days)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
-    """What one digest lists.
-
-    Parameters
-    ----------
-    profile : str
-        Whose messages.
-    since, until : datetime
-        From when, and until when they were scored.
-    entries : tuple of HistoryEntry
-        Newest first: those that were taken for spam or unsure and that nobody taught.
-    more : int
-        How many there are beside them.
-    """
-
-    profile: str
-    since: datetime
-    until: datetime
-    entries: tuple[HistoryEntry, ...]
-    more: int
-
-
-def collect(
-    history: VerdictHistory,
-    profile: str,
-    *,
-    since: datetime,
-    until: datetime,
-    most: int = MOST_LISTED,
-) -> Digest:
-    """Return what a digest of some time lists.
-
-    Raises
-    ------
-    UnknownProfile
-        If there is no such profile.
-    DatabaseUnavailable
-        If the history cannot be read.
-    """
-    found: dict[bytes, HistoryEntry] = {}
-    for decision in HELD:
-        asked = HistoryFilter(decision=decision, since=since, until=until)
-        for entry in _entries(history, profile, asked):
-            before = found.get(entry.line.digest)
-            if before is None or before.line.time < entry.line.time:
-                found[entry.line.digest] = entry
-    untaught = [entry for entry in found.values() if entry.label is None]
-    untaught.sort(key=lambda entry: entry.line.time, reverse=True)
-    return Digest(
-        profile=profile,
-        since=since,
-        until=until,
-        entries=tuple(untaught[:most]),
-        more=max(0, len(untaught) - most),
-    )
-
-
-def _entries(
-    history: VerdictHistory, profile: str, asked: HistoryFilter
-) -> Iterator[HistoryEntry]:
-    before: Place | None = None
-    while True:
-        entries, before = history.page(profile, asked, before=before, limit=500)
-        yield from entries
-        if before is None:
-            return
-
-
-def mail(
-    digest: Digest, links: DigestLinks, *, sender: str, recipient: str, url: str
-) -> EmailMessage:
-    """Return a digest as a mail, in text and in HTML.
-
-    Parameters
-    ----------
-    digest : Digest
-        What it lists.
-    links : DigestLinks
-        Signs its links.
-    sender, recipient : str
-        Its addresses.
-    url : str
-        Where users reach the page, without a path.
-
-    Raises
-    ------
-    InvalidSetting
-        If an address cannot stand in a header.
-    """
-    rows = [
-        (entry, f"{url}/ui/digest/{links.token(digest.profile, entry.line.digest)}")
-        for entry in digest.entries
-    ]
-    made = EmailMessage()
-    try:
-        made["From"], made["To"] = sender, recipient
-    except ValueError as error:
-        msg = f"a digest from {sender!r} to {recipient!r} cannot be sent: {error}"
-        raise InvalidSetting(msg) from error
-    count = len(digest.entries) + digest.more
-    made["Subject"] = f"Postbayes: {count:,} held or unsure"
-    made["Date"] = formatdate(digest.until.timestamp())
-    made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
-    # No answer by a machine, such as that of somebody on holiday (RFC 3834).
-    made["Auto-Submitted"] = "auto-generated"
-    made.set_content(_text(digest, rows))
-    made.add_alternative(_html(digest, rows), subtype="html")
-    return made
-
-
-def _heading(digest: Digest) -> str:
-    count = len(digest.entries) + digest.more
-    return (
-        f"{count:,} messages for {digest.profile} were taken for spam or left unsure "
-        f"from {digest.since:%Y-%m-%d %H:%M} to {digest.until:%Y-%m-%d %H:%M} UTC."
-    )
-
-
-_HOW: Final = (
-    "A link shows why, and its buttons teach the filter. Whoever has a link can do "
-    "so: pass this mail on to nobody."
-)
-
-
-def _text(digest: Digest, rows: Sequence[tuple[HistoryEntry, str]]) -> str:
-    parts = [_heading(digest), _HOW]
-    for entry, link in rows:
-        line = entry.line
-        parts.append(
-            f"{line.time:%Y-%m-%d %H:%M}  {line.decision}\n"
-            f"  From:    {line.sender or _NOT_STORED}\n"
-            f"  Subject: {line.subject or _NOT_STORED}\n"
-            f"  {link}"
-        )
-    if digest.more:
-        parts.append(f"{digest.more:,} older ones are not listed.")
-    return "\n\n".join(parts) + "\n"
-
-
-def _html(digest: Digest, rows: Sequence[tuple[HistoryEntry, str]]) -> str:
-    def cells(entry: HistoryEntry, link: str) -> str:
-        line = entry.line
-        return (
-            f"<tr><td>{line.time:%Y-%m-%d %H:%M}</td><td>{escape(line.decision)}</td>"
-            f"<td><bdi>{escape(line.sender or _NOT_STORED)}</bdi></td>"
-            f"<td><bdi>{escape(line.subject or _NOT_STORED)}</bdi></td>"
-            f'<td><a href="{escape(link)}">Why, and teach</a></td></tr>\n'
-        )
-
-    more = f"<p>{digest.more:,} older ones are not listed.</p>" if digest.more else ""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<title>Postbayes</title></head><body>\n"
-        f"<p>{escape(_heading(digest))}</p>\n<p>{escape(_HOW)}</p>\n"
-        '<table cellpadding="4"><thead><tr><th align="left">Time (UTC)</th>'
-        '<th align="left">Verdict</th><th align="left">From</th>'
-        '<th align="left">Subject</th><th></th></tr></thead>\n<tbody>\n'
-        f"{''.join(cells(entry, link) for entry, link in rows)}"
-        f"</tbody></table>\n{more}</body></html>\n"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """How digests are sent.
-
-    Parameters
-    ----------
-    sender : str
-        Address that they come from.
-    url : str
-        Where users reach the page, without a slash at the end.
-    """
-
-    sender: str
-    url: str
-
-
-def sending_of(settings: Settings) -> Sending:
-    """Return how digests are sent under the settings.
-
-    Raises
-    ------
-    InvalidSetting
-        If something is missing.
-    """
-    if settings.digest_from is None or settings.digest_url is None:
-        msg = (
-            "POSTBAYES_DIGEST_FROM and POSTBAYES_DIGEST_URL say from which address a "
-            "digest comes and where its links lead, such as postbayes@example.org and "
-            "https://filter.example.org"
-        )
-        raise InvalidSetting(msg)
-    parts = urlsplit(settings.digest_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = (
-            f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is no address; "
-            "write one like https://filter.example.org"
-        )
-        raise InvalidSetting(msg)
-    return Sending(settings.digest_from, settings.digest_url.rstrip("/"))
