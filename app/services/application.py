@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
-from app.services.figures import Figures, Teachers
+from app.services.figures import WATCH_SECONDS, Figures, Teachers
 from app.services.gate import Gate
 from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect, Ledgers, Words
@@ -392,6 +393,7 @@ class Application:
         decays = settings.half_life_months is not None
         self.decay_scheduler = Scheduler(self.live.advance_month) if decays else None
         self._health = WriteHealth()
+        self._watch_at = 0.0
         self.classify = Classify(
             self.live,
             self.recent,
@@ -495,7 +497,9 @@ class Application:
     def _maintain(self) -> float:
         self.aliases.refresh()
         patience = self.maintenance()
-        self.teachers.watch()
+        if time.monotonic() >= self._watch_at:
+            self.teachers.watch()
+            self._watch_at = time.monotonic() + WATCH_SECONDS
         if self._health.due:
             try:
                 with writing(with_short_timeout(self.engine)) as connection:

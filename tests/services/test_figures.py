@@ -47,6 +47,13 @@ def test_they_are_those_of_the_verdicts_before_learning(app, taught):
     assert N == sum(part.messages for part in figures.reliability)
 
 
+def test_the_teachers_alone_are_those_of_all_figures(app, taught):
+    """Whoever watches them needs no intervals of the other figures."""
+    alone = app.figures.sources("default", window=5)
+
+    assert app.figures("default", window=5).sources == alone
+
+
 def test_the_window_takes_the_newest(app, taught):
     """An older message is not in a smaller window."""
     figures = app.figures("default", window=5)

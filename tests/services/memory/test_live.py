@@ -6,14 +6,15 @@ import sys
 import threading
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.services.clock import now
+from app.services.memory import live as memory
 from app.services.memory.live import LiveProfile
 from app.services.profiles import create_profile, delete_profile, rename_profile
-from app.storage import profiles, tables
+from app.storage import ledger, profiles, tables
 from app.storage.database.engine import writing
 from app.storage.ledger import append
 from tests.support.builders import taught
@@ -64,6 +65,24 @@ def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
     assert "cannot follow: a count of messages would be negative: -1" in caplog.text
     assert known is app.live.get("default").snapshot
     assert (0, [0, 0]) == (known.revision, known.messages.tolist())
+
+
+@pytest.mark.parametrize("at_once", range(10, 22))
+def test_rows_are_followed_to_the_last_however_many_are_read_at_once(
+    app, monkeypatch, at_once
+):
+    """And where fewer are found than are read at once, the ledger is read once."""
+    app.scheduler.stop()
+    live = app.live.get("default")
+    rows, asked = 11, []
+    with writing(app.engine) as connection:
+        append(connection, live.row, [taught(n, "ham", {"a": 1}) for n in range(rows)])
+    monkeypatch.setattr(memory, "CATCH_UP_ROWS", at_once)
+    event.listen(app.engine, "before_cursor_execute", lambda *a: asked.append(a[2]))
+
+    assert (rows, rows) == (live.follow(app.engine), live.revision)
+    read = sum("FROM ledger" in statement for statement in asked)
+    assert (1 if at_once >= rows + ledger.WEIGHT_OF_SUM else 2) == read
 
 
 def test_a_profile_that_is_renamed_or_deleted_is_followed(app):
