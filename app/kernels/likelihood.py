@@ -27,7 +27,9 @@ REPLACED: Final = 1
 
 
 @inlined
-def _share(rule: int, parameter: float, count: int, total: int, n_values: int) -> float:
+def _share(
+    rule: int, parameter: float, count: int, total: int, n_values: float
+) -> float:
     """Return the smoothed probability of a value that was drawn `count` times."""
     if rule == ADDED:
         return (count + parameter) / (total + parameter * n_values)
@@ -66,6 +68,7 @@ def multinomial(
     n_values: int,
     rule: int,
     parameter: float,
+    backed: bool,
     trust: NDArray[np.float64],
 ) -> Apart:
     """Return what each feature adds to each class; 0 where no class has seen it.
@@ -82,6 +85,9 @@ def multinomial(
         Size of the vocabulary.
     rule, parameter
         The smoothing.
+    backed : bool
+        Whether a pseudo-count stands for as much text as the feature has in all
+        classes as one, not for a share of the vocabulary.
     trust : ndarray of float64, shape (K,)
         Share of each class's own estimate; the rest is that of all classes as one.
     """
@@ -96,9 +102,11 @@ def multinomial(
         if count == 0:
             continue
         seen[i] = True
-        whole = _share(rule, parameter, count, of_all, n_values)
+        # Added to the count and, this many times, to the total.
+        spread = of_all / count if backed else float(n_values)
+        whole = _share(rule, parameter, count, of_all, spread)
         for c in range(k):
-            own = _share(rule, parameter, found[i, c], totals[c], n_values)
+            own = _share(rule, parameter, found[i, c], totals[c], spread)
             term = math.log(trust[c] * own + (1.0 - trust[c]) * whole)
             terms[c, i] = term * values[i] if weighted else term
     return np.zeros(k), terms, seen, _total(np.zeros(k), terms)

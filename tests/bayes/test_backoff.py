@@ -38,9 +38,8 @@ def test_nothing_speaks_while_one_class_alone_was_taught(spam, x):
 def test_a_feature_speaks_no_louder_than_the_messages_allow(spam, ham, feature):
     """Against n ham: log(1 + n / s), and the share of spam in all the text."""
     taught = state(spam, ham)
-    spread = 0.1 * taught.vocabulary
-    _, of_spam = taught.totals("presence") + spread
-    whole = taught.totals("presence").sum() + spread
+    _, of_spam = taught.totals("presence")
+    whole = taught.totals("presence").sum()
     loudest = math.log1p(len(ham) / 3.0) + math.log((whole or 1) / (of_spam or 1))
 
     for_ham, for_spam = MODEL.estimate(taught)(SparseCounts.of({feature: 1}))
@@ -48,15 +47,44 @@ def test_a_feature_speaks_no_louder_than_the_messages_allow(spam, ham, feature):
     assert for_spam - for_ham <= loudest + 1e-9
 
 
-def test_with_many_messages_it_is_the_textbook():
-    """The share of the whole goes to nothing."""
+def log_odds(model, taught, x):
+    """Return the log-likelihood of spam less that of ham."""
+    ham, spam = model.estimate(taught)(x)
+    return spam - ham
+
+
+def test_classes_of_one_size_differ_as_in_the_textbook():
+    """The share of the whole goes to nothing, and the denominators are the same."""
     x = SparseCounts.of({1: 1, 2: 1})
     taught = state([x] * 9, [SparseCounts.of({2: 1, 3: 1})] * 9)
     few = Multinomial(smoothing=Lidstone(0.1), backoff=Backoff(1e-9))
+    textbook = Multinomial(smoothing=Lidstone(0.1))
 
-    expected = Multinomial(smoothing=Lidstone(0.1)).estimate(taught)(x)
+    expected = log_odds(textbook, taught, x)
 
-    assert expected == pytest.approx(few.estimate(taught)(x), abs=1e-7)
+    assert expected == pytest.approx(log_odds(few, taught, x), abs=1e-7)
+
+
+def test_a_rare_feature_says_little_against_a_small_class():
+    """Three ham lack what one spam of a thousand has, and what half of them have."""
+    spam = [SparseCounts.of({i: 1, 2000 + i % 2: 1}) for i in range(1000)]
+    taught = state(spam, [SparseCounts.of({5000: 1, 5001: 1})] * 3)
+
+    rare = log_odds(MODEL, taught, SparseCounts.of({7: 1}))
+    common = log_odds(MODEL, taught, SparseCounts.of({2000: 1}))
+
+    def expected(count):
+        whole, trust = count / 2006, 1000 / 1003
+        of_spam = (count + 0.1) / (2000 + 0.1 * 2006 / count)
+        of_ham = 0.1 / (6 + 0.1 * 2006 / count)
+        return math.log(
+            (trust * of_spam + (1 - trust) * whole) / (of_ham / 2 + whole / 2)
+        )
+
+    assert rare == pytest.approx(expected(1), abs=1e-12)
+    assert common == pytest.approx(expected(500), abs=1e-12)
+    assert 0 < rare < 0.02
+    assert 0.6 < common < math.log(2)
 
 
 def test_what_is_impossible_in_both_is_impossible_in_the_mixture():

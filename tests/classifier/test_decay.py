@@ -127,7 +127,7 @@ def test_a_word_that_turned_speaks_for_what_it_is_now():
     word = {"words": SparseCounts.of({1: 1, 2: 1})}
     other = {"words": SparseCounts.of({2: 1, 3: 1})}
     old = [(word, 1)] * 20 + [(other, 0)] * 10
-    new = [(word, 0)] * 10 + [(other, 1)] * 20
+    new = [(word, 0)] * 10 + [(other, 1)] * 10
 
     def log_odds(specification):
         snapshot = learned(specification, old, epoch=MARCH - 100)

@@ -51,22 +51,33 @@ def require_total(constant, terms, total):
             assert -math.inf == total[c]
 
 
-@given(COUNTS, RULES, st.tuples(*[st.floats(0, 1)] * K), st.booleans())
-def test_multinomial(rows, rule, trust, weighted):
+@given(COUNTS, RULES, st.booleans(), st.tuples(*[st.floats(0, 1)] * K), st.booleans())
+def test_multinomial(rows, rule, backed, trust, weighted):
     """A mixture of each class with all of them; what was never seen adds nothing."""
     totals = [1 + sum(row[c] for row in rows) for c in range(K)]
     values = np.arange(1, len(rows) + 1)
     constant, terms, seen, total = likelihood.multinomial(
-        table(rows), values, weighted, np.array(totals), 11, *rule, np.array(trust)
+        table(rows),
+        values,
+        weighted,
+        np.array(totals),
+        11,
+        *rule,
+        backed,
+        np.array(trust),
     )
     assert [any(row) for row in rows] == seen.tolist()
     for i, row in enumerate(rows):
-        whole = share(rule, sum(row), sum(totals), 11)
+        if not any(row):
+            assert terms[:, i].tolist() == [0.0] * K
+            continue
+        spread = sum(totals) / sum(row) if backed else 11
+        whole = share(rule, sum(row), sum(totals), spread)
         for c in range(K):
-            own = share(rule, row[c], totals[c], 11)
+            own = share(rule, row[c], totals[c], spread)
             expected = log(trust[c] * own + (1.0 - trust[c]) * whole)
             expected *= values[i] if weighted else 1
-            assert (expected if any(row) else 0.0) == terms[c, i]
+            assert expected == terms[c, i]
     require_total(constant, terms, total)
 
 

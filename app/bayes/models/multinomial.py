@@ -65,11 +65,25 @@ class Multinomial:
     towards the class with less text, which says nothing about the message.  A
     declared feature adds just that, as on a board: it is one of the *V*.
 
+    With a `backoff` and no declared vocabulary, the pseudo-counts of a class are not
+    the same for all features but as frequent as in all classes as one,
+    :math:`N_i = \sum_c N_{ci}` of :math:`N = \sum_i N_i`:
+
+    .. math:: \hat\theta_{ci} = \frac{N_{ci} + \alpha}{N_c + \alpha N / N_i} .
+
+    This is the posterior mean of a rate under a gamma prior of shape :math:`\alpha`
+    whose mean is :math:`N_i / N` [2]_.  A class that has little text and not the
+    feature then says about as much as could be expected of so little text: the less,
+    the rarer the feature.  Classes of the same size differ by the same quotient,
+    :math:`(N_{ci} + \alpha) / (N_{di} + \alpha)`, as without.
+
     References
     ----------
     .. [1] A. McCallum and K. Nigam, "A comparison of event models for naive
        Bayes text classification", AAAI-98 workshop on learning for text
        categorization, 1998, section 2.2.
+    .. [2] A. Gelman, J. B. Carlin, H. S. Stern, D. B. Dunson, A. Vehtari and D. B.
+       Rubin, *Bayesian Data Analysis*, 3rd edition, CRC Press, 2013, section 2.6.
 
     Examples
     --------
@@ -127,6 +141,7 @@ class Multinomial:
             self.counting,
             source.totals(self.counting),
             max(1, vocabulary_size(source, self.vocabulary)),
+            self.backoff is not None and self.vocabulary is None,
             np.ones(source.messages.size)
             if self.backoff is None
             else self.backoff.trust(source.messages),
@@ -150,6 +165,8 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         Sum of the counts of each class.
     n_values : int
         Size of the vocabulary.
+    backed : bool
+        Whether the pseudo-counts are spread over the features as their counts are.
     trust : ndarray of float64, shape (K,)
         How far each class is taken at its word.
     declared : int or None
@@ -161,6 +178,7 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
     counting: Counting
     totals: NDArray[np.int64]
     n_values: int
+    backed: bool
     trust: NDArray[np.float64]
     declared: int | None = None
 
@@ -177,6 +195,7 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
                 self.totals,
                 self.n_values,
                 *self.smoothing.rule,
+                self.backed,
                 self.trust,
             )
         )
