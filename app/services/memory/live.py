@@ -209,8 +209,9 @@ class LiveProfile:
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
                 return self.revision - start
-            # Even a sum would have been among them: there are no more.
-            if sum(map(ledger.weight, rows)) <= CATCH_UP_ROWS - ledger.WEIGHT_OF_SUM:
+            # No row but the last one known; or even a sum would have been among them.
+            room = CATCH_UP_ROWS - sum(map(ledger.weight, rows))
+            if len(rows) <= (last is not None) or room >= ledger.WEIGHT_OF_SUM:
                 self.opened = before
                 return self.revision - start
 
