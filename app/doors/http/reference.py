@@ -18,7 +18,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from app.doors.http.guard import Guarded, asking
-from app.doors.http.page.environment import TEMPLATES
+from app.doors.http.page.environment import prose
+from app.drawing.svg import template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +73,7 @@ def page(api: Mapping[str, Any], base: str) -> str:
         Where the service is, for the commands.
     """
     schemas = api.get("components", {}).get("schemas", {})
-    return TEMPLATES.get_template("docs.html").render(
+    return template("doors/http/docs.html").render(
         api=api,
         base=base,
         title=f"{api['info']['title']} {api['info']['version']}",
@@ -81,6 +82,7 @@ def page(api: Mapping[str, Any], base: str) -> str:
             for path, methods in api["paths"].items()
             for method, operation in methods.items()
         ],
+        prose=prose,
         json="application/json",
         anchor=_anchor,
         command=_command,
