@@ -79,8 +79,8 @@ def test_the_weight_is_the_difference_of_the_log_likelihoods(app):
     """Of 4 of 6 spam against 0 of 3 ham, each mixed with the whole."""
     table = app.live.get("default").snapshot.tables["words"]
     totals = table.totals("presence")
-    spread = TEXT_SMOOTHING.alpha * table.vocabulary
-    whole = (4 + TEXT_SMOOTHING.alpha) / (totals.sum() + spread)
+    whole = 4 / totals.sum()
+    spread = TEXT_SMOOTHING.alpha / whole
     trust = TEXT_BACKOFF.trust(np.array([3, 6]))
     own = (np.array([0, 4]) + TEXT_SMOOTHING.alpha) / (totals + spread)
     ham, spam = trust * own + (1 - trust) * whole
