@@ -13,8 +13,9 @@ Every setting is an environment variable, or a line of a file: `postbayes.env` i
 the working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command
 line wins over the environment, and the environment over the file. A value that
 cannot be used stops the command with one sentence and exit code 78, and so does a
-variable or line with a misspelt or removed name. A service reads its settings only
-when it starts.
+variable or line with a misspelt or removed name. A running service reads
+[some of them](../operating.md#changing-settings) again on SIGHUP; the others need a
+restart.
 """
 
 
