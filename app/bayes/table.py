@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.counts import Spectrum
     from app.bayes.sparse import Counting
     from app.bayes.statistics import Statistics
 
@@ -87,7 +86,6 @@ class FeatureTable:
             np.zeros((SMALLEST + 1, 2 * n_classes), np.int32),
         )
         self._taken = 0
-        self._spectra: list[Spectrum] | None = None
 
     @classmethod
     def empty(cls, n_classes: int) -> Self:
@@ -121,7 +119,7 @@ class FeatureTable:
         Raises
         ------
         InconsistentCounts
-            If no set of messages has the counts of the sum.
+            If no set of messages has the counts of the features that change.
         """
         self.apply(delta, self.prepare(delta))
 
@@ -136,7 +134,7 @@ class FeatureTable:
         Raises
         ------
         InconsistentCounts
-            If no set of messages has the counts of the sum.
+            If no set of messages has the counts of the features that change.
         InvalidObservation
             If 64 bits do not hold them.
         """
@@ -146,8 +144,6 @@ class FeatureTable:
         )
         if row >= 0 or np.count_nonzero(messages < 0):
             self._refuse(delta, messages, row)
-        if np.count_nonzero(delta.messages < 0):
-            self._require_frequencies(delta, messages)
         keys, counts = self._slots
         # As many features as fit into the memory, each of 31 bits, sum to less.
         room = np.iinfo(counts.dtype).max
@@ -161,12 +157,6 @@ class FeatureTable:
 
     def apply(self, delta: FeatureCounts, gained: int) -> None:
         """Add a sum that `prepare` has made room for."""
-        if self._spectra is not None:
-            old = self.look_up(delta.ids, "presence")
-            self._spectra = [
-                spectrum.moved(old[:, c], delta.documents[:, c])
-                for c, spectrum in enumerate(self._spectra)
-            ]
         self._taken += slots.add(
             *self._slots, _SECRET, delta.ids, delta.columns, self._totals
         )
@@ -200,22 +190,6 @@ class FeatureTable:
         )
         require_frequencies(messages=messages, documents=documents)
 
-    def _require_frequencies(
-        self, delta: FeatureCounts, messages: NDArray[np.int64]
-    ) -> None:
-        """Refuse messages taken back that other features are still in.
-
-        Asked only where document frequencies are kept up to date.
-        """
-        if self._spectra is None:
-            return
-        old = self.look_up(delta.ids, "presence")
-        largest = [
-            spectrum.moved(old[:, c], delta.documents[:, c]).largest
-            for c, spectrum in enumerate(self._spectra)
-        ]
-        require_frequencies(messages=messages, documents=np.array([largest]))
-
     @property
     def room(self) -> int:
         """Number of slots for features."""
@@ -239,15 +213,6 @@ class FeatureTable:
     def _columns(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return both counts of `ids` (n,), shape (n, 2K)."""
         return slots.look_up(*self._slots, _SECRET, ids, 0, 2 * self.messages.size)
-
-    def document_frequencies(self, label: int) -> Spectrum:
-        """Return how many features have each document frequency in a class."""
-        if self._spectra is None:
-            flat = self.flatten()
-            self._spectra = [
-                flat.document_frequencies(c) for c in range(self.messages.size)
-            ]
-        return self._spectra[label]
 
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element, for comparing and saving."""
@@ -292,13 +257,6 @@ class WeightedSum:
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         return _summed([(w, table.look_up(ids, counting)) for w, table in self._parts])
-
-    def document_frequencies(self, label: int) -> Spectrum:
-        """Return how many features have each document frequency in a class.
-
-        The work grows with the number of features: no verdict asks for it.
-        """
-        return self.flatten().document_frequencies(label)
 
     def flatten(self) -> FeatureCounts:
         """Return the sum as one group element."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes.counts import FeatureCounts, Spectrum
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
 from app.errors import InconsistentCounts, InvalidObservation
 
@@ -78,14 +78,6 @@ def test_a_large_state_takes_in_a_small_one():
         assert whole == delta + large
         assert large == whole - delta
         assert sorted({*range(0, 100, 2), *small}) == whole.ids.tolist()
-
-
-def test_document_frequencies_are_counted():
-    """Two features in two messages and one feature in one."""
-    two = FeatureCounts.of(SparseCounts.of({1: 1, 5: 1, 7: 1}), label=1, n_classes=3)
-
-    assert Spectrum.of(np.array([1, 2, 2])) == (ONE + two).document_frequencies(1)
-    assert Spectrum.of(np.array([])) == (ONE + two).document_frequencies(0)
 
 
 def test_statistics_compare_only_with_statistics():

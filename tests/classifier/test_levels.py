@@ -89,9 +89,6 @@ def test_a_weighted_sum_counts_as_if_it_were_added_up(parts, ids):
     for counting in ("occurrences", "presence"):
         assert added.totals(counting).tolist() == lazy.totals(counting).tolist()
         assert (added.look_up(asked, counting) == lazy.look_up(asked, counting)).all()
-    for label in (0, 1):
-        expected = added.document_frequencies(label)
-        assert expected == lazy.document_frequencies(label)
 
 
 @given(messages, messages, messages, st.integers(1, 40))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts
+from app.bayes.counts import FeatureCounts, require_frequencies
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LAPLACE = Lidstone(1.0)
 """One imagined message with the feature and one without."""
-_NEVER: Final = np.zeros(1, np.int64)
-"""The document frequency of what a class has never seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +46,9 @@ class Bernoulli:
         + \sum_{i \in x} \log \frac{\theta_{ci}}{1 - \theta_{ci}} .
 
     The first sum runs over the whole vocabulary, but its terms depend only on
-    :math:`m_{ci}`: the histogram of document frequencies, which the training
-    state keeps as integers, gives it in one pass over the few distinct values.
+    :math:`m_{ci}`: it is computed when the model is fitted, from the number of
+    features with each document frequency, and a message asks for its own features
+    alone.
 
     Where no vocabulary is declared, features that no class has seen are left out.
     A declared one has :math:`m_{ci} = 0`, and takes part like any other.
@@ -101,24 +100,27 @@ class Bernoulli:
     def estimate(self, source: CountSource) -> BernoulliLikelihood:
         """Return the likelihood under a training state.
 
-        The work grows with the number of distinct document frequencies, not
-        with the vocabulary.
+        The work grows with the vocabulary; that of a message does not.
 
         Raises
         ------
+        InconsistentCounts
+            If a feature is in more messages than its class has.
         InvalidObservation
             If training has seen more features than `vocabulary` has.
         """
         messages = source.messages
         n_features = vocabulary_size(source, self.vocabulary)
+        documents = source.flatten().documents
+        require_frequencies(messages=messages, documents=documents)
         absent = np.empty(messages.size)
         impossible = np.zeros(messages.size, np.int64)
         for c, n in enumerate(messages):
-            spectrum = source.document_frequencies(c)
-            frequencies = np.concatenate((spectrum.frequencies, _NEVER))
-            features = np.concatenate((spectrum.features, _NEVER))
+            seen = documents[:, c]
+            frequencies, features = np.unique(seen[seen > 0], return_counts=True)
             # The features of the vocabulary that this class has never seen.
-            features[-1] = n_features - np.add.reduce(spectrum.features)
+            frequencies = np.append(frequencies, 0)
+            features = np.append(features, n_features - features.sum())
             logs = self.smoothing.log_probability(n - frequencies, n, 2)
             # A feature in every message of a class has log(1 - theta) = -inf
             # without smoothing.  A message that holds all of them takes all

@@ -17,7 +17,7 @@ from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable
-from app.errors import InvalidObservation
+from app.errors import InconsistentCounts, InvalidObservation
 
 
 def sparse(row):
@@ -181,3 +181,14 @@ def test_a_million_absences_cost_one_pass_over_the_histogram_and_are_exact():
 
     assert n * math.log(Fraction(10, 12)) == pytest.approx(ham, rel=1e-12)
     assert n * math.log(Fraction(1, 2)) == pytest.approx(spam, rel=1e-12)
+
+
+def test_a_feature_is_in_no_more_messages_than_its_class_has():
+    """The model sees all features, so it finds one that no change has touched."""
+    table = train([[1, 0], [1, 1]], [0, 0], 2)
+    table.add(-Bernoulli().observe(sparse([0, 1]), label=0, n_classes=2))
+
+    with pytest.raises(
+        InconsistentCounts, match="in 2 messages of class 0, which has 1"
+    ):
+        Bernoulli().estimate(table)
