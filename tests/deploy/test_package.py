@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from app import __version__
+from app.doors.cli.main import COMMANDS
 from tests.support.clients import find
 
 ROOT = Path(__file__).parent.parent.parent
@@ -78,6 +80,18 @@ def test_each_file_has_its_place_and_is_of_root(package):
     assert {"root/root"} == {line[1] for line in lines}
     assert "-rwxr-xr-x" == files["./usr/bin/postbayes"]
     assert not any(mode[5] == "w" or mode[8] == "w" for mode in files.values())
+
+
+def test_all_that_the_service_imports_can_be_compiled():
+    """The package and the image run this script, and neither can be built without it."""
+    done = subprocess.run(
+        [sys.executable, "-I", ROOT / "deploy" / "compile"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert [f"command {name}" for name in COMMANDS] == done.stdout.splitlines()
 
 
 def test_the_settings_stay_what_the_operator_made_them():
