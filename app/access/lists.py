@@ -110,7 +110,7 @@ class ListSubject(NamedTuple):
         if len(bare) <= MAX_VALUE and bare.isprintable():
             found = cls._list(bare) or cls._network(bare) or cls._sender(bare)
         if found is None:
-            raise InvalidInput(f"{bare[:64]!r} is no entry of a list; write {SAYS}")
+            raise InvalidInput(f"{bare[:64]!r} is not a list entry; write {SAYS}")
         return found
 
     @classmethod
@@ -291,20 +291,22 @@ class ListEntry:
         """Refuse what is out of range."""
         if not 0 < abs(self.nats) <= MAX_NATS:
             msg = (
-                f"an entry adds up to {MAX_NATS:g} nats and not 0, got {self.nats:g} "
-                f"for {self.subject}; negative nats allow, and positive ones deny"
+                f"an entry adds at most {MAX_NATS:g} nats and not 0, got "
+                f"{self.nats:g} for {self.subject}; negative nats allow, and "
+                "positive ones deny"
             )
             raise InvalidInput(msg)
         if self.expires is not None and self.expires <= self.created:
             msg = (
-                f"the entry {self.subject} would expire at {self.expires.isoformat()}, "
-                "which is past"
+                f"the entry {self.subject} would expire at "
+                f"{self.expires.isoformat()}, which is in the past"
             )
             raise InvalidInput(msg)
         if self.expires is not None and self.expires - self.created > MAX_LIFE:
             msg = (
-                f"the entry {self.subject} would expire at {self.expires.isoformat()}, "
-                "more than 100 years from now; leave the expiry out for never"
+                f"the entry {self.subject} would expire at "
+                f"{self.expires.isoformat()}, more than 100 years from now; "
+                "for no expiry, leave it out"
             )
             raise InvalidInput(msg)
         if len(self.note) > MAX_NOTE or not self.note.isprintable():
@@ -413,8 +415,8 @@ def nats_of(verb: str, strength: float | None = None) -> float:
     strength = DEFAULT_NATS if strength is None else strength
     if not 0 < strength <= MAX_NATS:
         msg = (
-            f"the strength of an entry is above 0 and at most {MAX_NATS:g} nats, got "
-            f"{strength:g}"
+            "the strength of an entry must be above 0 and at most "
+            f"{MAX_NATS:g} nats, got {strength:g}"
         )
         raise InvalidInput(msg)
     return -strength if verb == "allow" else strength
@@ -441,8 +443,8 @@ def expiry_of(text: str, now: datetime) -> datetime:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         msg = (
-            f"{text[:40]!r} is no expiry; write a number of days such as 30, or a date "
-            "such as 2026-12-31"
+            f"{text[:40]!r} is not an expiry; write a number of days such as "
+            "30, or a date such as 2026-12-31"
         )
         raise InvalidInput(msg) from error
 
@@ -505,7 +507,7 @@ def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        msg = f"a quotation mark lacks its partner in {line.strip()[:64]!r}"
+        msg = f"a quotation mark is not closed in {line.strip()[:64]!r}"
         raise InvalidInput(msg) from error
     if not words:
         return None
@@ -522,8 +524,8 @@ def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
         name, equals, value = each.partition("=")
         if not equals or name not in {"nats", "expires", "note"} or name in given:
             msg = (
-                f"{each[:40]!r} is not understood; after an entry come nats=8, "
-                "expires=2026-12-31 or note='a friend', each once"
+                f"{each[:40]!r} is not valid; an entry can be followed by "
+                "nats=8, expires=2026-12-31 and note='a friend', each once"
             )
             raise InvalidInput(msg)
         given[name] = value

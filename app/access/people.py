@@ -108,8 +108,9 @@ def check_access_name(name: str, *, of: str = "key") -> None:
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         msg = (
-            f"a {of} is named with at most {MAX_NAME} letters, digits and . _ @ + -, "
-            f"the first a letter or a digit; got {name[:MAX_NAME]!r}"
+            f"a {of} must have a name of at most {MAX_NAME} letters, digits "
+            "and . _ @ + -, the first a letter or a digit; got "
+            f"{name[:MAX_NAME]!r}"
         )
         raise InvalidInput(msg)
 
@@ -132,7 +133,7 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
     unknown = [name for name in given if name not in known]
     if unknown or not given:
         found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
-        msg = f"the rights of a key are some of {', '.join(known)}; {found}"
+        msg = f"the rights of a key can be {', '.join(known)}; {found}"
         raise InvalidInput(msg)
     return frozenset(known[name] for name in given)
 

@@ -29,10 +29,10 @@ class Right(StrEnum):
 
 
 MEANINGS: Final = {
-    Right.CLASSIFY: "Score messages, and see why.",
-    Right.TEACH: "Teach messages, and take single ones back for good.",
-    Right.READ: "See profiles, figures, words, history and metrics.",
-    Right.LISTS: "Change allow and deny lists; `manage` may, too.",
+    Right.CLASSIFY: "Score messages and see the reasons.",
+    Right.TEACH: "Teach messages, and forget single messages.",
+    Right.READ: "Read profiles, figures, words, history and metrics.",
+    Right.LISTS: "Change allow and deny lists (included in `manage`).",
     Right.MANAGE: "Undo, and change policies, lists, keys and people.",
     Right.REPLICATE: "Copy the ledger to another service.",
 }
@@ -145,8 +145,8 @@ class Principal:
         lacking = sorted(right for right in rights if not self.may(right))
         if lacking:
             msg = (
-                f"{self.name} cannot give the right {lacking[0]}, which it has not "
-                "itself; `postbayes keys create` can"
+                f"{self.name} cannot give the right {lacking[0]}, because it "
+                "lacks that right; use `postbayes keys create`"
             )
             raise Forbidden(msg)
 

@@ -137,8 +137,8 @@ class Policy:
         cost = self.ham_cost
         if cost is not None and not 1 <= cost <= MAX_COST:
             msg = (
-                f"ham_cost is {cost:g}; it says how many missed spam a lost ham is "
-                f"worth, from 1 to {MAX_COST:g}"
+                f"ham_cost is {cost:g}; it is the number of missed spam "
+                f"messages that one lost ham is worth, from 1 to {MAX_COST:g}"
             )
             raise InvalidPolicy(msg)
         for name in ("ham_threshold", "quarantine_from", "reject_from"):
@@ -165,7 +165,9 @@ class Policy:
         reject_from=12.0)
         """
         if not isinstance(document, Mapping):
-            msg = f"a policy is an object with names and values, got {document!r:.64}"
+            msg = (
+                f"a policy must be an object of names and values, got {document!r:.64}"
+            )
             raise InvalidPolicy(msg)
         known = [field.name for field in fields(cls)]
         strangers = [name for name in document if name not in known]
@@ -225,8 +227,8 @@ class Policy:
         spam = applied.verdict.spam_threshold
         if self.ham_threshold not in {None, applied.verdict.ham_threshold}:
             msg = (
-                f"ham_threshold is {self.ham_threshold:.4g}, above the spam threshold "
-                f"of {spam:.4g}; what is spam cannot be ham"
+                f"ham_threshold is {self.ham_threshold:.4g}, above the spam "
+                f"threshold of {spam:.4g}; mail that is spam cannot be ham"
             )
             raise InvalidPolicy(msg)
         for name, word, said, kept in (
@@ -242,8 +244,8 @@ class Policy:
                 continue
             if said < spam:
                 msg = (
-                    f"{name} is {said:.4g}, below the spam threshold of {spam:.4g}; "
-                    f"what is not even spam cannot be {word}"
+                    f"{name} is {said:.4g}, below the spam threshold of "
+                    f"{spam:.4g}; mail that is not spam cannot be {word}"
                 )
             else:
                 msg = (

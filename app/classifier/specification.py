@@ -198,8 +198,8 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     strangers = [view for view in text_views if view not in every]
     if strangers or not text_views or len(set(text_views)) < len(text_views):
         msg = (
-            f"the text views are some of {', '.join(every)}, each once, "
-            f"got {list(text_views)}"
+            f"the text views can be {', '.join(every)}, each once, got "
+            f"{list(text_views)}"
         )
         raise InvalidSetting(msg)
     made_of = tuple(view for view in MADE_OF if view in text_views)
@@ -408,9 +408,9 @@ def check_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         msg = (
-            "a profile is named by 1 to 128 ASCII letters, digits and any of "
-            "'@._+-', such as a domain or an address, and not by one or two dots; "
-            f"got {name[:128]!r}"
+            "the name of a profile must have 1 to 128 ASCII letters, digits "
+            "and any of '@._+-', as a domain or an address has, and not be "
+            f"one or two dots; got {name[:128]!r}"
         )
         raise InvalidSetting(msg)
 
@@ -447,15 +447,17 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
     """
     if not MIN_LABELS <= len(set(labels)) == len(labels) <= MAX_LABELS:
         msg = (
-            f"a profile has {MIN_LABELS} to {MAX_LABELS} different labels, got "
-            f"{len(labels)}, of which {len(set(labels))} are different"
+            f"a profile must have {MIN_LABELS} to {MAX_LABELS} different "
+            f"labels, got {len(labels)}, of which {len(set(labels))} are "
+            "different"
         )
         raise InvalidSetting(msg)
     for label in labels:
         plain = label.replace("-", "").replace("_", "")
         if not (plain.isalnum() and plain.isascii() and label == label.lower()):
             msg = (
-                f"a label is of lower-case letters, digits, '-' and '_', got {label!r}"
+                "a label must consist of lower-case letters, digits, '-' and "
+                f"'_', got {label!r}"
             )
             raise InvalidSetting(msg)
         if len(label) > MAX_LABEL_LENGTH:
@@ -467,7 +469,7 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
         raise InvalidSetting(msg)
     if not 0 < len(set(spam_labels)) < len(labels):
         msg = (
-            "at least one label must stand for spam and one for wanted mail, "
-            f"got labels {list(labels)} and spam labels {list(spam_labels)}"
+            "at least one label must be for spam and one for wanted mail, got "
+            f"labels {list(labels)} and spam labels {list(spam_labels)}"
         )
         raise InvalidSetting(msg)

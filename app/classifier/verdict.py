@@ -163,7 +163,8 @@ class ActionRule:
             if value < self.spam_from:
                 msg = (
                     f"{name} is {value:.4g}, below the spam threshold of "
-                    f"{self.spam_from:.4g}; what is not even spam cannot be {word}"
+                    f"{self.spam_from:.4g}; mail that is not spam cannot be "
+                    f"{word}"
                 )
                 raise InvalidSetting(msg)
         low, high = self.quarantine_from, self.reject_from

@@ -321,8 +321,8 @@ def read_mailbox(
         raise unreadable(path, error) from error
     if _DBOX.match(raw):
         msg = (
-            f"cannot read {path}: it is a file of Dovecot's dbox; `doveadm backup` "
-            "copies the mail of a user into a Maildir"
+            f"cannot read {path}: it is in Dovecot's dbox format; `doveadm "
+            "backup` copies a user's mail into a Maildir"
         )
         raise UnreadableSource(msg)
     for at, magic, kind in _ARCHIVES:

@@ -84,10 +84,10 @@ def cluster(address: str) -> Iterator[Readers]:
     try:
         client = Client(address, set_as_default=False)
     except ValueError as error:
-        msg = f"{address!r} is no address of a scheduler of Dask: {error}"
+        msg = f"{address!r} is not the address of a Dask scheduler: {error}"
         raise InvalidSetting(msg) from error
     except OSError as error:
-        msg = f"the scheduler of Dask at {address} does not answer: {error}"
+        msg = f"the Dask scheduler at {address} does not answer: {error}"
         raise ClusterUnavailable(msg) from error
     with client:
         executor = client.get_executor(pure=False, retries=_RETRIES)
@@ -95,8 +95,9 @@ def cluster(address: str) -> Iterator[Readers]:
             yield Readers(executor, lambda: sum(client.nthreads().values()))
         except KilledWorker as error:
             msg = (
-                "one part ended several workers of the cluster, perhaps for want of "
-                "memory; see their logs, and run the same command again"
+                "several workers of the cluster died while reading one part, "
+                "perhaps for lack of memory; see their logs, and run the same "
+                "command again"
             )
             raise ClusterUnavailable(msg) from error
         except CancelledError as error:
@@ -127,8 +128,8 @@ def readers(processes: int) -> Iterator[Readers | None]:
         yield Readers(crew, lambda: processes)
     except BrokenProcessPool as error:
         msg = (
-            "it ended one of the processes that read mail, perhaps for want of "
-            "memory; try again with --processes 1"
+            "a process that read mail died, perhaps for lack of memory; try "
+            "again with --processes 1"
         )
         raise OSError(msg) from error
     finally:

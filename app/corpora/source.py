@@ -206,8 +206,9 @@ def mail_path(text: str) -> Path:
         path.fs.protocol  # noqa: B018  the driver is looked for here
     except (ImportError, ValueError) as error:
         msg = (
-            f"cannot read {text}: {error}; a URL needs pip install 'postbayes[cluster]'"
-            " and the driver of fsspec for its scheme, on each machine that reads mail"
+            f"cannot read {text}: {error}; on each machine that reads mail, a "
+            "URL needs pip install 'postbayes[cluster]' and the fsspec driver "
+            "for its scheme"
         )
         raise UnreadableSource(msg) from error
     # Of the same methods, as far as mail is read by them.
@@ -332,8 +333,9 @@ def require_mail(paths: Collection[Path], *, tried: int) -> None:
             if first is not None:
                 begins = first.raw[:40].decode(errors="replace")
                 msg = (
-                    f"nothing at {path} looks like mail: {first.where} begins with "
-                    f"{begins!r}. An --index may name texts that have no header"
+                    f"nothing at {path} looks like mail: {first.where} begins "
+                    f"with {begins!r}. With --index, texts without headers can "
+                    "be read"
                 )
                 raise UnreadableSource(msg)
     if not found:
@@ -553,7 +555,7 @@ def summarise_index(index: Path) -> IndexSummary:
         last = label
     n = counted.total()
     if not n:
-        raise UnreadableSource(f"{index} names no message")
+        raise UnreadableSource(f"{index} lists no message")
     by_chance = n - sum(count * count for count in counted.values()) / n
     return IndexSummary(n, mixed=changes > max(1.0, _MIXED * by_chance))
 
@@ -564,7 +566,10 @@ def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
         with index.open("rb") as file:
             # A pipe is empty when it is read for the second time.
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                msg = f"{index} is no regular file, and an index is read twice: save it"
+                msg = (
+                    f"{index} is not a regular file, and an index is read twice; "
+                    "save it to a file"
+                )
                 raise UnreadableSource(msg)
             number = 0
             while line := file.readline(LINE_LIMIT + 1):

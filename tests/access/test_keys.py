@@ -73,7 +73,7 @@ def test_the_text_of_a_key_says_what_it_is(secret):
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a:b", "x" * 65, "é", "a\n"])
 def test_a_name_is_a_word(name):
     """It stands in the ledger behind `key:`."""
-    with pytest.raises(InvalidInput, match="a key is named with"):
+    with pytest.raises(InvalidInput, match="a key must have a name of"):
         check_access_name(name)
 
 

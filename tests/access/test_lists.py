@@ -96,7 +96,7 @@ def test_an_entry_is_compared_in_one_form(text, subject):
 )
 def test_what_is_no_entry_is_refused_with_what_there_is(text):
     """The sentence shows one of each kind."""
-    with pytest.raises(InvalidInput, match=r"is no entry .*\(ann@example\.org"):
+    with pytest.raises(InvalidInput, match=r"is not a list entry.*\(ann@example\.org"):
         ListSubject.parse(text)
 
 
@@ -261,7 +261,7 @@ def test_nats_out_of_range_are_refused(nats):
 
 def test_an_expiry_in_the_past_is_refused():
     """Such an entry would never count."""
-    with pytest.raises(InvalidInput, match="which is past"):
+    with pytest.raises(InvalidInput, match="which is in the past"):
         entry("example.org", expires=NOW)
 
 
@@ -270,9 +270,9 @@ def test_an_expiry_in_the_past_is_refused():
 )
 def test_an_expiry_beyond_the_calendar_is_refused(expires):
     """A database that cannot show it would not show the others either."""
-    with pytest.raises(InvalidInput, match="leave the expiry out"):
+    with pytest.raises(InvalidInput, match="for no expiry, leave it out"):
         entry("example.org", expires=datetime.fromisoformat(expires))
-    with pytest.raises(InvalidInput, match="which is past"):
+    with pytest.raises(InvalidInput, match="which is in the past"):
         entry(
             "example.org", expires=datetime.fromisoformat("0001-01-01T00:00:00+12:00")
         )
@@ -308,14 +308,14 @@ def test_a_list_is_read_as_it_was_written(text, strength, verb, days, note):
     [
         ("permit ann@example.org", "write 'allow"),
         ("allow", "write 'allow"),
-        ("allow ann", "is no entry"),
+        ("allow ann", "is not a list entry"),
         ("deny 192.0.2.7/24", "an address with a length"),
         ("allow ann@example.org nats=-3", "strength"),
         ("allow ann@example.org nats=x", "strength"),
-        ("allow ann@example.org expires=soon", "is no expiry"),
-        ("allow ann@example.org expires=2020-01-01", "which is past"),
-        ("allow ann@example.org 8", "is not understood"),
-        ("allow ann@example.org nats=1 nats=2", "is not understood"),
+        ("allow ann@example.org expires=soon", "is not an expiry"),
+        ("allow ann@example.org expires=2020-01-01", "which is in the past"),
+        ("allow ann@example.org 8", "is not valid"),
+        ("allow ann@example.org nats=1 nats=2", "is not valid"),
         ("allow ann@example.org note='x", "quotation mark"),
     ],
 )
@@ -345,5 +345,5 @@ def test_there_are_not_too_many():
 @pytest.mark.parametrize("text", ["", "soon", "9" * 7, "2026-13-01"])
 def test_what_is_no_expiry_is_refused(text):
     """Nor is a time beyond the calendar."""
-    with pytest.raises(InvalidInput, match="is no expiry"):
+    with pytest.raises(InvalidInput, match="is not an expiry"):
         expiry_of(text, NOW)

@@ -139,7 +139,7 @@ def test_a_policy_survives_its_document(policy):
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ([], "a policy is an object"),
+        ([], "a policy must be an object"),
         ({"spam_cost": 1}, "a policy has no 'spam_cost'; its names are ham_cost"),
         ({"ham_cost": "9"}, "ham_cost must be a number"),
         ({"ham_cost": True}, "ham_cost must be a number"),

@@ -48,8 +48,8 @@ def test_a_site_may_have_more_labels_on_either_side():
         (("ham", ""), ("",), "lower-case letters"),
         (("ham", "s" * 33), ("s" * 33,), "at most 32 characters"),
         (("ham", "spam"), ("junk",), "not among the labels"),
-        (("ham", "spam"), (), "at least one label must stand for spam"),
-        (("ham", "spam"), ("ham", "spam"), "at least one label must stand for spam"),
+        (("ham", "spam"), (), "at least one label must be for spam"),
+        (("ham", "spam"), ("ham", "spam"), "at least one label must be for spam"),
     ],
 )
 def test_labels_that_make_no_filter_are_refused(labels, spam_labels, sentence):
@@ -63,7 +63,7 @@ def test_labels_that_make_no_filter_are_refused(labels, spam_labels, sentence):
 )
 def test_a_name_that_no_door_can_carry_is_refused(name):
     """A profile's name goes into URLs, headers and tables."""
-    with pytest.raises(InvalidSetting, match="named by"):
+    with pytest.raises(InvalidSetting, match="the name of a profile"):
         check_name(name)
 
 

@@ -139,7 +139,7 @@ def test_a_missing_index_is_an_error():
 
 def test_an_index_that_names_nothing_is_an_error(corpus):
     """Whoever misspelt a file would take "0 messages" for success."""
-    with pytest.raises(UnreadableSource, match=r"index names no message$"):
+    with pytest.raises(UnreadableSource, match=r"index lists no message$"):
         summarise_index(write(corpus, b"\n \n"))
 
 
@@ -150,7 +150,9 @@ def test_an_index_is_no_pipe(read):
     os.write(writer, b"ham 1\n")
     os.close(writer)
     try:
-        with pytest.raises(UnreadableSource, match=r"is no regular file, .*: save it"):
+        with pytest.raises(
+            UnreadableSource, match=r"is not a regular file, .*; save it"
+        ):
             read(Path(f"/dev/fd/{reader}"))
     finally:
         os.close(reader)

@@ -66,7 +66,7 @@ def test_what_was_there_before_an_error_comes_before_it():
 def test_a_process_that_is_killed_is_told_in_a_sentence():
     """The system does that where memory is short."""
     with (
-        pytest.raises(OSError, match="perhaps for want of memory"),
+        pytest.raises(OSError, match="perhaps for lack of memory"),
         readers(2) as executor,
     ):
         list(in_order(executor, squared, [1, -1, 2]))

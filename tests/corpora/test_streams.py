@@ -92,7 +92,7 @@ def test_a_file_of_dbox_is_refused(tmp_path):
         b"2 M1e C65f0a1b2\n\x01\x02N          00000000000000A1\nSubject: hello\n\n"
     )
 
-    with pytest.raises(UnreadableSource, match=r"u\.1: it is a file of Dovecot's dbox"):
+    with pytest.raises(UnreadableSource, match=r"u\.1: it is in Dovecot's dbox format"):
         labels_and_contents(tmp_path)
 
 

@@ -67,7 +67,7 @@ def test_an_archive_is_learned_as_sums(run, index):
 
     assert {"learned": 20, "relabelled": 0, "unchanged": 0, "empty": 0} == first
     assert {"learned": 0, "relabelled": 0, "unchanged": 20, "empty": 0} == again
-    assert "19 unchanged, 0 empty, 1 left as they were" in said
+    assert "19 unchanged, 0 empty, 1 not changed because they are too old" in said
     assert "as an archive, without scores" not in said
     assert "10 messages: ham -> not learned" in out
     assert "messages of imports" not in out
@@ -165,9 +165,9 @@ def test_a_message_that_cannot_be_read_is_named_and_passed_over(
     code, out, err = run("learn", "--index", index, *form)
 
     assert 70 == code
-    assert "ham7 is passed over: it cannot be read" in err
+    assert "ham7 was skipped: it cannot be read" in err
     assert "1 of the messages could not be read" in err
-    assert ('"unreadable": 1' if form else "1 passed over") in out
+    assert ('"unreadable": 1' if form else "1 skipped") in out
     assert ('"learned": 19' if form else "19 learned") in out
 
 
@@ -271,7 +271,7 @@ def test_teachers_are_listed_with_the_way_back(run, tmp_path):
     code, out, _ = run("teachers")
     lines = run("teachers", "--json")[1].splitlines()
 
-    assert "nobody has labelled a message" in nobody
+    assert "no scored message has been labelled yet" in nobody
     assert 0 == code
     assert re.search(r"eve's +│ +8\.6 %", out)
     assert "postbayes undo --profile default --source 'eve'\"'\"'s' --dry-run" in out
@@ -401,7 +401,7 @@ def test_a_kind_is_no_other_labels(run, arguments):
         (["learn", "--label", "ham", "--source", "x" * 65, "x"], 65, "source"),
         (["audit", "--profile", "nobody"], 65, "nobody"),
         (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
-        (["profiles", "--create", "a b"], 78, "named by"),
+        (["profiles", "--create", "a b"], 78, "the name of a profile"),
         (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
     ],
 )
@@ -1126,7 +1126,7 @@ def test_a_policy_is_shown_changed_and_reset(run):
         (["--ham-threshold", "never"], "--ham-threshold is log-odds"),
         (["--ham-threshold", "nan"], "--ham-threshold is log-odds"),
         (["--ham-cost", "90%"], "--ham-cost is a number of missed spam"),
-        (["--ham-cost", "0.5"], "ham_cost is 0.5; it says how many missed spam"),
+        (["--ham-cost", "0.5"], "ham_cost is 0.5; it is the number of missed spam"),
         (["--profile", "nowhere"], "no profile 'nowhere'"),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_key_is_printed_once_and_stored_as_its_digest(run):
     listed = run("keys")[1]
 
     assert (0, "") == (code, re.sub(r"pb_[A-Za-z0-9_-]{43}\n", "", out))
-    assert "shown this once" in err
+    assert "shown only now" in err
     assert digest_of(out.strip()) == key.digest
     assert out.strip() not in listed
     assert listed.startswith(

@@ -149,7 +149,7 @@ def test_a_mail_that_is_refused_comes_again(digest, server):
     server.refuses = False
     again = digest()
 
-    assert (75, True) == (code, "did not take a digest" in err)
+    assert (75, True) == (code, "did not accept a digest" in err)
     assert "1 digests\n" == again[1]
 
 

@@ -69,7 +69,7 @@ def test_a_message_that_cannot_be_read_is_named_at_the_end(
     )
 
     assert (70, 2) == (code, len(json.loads(out)["runs"]))
-    assert "ham7 is taken for a message without features" in err
+    assert "ham7 is treated as a message without features" in err
     assert "1 of the messages could not be read" in err
 
 
@@ -207,7 +207,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (
             ["--index", "corpus/index", "--train-first", "2", "--feedback-share", "1"],
             65,
-            "--feedback-share is for feedback",
+            "--feedback-share applies to feedback",
         ),
         (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
         (["--index", "corpus/index", "--folds", "21"], 65, "cannot be dealt"),

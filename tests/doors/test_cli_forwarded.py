@@ -107,7 +107,11 @@ def test_a_stranger_teaches_nothing_and_gets_no_answer(forward, teacher, sender)
     """A mail server that has authenticated nobody gives an empty name."""
     code, out, err = forward(attached(SPAM[0]), sender=sender)
 
-    assert (0, "", "postbayes: nothing is taught: the sender has not signed in\n") == (
+    assert (
+        0,
+        "",
+        "postbayes: nothing was taught: the sender is not authenticated\n",
+    ) == (
         code,
         out,
         err,
@@ -137,7 +141,7 @@ def test_text_alone_teaches_nothing(forward, teacher):
     code, out, err = forward(HEAD + b"\nsee below\n")
 
     assert (0, "") == (code, out)
-    assert f"{ANN} has forwarded no message; it has to be attached" in err
+    assert f"{ANN} forwarded no message; it must be attached" in err
     assert [] == teacher.asked
 
 
@@ -148,14 +152,14 @@ def test_a_message_that_is_refused_is_passed_over(forward, teacher, status):
     code, out, err = forward(attached(*SPAM[:2]))
 
     assert (0, f"{ANN}: 1 taught as spam\n") == (code, out)
-    assert "postbayes: a message is passed over: the reason\n" == err
+    assert "postbayes: a message was skipped: the reason\n" == err
 
 
 def test_an_id_that_is_unknown_is_passed_over(forward, teacher):
     """The message was scored too long ago, or elsewhere."""
     teacher.statuses = [404]
 
-    assert (0, "postbayes: a message is passed over: the reason\n") == (
+    assert (0, "postbayes: a message was skipped: the reason\n") == (
         forward(QUOTED)[::2]
     )
 
@@ -190,7 +194,10 @@ def test_a_label_has_to_be_there(forward):
     """It is a mistake in the mail server's configuration."""
     code, _, err = forward(attached(SPAM[0]), label="")
 
-    assert (75, "postbayes: say what the messages are with --label\n") == (code, err)
+    assert (75, "postbayes: give the label of the messages with --label\n") == (
+        code,
+        err,
+    )
 
 
 def test_a_wrong_setting_is_mended_without_a_bounce(run_anew, monkeypatch):

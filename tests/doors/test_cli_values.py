@@ -25,7 +25,7 @@ def test_an_argument_that_is_no_text_is_refused(run, arguments):
     code, out, err = run(*arguments, stdin=spam(1))
 
     assert (2, "") == (code, out)
-    assert "\\xff' is not text in UTF-8." in err
+    assert "\\xff' is not valid UTF-8." in err
 
 
 def test_the_name_of_a_file_may_be_any_bytes(run, tmp_path):

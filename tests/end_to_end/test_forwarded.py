@@ -176,6 +176,6 @@ def test_exim_has_it_taught_by_those_who_have_signed_in(spamd_site):
 
         log = (home / "mainlog").read_text()
         assert f"{ANN}: 1 taught as spam" in log
-        assert "the sender has not signed in" in log
+        assert "the sender is not authenticated" in log
         assert expected == learned(service)
         assert ("spam", ANN) == last_row(service)[:2]

@@ -211,7 +211,7 @@ def test_rows_of_a_file_are_predicted_and_compared(run, tmp_path):
     assert "Decision: a, and it was a\n" in out
     assert "Row 2: nothing is known\n" in out
     assert "A tie of a and b, and it was b\n" in out
-    assert "Left out, because never seen: x w\n" in out
+    assert "Omitted, because never seen: x w\n" in out
 
 
 def test_a_long_product_is_not_written_out(run):
@@ -499,7 +499,7 @@ def test_a_word_outside_the_vocabulary_may_have_been_seen(run):
         *("--predict", "text=x z"),
     )
 
-    assert "Left out, because outside the vocabulary: text z\n" in out
+    assert "Omitted, because outside the vocabulary: text z\n" in out
     assert "never seen" not in out
 
 
@@ -511,7 +511,7 @@ def test_declared_values_of_an_empty_column_are_used(run):
 
     assert "P(c | class)" in out
     assert "1/2 * 2/3 * 1/2 = 1/6" in out
-    assert "Left out, because never seen: c t\n" in out
+    assert "Omitted, because never seen: c t\n" in out
 
 
 @pytest.mark.parametrize("model", ["auto", "discriminant"])

@@ -26,7 +26,7 @@ def test_a_file_of_aliases_has_one_on_each_line():
         ("root", "line 2 of f must be 'alias: profile', got 'root'"),
         (": carl", "must be 'alias: profile'"),
         ("root:", "must be 'alias: profile'"),
-        ("root: a b", "a profile is named by 1 to 128"),
+        ("root: a b", "the name of a profile must have 1 to 128"),
         ("ANN: shop", "names the alias 'ann' again"),
         ("carl: Ann", "makes a loop of aliases, carl -> ann -> carl; give one of them"),
         ("bob: bob", "makes a loop of aliases, bob -> bob; give one"),

@@ -284,7 +284,7 @@ def test_people_are_added_once_and_with_a_role(engine, keys):
         add_person(engine, "eve", **given | {"role": "boss"})
     with pytest.raises(InvalidInput, match="from 8 to 1,024 letters, got 5"):
         add_person(engine, "eve", **given | {"password": "short"})
-    with pytest.raises(InvalidInput, match="a person is named"):
+    with pytest.raises(InvalidInput, match="a person must have a name"):
         add_person(engine, "e v e", **given)
     with pytest.raises(UnknownPerson):
         remove_person(engine, "eve", who="test")

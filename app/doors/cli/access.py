@@ -54,40 +54,43 @@ def keys(
     right: Annotated[
         list[Right] | None,
         typer.Option(
-            help=f"A right of the new key, may be repeated. {_RIGHTS}",
+            help=f"A right of the new key. May be repeated. {_RIGHTS}",
             metavar="RIGHT",
         ),
     ] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(
-            help="The only profile that it may use, may be repeated; @example.org "
-            "stands for that of the domain and those of its addresses.",
+            help="The only profile that it may use; @example.org means the "
+            "profile of the domain and those of its addresses. May be "
+            "repeated.",
             metavar="PROFILE",
         ),
     ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(
-            help="The only label that it may teach, may be repeated.", metavar="LABEL"
+            help="The only label that it may teach. May be repeated.", metavar="LABEL"
         ),
     ] = None,
     network: Annotated[
         list[str] | None,
         typer.Option(
-            help="The only address or network that it may come from, may be repeated.",
+            help="The only address or network that it may be used from. May be "
+            "repeated.",
             metavar="NETWORK",
         ),
     ] = None,
     days: Annotated[
         float | None,
-        typer.Option(min=0, help="It expires after so many days; never if not given."),
+        typer.Option(min=0, help="Days until it expires; never if not given."),
     ] = None,
     names_sources: Annotated[
         bool,
         typer.Option(
             "--names-sources",
-            help="Let it say who teaches, as a mail server that knows its users.",
+            help="Let it name the source of feedback, for a mail server that "
+            "knows its users.",
         ),
     ] = False,
     as_json: Json = False,
@@ -95,8 +98,8 @@ def keys(
     """Create, list and revoke API keys.
 
     A new key is printed only once, to standard output; messages about it go to
-    standard error. A running service knows a key within a second, and refuses a
-    revoked one within two.
+    standard error. A running service accepts a new key within a second, and
+    refuses a revoked one within two.
     """
     if action == "list":
         _list_keys(as_json=as_json)
@@ -121,7 +124,9 @@ def keys(
         document = NewKeyOut.of(key, key=text).model_dump(mode="json")
         show(document, [text], as_json=as_json)
         if not as_json:
-            ERR.print(f"the key {name} is shown this once; only its digest is stored")
+            ERR.print(
+                f"the key {name} is shown only now; the database stores only its digest"
+            )
 
 
 def _list_keys(*, as_json: bool) -> None:
@@ -170,8 +175,8 @@ def people(
     role: Annotated[
         Literal["reader", "teacher", "admin"],
         typer.Option(
-            help="What the person may do: a reader sees, a teacher teaches as well, an "
-            "admin also undoes, changes policies, and makes keys.",
+            help="What the person may do: a reader reads, a teacher also teaches, "
+            "an admin also undoes, changes policies, and manages keys.",
             metavar="ROLE",
         ),
     ] = "reader",
@@ -186,14 +191,15 @@ def people(
         bool,
         typer.Option(
             "--no-password",
-            help="Set none: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.",
+            help="Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the "
+            "person in.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Add, list and remove the people who may sign in to the page.
+    """Add, list and remove the people who may sign in to the pages.
 
-    The password is asked for, or read from standard input. Another password or a
+    The password is prompted for, or read from standard input. A new password or a
     removal ends the sessions of the person within two seconds.
     """
     if action == "list":
@@ -205,7 +211,7 @@ def people(
     if action == "remove":
         with opened_database(load_settings()) as engine:
             remove_person(engine, name, who=this_user())
-        OUT.print(f"{name} may not sign in any more")
+        OUT.print(f"{name} can no longer sign in")
         return
     password = None if no_password and action == "add" else _password(name)
     with opened_database(load_settings(), make=action == "add") as engine:
@@ -220,7 +226,7 @@ def people(
                 profile=profile,
                 who=this_user(),
             )
-    OUT.print(f"{name} may sign in")
+    OUT.print(f"{name} can sign in now")
 
 
 def _list_people(*, as_json: bool) -> None:
@@ -255,14 +261,14 @@ def _password(name: str) -> str:
 def events(
     last: Annotated[
         int,
-        typer.Option(min=1, max=MAX_EVENTS, help="How many events to show."),
+        typer.Option(min=1, max=MAX_EVENTS, help="Number of events to show."),
     ] = 50,
     as_json: Json = False,
 ) -> None:
     """Show the changes outside the ledger and who made them, newest first.
 
-    Keys made and revoked, people added and removed, sign-ins, policies and lists
-    changed, correspondents forgotten, undos, and profiles made and deleted.
+    Keys created and revoked, people added and removed, sign-ins, policies and lists
+    changed, correspondents forgotten, undos, and profiles created and deleted.
     """
     with opened_database(load_settings()) as engine:
         found = list_events(engine, limit=last)

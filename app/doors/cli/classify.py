@@ -44,14 +44,14 @@ def classify(
     explain: Annotated[
         int,
         typer.Option(
-            min=0, max=MAX_EXPLAINED, help="How many reasons to show, of each side."
+            min=0, max=MAX_EXPLAINED, help="Number of reasons to show on each side."
         ),
     ] = 0,
     profile: Profile = None,
     url: Url = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """Score messages without learning from them, and say why."""
+    """Score messages without learning them, and explain the verdict."""
     with ExitStack() as stack:
         app = None if url is not None else stack.enter_context(application())
         for name, raw in read_messages(files or []):
@@ -130,7 +130,7 @@ def why(
     explain: Annotated[
         int,
         typer.Option(
-            min=0, max=MAX_EXPLAINED, help="How many features to show, of each side."
+            min=0, max=MAX_EXPLAINED, help="Number of features to show on each side."
         ),
     ] = 10,
     profile: OneProfile = None,
@@ -138,8 +138,8 @@ def why(
 ) -> None:
     """Show how a message was scored and taught, and explain it.
 
-    The verdict is that of now: it knows what was taught since. The verdict of then is
-    in the log, and beside each feedback.
+    The verdict shown is the current one, after all feedback since. The original
+    verdict is in the log, and with each feedback.
     """
     digest = parse_id(id)
     with loaded() as app:
@@ -157,8 +157,8 @@ def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
         yield f"{row.time:%Y-%m-%d %H:%M:%S} UTC  {_taught(row)}"
     if found.now is None:
         yield (
-            "its features are not stored, or no longer: ask `postbayes classify "
-            "--explain 10` with the message itself"
+            "its features are not stored, or no longer: run `postbayes "
+            "classify --explain 10` with the message itself"
         )
         return
     document = ClassifyOut.of(Delivered.of(found.now))
@@ -211,24 +211,25 @@ def feedback(
         Path | None, typer.Argument(help="One message; standard input if not given.")
     ] = None,
     label: Annotated[
-        str, typer.Option(help="What the message is: a label of the profile.")
+        str, typer.Option(help="The label of the message, one of the profile's labels.")
     ] = "",
     message_id: Annotated[
-        str | None, typer.Option("--id", help="Id of a scored message, instead of it.")
+        str | None,
+        typer.Option("--id", help="Id of a scored message, instead of FILE."),
     ] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Take the message of --id back, for good.")
+        bool, typer.Option("--forget", help="Forget the message of --id for good.")
     ] = False,
     source: Annotated[
-        str, typer.Option(help="Who teaches it; kept in the ledger.")
+        str, typer.Option(help="The source of the feedback, kept in the ledger.")
     ] = "cli",
     profile: Profile = None,
     url: Url = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """Teach one message, durably; or take one back."""
+    """Teach one message, or forget one."""
     if bool(label) == forget:
-        msg = "say what the message is with --label, or --forget one by its --id"
+        msg = "give the label of the message with --label, or --forget one by its --id"
         raise InvalidInput(msg)
     check_source(source)
     if message_id is not None and file is not None:

@@ -111,7 +111,7 @@ def parse(kind: type[Out], url: str, answer: bytes) -> Out:
     try:
         return kind.model_validate_json(answer)
     except ValidationError as error:
-        msg = f"the service at {url} is not Postbayes, or another version of it"
+        msg = f"the service at {url} is not Postbayes, or is another version"
         raise InvalidInput(msg) from error
 
 

@@ -187,13 +187,13 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
     interval = roca_interval_pct(run.log_odds, run.is_spam, seed=seed)
     between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
     figures = (
-        ("1-ROCA", report.roca_pct, f" %{between}", "pairs that are ranked wrongly"),
+        ("1-ROCA", report.roca_pct, f" %{between}", "pairs ranked wrongly"),
         ("lam", report.lam_pct, " %", "the two error rates as one"),
         (
             "missed at 0.1 %",
             report.spam_missed_at_0_1_pct,
             " %",
-            "spam missed where 0.1 % of the ham is lost",
+            "spam missed at 0.1 % of ham lost",
         ),
         ("calibration", report.ece_pct, " %", "how far the probabilities are off"),
         ("Brier score", report.brier, "", "mean square of their errors"),

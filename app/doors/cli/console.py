@@ -63,16 +63,15 @@ OneProfile = Annotated[
 Url = Annotated[
     str | None,
     typer.Option(
-        help="Ask a running service instead of reading the database, such as "
-        f"{EXAMPLE}."
+        help=f"Use a running service instead of the database, such as {EXAMPLE}."
     ),
 ]
 Taught = Annotated[
     str | None,
     typer.Option(
         "--url",
-        help="The service to teach; the one of POSTBAYES_HOST and POSTBAYES_PORT "
-        "if not given.",
+        help="The service to teach; by default the one at POSTBAYES_HOST and "
+        "POSTBAYES_PORT.",
     ),
 ]
 Processes = Annotated[
@@ -80,12 +79,12 @@ Processes = Annotated[
     typer.Option(
         min=1,
         max=256,
-        help="How many processes to use; one for each core if not given.",
+        help="Number of processes; one per core if not given.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonDocument = Annotated[
-    bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
+    bool, typer.Option("--json", help="Print the JSON document of the HTTP API.")
 ]
 
 

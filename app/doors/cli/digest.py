@@ -31,22 +31,21 @@ def digest(
         list[str] | None,
         typer.Option(
             "--profile",
-            help="Name of a profile, may be repeated; all that are named like an "
-            "address if not given.",
+            help="Name of a profile; by default all profiles whose names are "
+            "addresses. May be repeated.",
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Who gets the mail, if not the address that the profile is named "
-            "like.",
+            help="The recipient, if not the address that is the profile's name.",
         ),
     ] = None,
     hours: Annotated[
         float,
         typer.Option(
-            min=0.1, max=8_760, help="How far back the first digest of a profile goes."
+            min=0.1, max=8_760, help="Days that the first digest of a profile covers."
         ),
     ] = 24.0,
     stdout: Annotated[
@@ -56,12 +55,12 @@ def digest(
         ),
     ] = False,
 ) -> None:
-    """Mail users a digest of the messages marked as spam or unsure.
+    """Send users a digest of their spam and unsure messages.
 
-    Run it from cron or a systemd timer. The mail lists what the history has of them
-    since the last digest; its links are signed, and lead to a page that explains and
-    teaches. A profile without such a message gets no mail. POSTBAYES_SMTP is the mail
-    server, without a login.
+    Run it from cron or a systemd timer. The mail lists these messages
+    since the last digest, with signed links to a page that explains and teaches. A
+    profile without such messages gets no mail. POSTBAYES_SMTP is the mail server,
+    without a login.
     """
     with loaded() as app:
         settings = app.settings
@@ -138,7 +137,7 @@ def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
         with smtplib.SMTP(host.strip("[]"), int(port), timeout=_PATIENCE) as smtp:
             yield smtp.send_message
     except (OSError, smtplib.SMTPException) as error:
-        msg = f"the mail server {server} did not take a digest: {reason(error)}"
+        msg = f"the mail server {server} did not accept a digest: {reason(error)}"
         raise MailServerUnavailable(msg) from error
 
 

@@ -32,8 +32,8 @@ def raise_for(unreadable: int) -> None:
     """
     if unreadable:
         msg = (
-            f"{unreadable} of the messages could not be read, and were passed over; "
-            "please report them, as each shows a defect of Postbayes"
+            f"{unreadable} of the messages could not be read and were skipped; "
+            "please report them, because each shows a defect of Postbayes"
         )
         raise UnreadableMessage(msg)
 

@@ -71,12 +71,13 @@ def plan_of(
         raise InvalidInput(msg)
     if feedback and (folds is not None or train_first is not None):
         msg = (
-            f"{feedback[0]} is for feedback that comes as mail arrives; with {batch} "
-            "everything is learned beforehand. Leave one of the two out"
+            f"{feedback[0]} applies to feedback that comes while mail arrives; "
+            f"with {batch}, everything is learned beforehand. Leave one of the "
+            "two out"
         )
         raise InvalidInput(msg)
     if folds is not None and shuffle is not None:
-        msg = "folds are random already: leave --shuffle out, or vary --seed"
+        msg = "folds are already random: leave --shuffle out, or vary --seed"
         raise InvalidInput(msg)
     if folds is not None:
         return Folds(folds=folds)
@@ -101,14 +102,14 @@ def sources_of(
     """
     if bool(indexes) == bool(ham or spam):
         msg = (
-            "give the mail: --ham PATH and --spam PATH, or --index FILE, which has the "
-            "label of each message"
+            "give the mail with --ham PATH and --spam PATH, or with --index "
+            "FILE, which has a label for each message"
         )
         raise InvalidInput(msg)
     if indexes:
         return [IndexSource(index=index, limit=limit) for index in indexes]
     if limit is not None:
-        msg = "--limit takes the first of an index; leave it out with --ham and --spam"
+        msg = "--limit applies to an index; leave it out with --ham and --spam"
         raise InvalidInput(msg)
     wanted = [label for label in settings.labels if label not in settings.spam_labels]
     return [
@@ -132,8 +133,8 @@ def evaluate(
     ham: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Wanted mail: a message, mbox, Maildir or folder of them. Junk and "
-            "Spam folders in a Maildir are taken for spam. May be repeated.",
+            help="Wanted mail: a message, mbox, Maildir or folder of them. Junk "
+            "and Spam folders in a Maildir count as spam. May be repeated.",
             metavar="PATH",
         ),
     ] = None,
@@ -143,45 +144,46 @@ def evaluate(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Take the first messages of each index only."),
+        typer.Option(min=1, help="Use only the first messages of each index."),
     ] = None,
     shuffle: Annotated[
         int | None,
-        typer.Option(
-            help="Take the messages in another order, by this seed.", metavar="SEED"
-        ),
+        typer.Option(help="Shuffle the messages with this seed.", metavar="SEED"),
     ] = None,
     folds: Annotated[
         int | None,
         typer.Option(
             min=2,
             max=1000,
-            help="Score each message by a filter that learned the other folds, of so "
-            "many, instead of score-then-learn.",
+            help="Cross-validate with this number of folds, instead of "
+            "score-then-learn.",
         ),
     ] = None,
     train_first: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Learn the first so many messages, then score the rest and learn "
-            "none of them.",
+            help="Learn this number of messages first, then score the rest "
+            "without learning them.",
         ),
     ] = None,
     delay: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Learn a message after so many more have been scored."
+            min=1,
+            help="Learn each message only after this number of later "
+            "messages has been scored.",
         ),
     ] = None,
     feedback_first: Annotated[
         int | None,
-        typer.Option(min=1, help="Score all messages, but learn the first ones only."),
+        typer.Option(min=1, help="Score all messages, but learn only the first ones."),
     ] = None,
     feedback_share: Annotated[
         float | None,
         typer.Option(
-            help="Learn this share of the messages only, such as 0.1, by chance.",
+            help="Learn only this share of the messages, such as 0.1, chosen at "
+            "random.",
             metavar="SHARE",
         ),
     ] = None,
@@ -194,37 +196,35 @@ def evaluate(
     ] = 0.0,
     seed: Annotated[
         int,
-        typer.Option(
-            min=0, help="Seed of all that is random: folds, shares, noise, intervals."
-        ),
+        typer.Option(min=0, help="Random seed for folds, shares, noise and intervals."),
     ] = 1,
     months: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=1200,
-            help="Let the stream take so many months, where counts have a half-life; "
-            "else the dates of its messages say it.",
+            help="Duration of the stream in months, for counts with a half-life; "
+            "by default from the dates of its messages.",
         ),
     ] = None,
     trial: Annotated[
         list[str] | None,
         typer.Option(
             "--try",
-            help="Settings to compare with those that are set, such as "
-            "text_views=words,grams; several with blanks between. Beside them, what "
-            "is learned: train=errors, near:NATS or auto:NATS. May be repeated.",
+            help="Settings to compare with the current ones, such as "
+            "text_views=words,grams; separate several by blanks. Also what "
+            "to learn: train=errors, near:NATS or auto:NATS. May be repeated.",
             metavar="NAME=VALUE",
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write figures and diagrams into one HTML page."),
+        typer.Option(help="Write figures and diagrams to one HTML page."),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Keep what is finished in this folder, and do not run it again."
+            help="Store finished parts in this folder, and do not repeat them."
         ),
     ] = None,
     processes: Processes = None,
@@ -232,16 +232,15 @@ def evaluate(
     jsonl: Annotated[
         Path | None,
         typer.Option(
-            help="Write one line per message: gold, decision, log_odds, probability, "
-            "and the label where there are more than two."
+            help="Write one line per message: gold, decision, log_odds, "
+            "probability, and the label if there are more than two."
         ),
     ] = None,
 ) -> None:
-    """Score labelled mail by a filter that learns it, and print the figures.
+    """Measure the accuracy of the filter on labelled mail.
 
-    Every message is scored, then learned, in the order of arrival; or as the
-    options say. Nothing is stored: the filter that serves runs in memory, from
-    nothing.
+    Every message is scored, then learned, in the order of arrival, unless options
+    change that. Nothing is stored: a new filter runs in memory.
     """
     settings = load_settings()
     plan = plan_of(
@@ -261,8 +260,9 @@ def evaluate(
     )
     if months is not None and not experiment.decays:
         msg = (
-            "--months sets how fast counts with a half-life decay, and nothing has a "
-            "half-life: add --try half_life_months=6, or leave --months out"
+            "--months sets how fast counts with a half-life decay, but there "
+            "is no half-life: add --try half_life_months=6, or leave --months "
+            "out"
         )
         raise InvalidInput(msg)
     # A file that cannot be written is reported before an hour's work, not after.
@@ -272,8 +272,8 @@ def evaluate(
     left = "interrupted; an evaluation stores nothing"
     if resume is not None:
         left = (
-            f"interrupted; the finished parts are stored in {resume}: run the same "
-            "command again to go on"
+            f"interrupted; the finished parts are stored in {resume}: run the "
+            "same command again to continue"
         )
     unreadable: list[tuple[str, str]] = []
     processes = processes or len(os.sched_getaffinity(0))
@@ -286,7 +286,7 @@ def evaluate(
             on_unreadable=lambda *of: unreadable.append(of),
         )
     for place, reason in unreadable:
-        complain(f"{place} is taken for a message without features: {reason}")
+        complain(f"{place} is treated as a message without features: {reason}")
     figures = RunFigures(runs, _comparisons(experiment, runs, seed), seed=seed)
     if jsonl is not None:
         _write(jsonl, "".join(_lines(runs)))

@@ -30,15 +30,15 @@ def figures(
     window: Annotated[
         int,
         typer.Option(
-            min=1, max=100_000, help="How many of the newest labelled messages."
+            min=1, max=100_000, help="Number of the newest labelled messages to use."
         ),
     ] = 5_000,
     as_json: JsonDocument = False,
 ) -> None:
-    """Show how well the filter does on the mail that people labelled.
+    """Show the accuracy of the filter on labelled mail.
 
     Every message was scored before it was learned, so these are its errors on
-    mail that it had not seen.
+    unseen mail.
     """
     with loaded() as app:
         found = app.figures(profile or app.settings.profile, window=window)
@@ -146,20 +146,18 @@ def teachers(
     window: Annotated[
         int,
         typer.Option(
-            min=1, max=100_000, help="How many of the newest labelled messages."
+            min=1, max=100_000, help="Number of the newest labelled messages to use."
         ),
     ] = 5_000,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print one JSON object for each source, a line each."
-        ),
+        typer.Option("--json", help="Print one JSON object per source, one per line."),
     ] = False,
 ) -> None:
-    """Show who labelled the mail, and who contradicts the filter or others.
+    """Show the sources of labels, and which of them contradict the filter or others.
 
-    A suspect contradicts verdicts of which the filter was sure, while others teach as
-    much. For each of them the command that takes the lessons back is printed.
+    A suspect contradicts confident verdicts, while others teach as much. For each
+    suspect, the command that takes its feedback back is printed.
     """
     with loaded() as app:
         found = app.figures(profile or app.settings.profile, window=window)
@@ -169,16 +167,16 @@ def teachers(
             OUT.print(each.model_dump_json())
         return
     if not document.sources:
-        OUT.print(f"{document.profile}: nobody has labelled a message that was scored")
+        OUT.print(f"{document.profile}: no scored message has been labelled yet")
         return
     OUT.print(teachers_table(document))
     for each in document.sources:
         if each.suspect:
             name, source = map(shlex.quote, (document.profile, each.source))
             OUT.print(
-                f"{each.source} contradicts verdicts of which the filter is sure. To "
-                f"see what an undo would take back: postbayes undo --profile {name} "
-                f"--source {source} --dry-run",
+                f"{each.source} contradicts confident verdicts of the filter. "
+                "To see what an undo would take back: postbayes undo "
+                f"--profile {name} --source {source} --dry-run",
                 markup=False,
                 soft_wrap=True,
             )
@@ -194,12 +192,12 @@ def word(
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """Show how often a word was learned, month by month, and what it is worth.
+    """Show how often a word was learned, month by month, and its evidence.
 
-    *spam : ham* is how many times as frequent it was in spam as in the other mail, by
-    the messages up to the end of a month; where counts decay, *weight* is what a
-    message of that month counts as now. The nats are what one occurrence adds to the
-    log-odds of the view.
+    *spam : ham* is the ratio of its frequency in spam to that in other mail, for the
+    messages up to the end of a month; if counts decay, *weight* is the current weight
+    of a message of that month. The nats are what one occurrence adds to the log-odds
+    of the view.
     """
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)

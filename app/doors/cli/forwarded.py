@@ -29,42 +29,43 @@ if TYPE_CHECKING:
 
 def forwarded(
     label: Annotated[
-        str, typer.Option(help="What the messages are: a label of the profile.")
+        str,
+        typer.Option(help="The label of the messages, one of the profile's labels."),
     ] = "",
     sender: Annotated[
         str,
         typer.Option(
-            help="The user who has signed in to send it, as the mail server knows; "
-            "kept in the ledger. Without one, nothing is taught."
+            help="The authenticated sender, from the mail server; kept in the "
+            "ledger. Without it, nothing is taught."
         ),
     ] = "",
     profile: Profile = None,
     url: Taught = None,
 ) -> None:
-    """Teach the messages inside one that a user has forwarded.
+    """Teach the messages attached to a forwarded message.
 
-    A mail server runs it for addresses such as spam@example.org, with the message on
-    standard input. It teaches attached messages, and a message whose X-Postbayes-Id
-    the text quotes; they are learned by the profile of the sender. The exit code is 0,
-    or 75 for another try where they could not be taught.
+    A mail server runs this command for addresses such as spam@example.org, with the
+    message on standard input. It teaches attached messages, and a message whose
+    X-Postbayes-Id the text quotes, in the profile of the sender. The exit code is 0,
+    or 75 if the mail server should try again.
     """
     raw = sys.stdin.buffer.read()
     source = "".join(c for c in sender if c.isprintable()).strip()
     if not source:
-        complain("nothing is taught: the sender has not signed in")
+        complain("nothing was taught: the sender is not authenticated")
         return
     whose = {"recipient": sender} if profile is None else {"profile": profile}
     try:
         if not label:
-            msg = "say what the messages are with --label"
+            msg = "give the label of the messages with --label"
             raise InvalidInput(msg)
         taught = _teach(url, raw, label, source, whose)
     except PostbayesError as error:
         raise Unavailable(str(error)) from error
     if taught is None:
         complain(
-            f"nothing is taught: {source} has forwarded no message; it has to be "
-            "attached, as the text alone is another message"
+            f"nothing was taught: {source} forwarded no message; it must be "
+            "attached, because the text alone is another message"
         )
     else:
         OUT.print(f"{source}: {taught} taught as {label}")
@@ -105,7 +106,7 @@ def _teach(
             # Without an id to be found, it is the address that is wrong.
             if document is None and isinstance(error, NotFound):
                 raise
-            complain(f"a message is passed over: {error}")
+            complain(f"a message was skipped: {error}")
         else:
             parse(FeedbackOut, url, answer)
             taught += 1

@@ -28,23 +28,26 @@ if TYPE_CHECKING:
 
 def imap(
     once: Annotated[
-        bool, typer.Option("--once", help="Look once and stop, as from cron.")
+        bool, typer.Option("--once", help="Check once and stop, for cron.")
     ] = False,
     url: Taught = None,
     profile: Profile = None,
 ) -> None:
-    """Follow Junk and the inbox of a mailbox, and teach what is moved between them.
+    """Follow a mailbox, and teach the messages moved into and out of Junk.
 
-    For mail servers without IMAPSieve. What appears in Junk is taught as spam,
-    unless Postbayes itself marked it; what moves from Junk to the inbox or the
-    archive as ham; what is thrown away says nothing. Folders of other labels are
-    followed likewise, and marks where that is set. The mailbox is that of
-    POSTBAYES_IMAP_HOST and the settings beside it, and nothing in it is changed.
+    For mail servers without IMAPSieve. Mail that appears in Junk is taught as spam,
+    unless Postbayes itself marked it; mail that moves from Junk to the inbox or the
+    archive is taught as ham; deleted mail is not taught. Folders with other labels,
+    and marks, are followed if configured. The POSTBAYES_IMAP settings name the
+    mailbox, which is never changed.
     """
     settings = load_settings()
     host, user = settings.imap_host, settings.imap_user
     if host is None or user is None:
-        msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
+        msg = (
+            "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER must name the "
+            "mailbox to follow"
+        )
         raise InvalidSetting(msg)
     keep_log(settings)
     where = url or f"http://{settings.host}:{settings.port}"
@@ -64,14 +67,12 @@ def imap(
     )
     # Told to end it dies at once: nothing is left behind, and a server that is asked
     # to log out may take a minute.
-    with interruptible("interrupted; what was taught is kept", ending=()):
+    with interruptible("interrupted; everything taught is kept", ending=()):
         if once:
             with _quiet(), follower.connect() as account:
                 number = follower.look(account, follower.memory())
             passed = follower.passed_over.total()
-            OUT.print(
-                f"{number} messages" + (f", {passed} passed over" if passed else "")
-            )
+            OUT.print(f"{number} messages" + (f", {passed} skipped" if passed else ""))
             raise_for(follower.passed_over[UnreadableMessage.__name__])
             return
         for _ in follower.follow():
@@ -131,7 +132,7 @@ def password(settings: Settings) -> str:
     file = settings.imap_password_file
     if file is None:
         if settings.imap_password is None:
-            msg = "POSTBAYES_IMAP_PASSWORD_FILE names a file with the password"
+            msg = "POSTBAYES_IMAP_PASSWORD_FILE must name a file with the password"
             raise InvalidSetting(msg)
         return settings.imap_password
     try:

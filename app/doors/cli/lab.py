@@ -56,7 +56,7 @@ def lab(
         Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns.")
     ],
     target: Annotated[
-        str, typer.Option(help="The column that is predicted.", metavar="COLUMN")
+        str, typer.Option(help="The column to predict.", metavar="COLUMN")
     ],
     model: Annotated[
         Model,
@@ -85,7 +85,7 @@ def lab(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="The columns that teach, with commas between; else all.",
+            help="The columns to learn from, separated by commas; all by default.",
             metavar="COLUMNS",
         ),
     ] = None,
@@ -93,65 +93,66 @@ def lab(
         list[str] | None,
         typer.Option(
             "--as",
-            help="What a column is: category, measurement, text or count. May be "
-            "repeated.",
+            help="The kind of a column: category, measurement, text or count. May "
+            "be repeated.",
             metavar="COLUMN=KIND",
         ),
     ] = None,
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            help="The words that count in columns of text, with blanks or commas "
-            "between; else all in the table. A declared word that no row has gets its "
-            "smoothed estimate.",
+            help="The words to use in text columns, separated by blanks or "
+            "commas; by default all in the table. A declared word that no "
+            "row has gets its smoothed estimate.",
             metavar="WORDS",
         ),
     ] = None,
     values: Annotated[
         list[str] | None,
         typer.Option(
-            help="The values that a column of categories can have, as column=a,b,c; "
-            "else all in the table. May be repeated.",
+            help="The possible values of a category column, as column=a,b,c; by "
+            "default all in the table. May be repeated.",
             metavar="COLUMN=VALUES",
         ),
     ] = None,
     constant: Annotated[
         str,
         typer.Option(
-            help="What becomes of a measurement that does not vary within a class: "
-            "floor gives it a tiny variance, drop leaves it out, add=E adds E to "
-            "every variance.",
+            help="Treatment of a measurement that does not vary within a class: "
+            "floor gives it a tiny variance, drop leaves it out, add=E adds "
+            "E to every variance.",
             metavar="RULE",
         ),
     ] = "floor",
     variances: Annotated[
         Literal["class", "shared"],
         typer.Option(
-            help="For the Gaussian model: each class has its own, or all share one "
-            "for each column, which makes the model linear.",
+            help="For the Gaussian model: each class has its own variances, or "
+            "all classes share one per column, which makes the model linear.",
             metavar="RULE",
         ),
     ] = "class",
     shrinkage: Annotated[
         str,
         typer.Option(
-            help="For the discriminant's correlations: a share from 0 to 1, or "
-            "estimated (Ledoit and Wolf).",
+            help="For the correlations of the discriminant: a share from 0 to 1, "
+            "or estimated (Ledoit and Wolf).",
             metavar="SHARE",
         ),
     ] = "0",
     deviation: Annotated[
         float | None,
         typer.Option(
-            help="For logistic regression: the standard deviation of a Gaussian prior "
-            "of the difference between two classes' weights; else maximum likelihood.",
+            help="For logistic regression: the standard deviation of a Gaussian "
+            "prior on the difference between two classes' weights; maximum "
+            "likelihood by default.",
             metavar="NUMBER",
         ),
     ] = None,
     predict: Annotated[
         list[str] | None,
         typer.Option(
-            help="A row to predict, as column=value with commas between. May be "
+            help="A row to predict, as column=value, separated by commas. May be "
             "repeated.",
             metavar="ROW",
         ),
@@ -170,17 +171,18 @@ def lab(
     folds: Annotated[
         int | None,
         typer.Option(
-            help="Cross-validate with so many stratified folds.", metavar="NUMBER"
+            help="Cross-validate with this number of stratified folds.",
+            metavar="NUMBER",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Deals the rows to the folds.", metavar="NUMBER")
+        int, typer.Option(min=0, help="Random seed for the folds.", metavar="NUMBER")
     ] = 0,
     alphas: Annotated[
         str | None,
         typer.Option(
-            help="Pseudo-counts to compare, with commas between: what each makes of "
-            "the log-likelihoods and of the rows to predict.",
+            help="Pseudo-counts to compare, separated by commas, by the "
+            "log-likelihoods and the predictions that they give.",
             metavar="A,A...",
         ),
     ] = None,
@@ -198,7 +200,7 @@ def lab(
     """Fit a model to a table, print what it learned, and predict rows.
 
     Naive Bayes and logistic regression, for teaching, and for checking examples by
-    hand. Nothing is stored. An empty cell means not known, and is left out.
+    hand. Nothing is stored. An empty cell means unknown, and is left out.
     """
     _require_other(page_file, (table, predict_csv, test))
     source = read_table(table)
@@ -402,11 +404,11 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
         ("outside the vocabulary", prediction.outside),
     ):
         if words:
-            _say(f"Left out, because {why}: " + ", ".join(words))
+            _say(f"Omitted, because {why}: " + ", ".join(words))
     if prediction.coefficient:
         orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
         _say(
-            "Left out, because it is the same in each class: the multinomial "
+            "Omitted, because it is the same in each class: the multinomial "
             f"coefficient, {orders}"
         )
     if prediction.linear is not None and len(classes) == TWO:

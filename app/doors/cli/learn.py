@@ -47,11 +47,12 @@ if TYPE_CHECKING:
     from app.errors import UnreadableMessage
 
 _SCORED: Final = (
-    "Each message was scored by all before it: `postbayes figures` counts them."
+    "Each message was scored before it was learned: `postbayes figures` includes them."
 )
 _NOT_SCORED: Final = (
-    "They were learned as an archive, without scores: `postbayes figures` counts the "
-    "feedback that comes from now on, and `postbayes evaluate` measures on an archive."
+    "They were learned as an archive, without scores: `postbayes figures` "
+    "covers feedback from now on, and `postbayes evaluate` measures accuracy "
+    "on an archive."
 )
 
 
@@ -59,24 +60,26 @@ def learn(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Messages, mbox files, Maildirs, or folders of any of them; also at "
-            "URLs, such as s3://bucket/mail, with the drivers of fsspec."
+            help="Messages, mbox files, Maildirs, or folders of any of them; also "
+            "URLs, such as s3://bucket/mail, with fsspec drivers."
         ),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="What the messages at PATHS are.")
+        str | None, typer.Option(help="Label of the messages at PATHS.")
     ] = None,
     junk: Annotated[
         str | None,
         typer.Option(
-            help="Label of the mail in junk folders, in whatever language they are "
-            "named; the rest gets --label.",
+            help="Label of mail in junk folders, which are recognised in many "
+            "languages; the rest gets --label.",
             metavar="LABEL",
         ),
     ] = None,
     index: Annotated[
         Path | None,
-        typer.Option(help="Learn what a TREC-style index names: LABEL PATH per line."),
+        typer.Option(
+            help="Learn the messages in a TREC-style index: LABEL PATH per line."
+        ),
     ] = None,
     profile: Profile = None,
     batch: Annotated[
@@ -91,35 +94,36 @@ def learn(
         bool,
         typer.Option(
             "--sums",
-            help="Store the sum of each batch instead of the features of each message: "
-            "a third of the room on disk, but no message can be relabelled or "
-            "forgotten alone, and an undo takes back whole batches.",
+            help="Store the sum of each batch instead of the features of each "
+            "message: a third of the disk space, but single messages cannot "
+            "be relabelled or forgotten, and an undo takes back whole "
+            "batches.",
         ),
     ] = False,
     processes: Processes = None,
     dask: Annotated[
         str | None,
         typer.Option(
-            help="Have the workers of a Dask cluster read the mail, in place of "
-            "processes here: the address of its scheduler.",
+            help="Address of a Dask scheduler, whose workers read the mail "
+            "instead of local processes.",
             metavar="ADDRESS",
         ),
     ] = None,
     source: Annotated[
-        str, typer.Option(help="Who teaches it; kept in the ledger.")
+        str, typer.Option(help="The source of the feedback, kept in the ledger.")
     ] = "learn",
     as_json: Json = False,
 ) -> None:
-    """Learn labelled mail, one transaction per batch.
+    """Learn labelled mail.
 
-    In a Maildir or a folder of mailboxes, the folders for sent and deleted mail,
-    drafts and the outbox are left out, unless PATHS name them. A table shows first
-    which folder gets which label.
+    In a Maildir or a folder of mailboxes, folders for sent and deleted mail, drafts
+    and the outbox are skipped unless PATHS name them. A table first shows the label
+    of each folder.
 
-    An index in which the labels come by turns is taken for a stream of mail: each
-    message is scored before it is learned, and `postbayes figures` counts it. Any
-    other mail is learned as an archive, without scores, and with --sums all mail is.
-    `postbayes evaluate` shows how well the filter does on an archive.
+    An index with alternating labels is treated as a stream of mail: each message is
+    scored before it is learned, and `postbayes figures` includes it. Any other mail,
+    and all mail with --sums, is learned as an archive, without scores. To measure
+    the accuracy on an archive, use `postbayes evaluate`.
 
     It can be interrupted and run again: nothing is learned twice. A service
     on the same database follows within a second.
@@ -128,7 +132,7 @@ def learn(
         msg = "give either PATHS with --label, or --index FILE"
         raise InvalidInput(msg)
     if index is not None and (label or junk):
-        msg = "the lines of an index have the labels; leave --label and --junk out"
+        msg = "an index has its own labels; leave --label and --junk out"
         raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
@@ -216,11 +220,11 @@ def learn(
             f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
             f"{counted['unchanged']} unchanged, {counted['empty']} empty"
             + (
-                f", {counted['expired']} left as they were"
+                f", {counted['expired']} not changed because they are too old"
                 if counted["expired"]
                 else ""
             )
-            + (f", {passed} passed over" if passed else "")
+            + (f", {passed} skipped" if passed else "")
             + f"; folded into the counts in {folding_seconds:.1f} s. "
             f"Profile {taught.row.name!r} is at revision {learner.revision}."
         )
@@ -255,7 +259,7 @@ def _show(folders: Sequence[MailFolder]) -> None:
 
 def _name(where: str, error: UnreadableMessage) -> None:
     """Name a message that is passed over."""
-    complain(f"{where} is passed over: {error}")
+    complain(f"{where} was skipped: {error}")
 
 
 @contextmanager

@@ -55,8 +55,8 @@ def lists(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Entries to add or remove, each {SAYS}; or the file to import, - for "
-            "standard input.",
+            help=f"Entries to add or remove, each {SAYS}; or the file to import (- "
+            "for standard input).",
             metavar="ENTRY",
         ),
     ] = None,
@@ -68,28 +68,28 @@ def lists(
     nats: Annotated[
         float | None,
         typer.Option(
-            help=f"How much they add, up to {MAX_NATS:g}; {DEFAULT_NATS:g} if not "
-            "given.",
+            help=f"Strength of the entries in nats, up to {MAX_NATS:g}; "
+            f"{DEFAULT_NATS:g} if not given.",
         ),
     ] = None,
     expires: Annotated[
         str | None,
         typer.Option(
-            help="They expire after so many days, or at a date such as 2026-12-31.",
+            help="When they expire: a number of days, or a date such as 2026-12-31.",
             metavar="DAYS|DATE",
         ),
     ] = None,
     note: Annotated[
-        str, typer.Option(help="A line for those who see the entries.")
+        str, typer.Option(help="A note of one line, for other people.")
     ] = "",
     as_json: Json = False,
 ) -> None:
     """Show, set and remove the allow and deny entries of a profile.
 
-    An entry adds nats to the log-odds of a sender's messages, and is among the reasons
-    of their verdicts. A file to import has lines such as `allow ann@example.org` and
-    `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as `list` prints them. A running
-    service follows within a second.
+    An entry adds nats to the log-odds of a sender's messages, and appears among the
+    reasons of their verdicts. A file to import has lines such as
+    `allow ann@example.org` and `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as
+    `list` prints them. A running service follows within a second.
     """
     settings, who, time = load_settings(), this_user(), now()
     name, given = profile or settings.profile, what or []
@@ -111,7 +111,7 @@ def lists(
         entries = _read(given[0], source=who, time=time)
     else:
         if allow is None:
-            msg = "say whether the entries --allow or --deny"
+            msg = "give --allow or --deny"
             raise InvalidInput(msg)
         entries = [
             ListEntry(
@@ -158,23 +158,23 @@ def correspondents(
     address: Annotated[
         str | None,
         typer.Argument(
-            help="The address to look up or to forget, such as ann@example.org.",
+            help="The address to look up or forget, such as ann@example.org.",
             metavar="ADDRESS",
         ),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
-            help="The only profile to show, or that forgets it; all if not given.",
+            help="The only profile to show or change; all if not given.",
             metavar="PROFILE",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show how many people users have written to, and forget one of them.
+    """Show the number of correspondents of users, and forget one of them.
 
-    The database has digests of addresses and names nobody: with an address, list
-    shows which profiles know it. A running service forgets it within a minute.
+    The database has only digests of addresses: with an address, list shows the
+    profiles that know it. A running service forgets it within a minute.
     """
     settings = load_settings()
     with opened_database(settings) as engine:

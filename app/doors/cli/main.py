@@ -66,7 +66,7 @@ def _no_text(value: object) -> str | None:
             try:
                 each.encode()
             except UnicodeEncodeError:
-                return f"{os.fsencode(each)!r} is not text in UTF-8."
+                return f"{os.fsencode(each)!r} is not valid UTF-8."
     return None
 
 
@@ -96,37 +96,35 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
 
 COMMANDS: Final = {
     "serve": "Serve HTTP. An empty or older database is migrated first.",
-    "learn": "Learn labelled mail, one transaction per batch.",
-    "classify": "Score messages without learning from them, and say why.",
+    "learn": "Learn labelled mail.",
+    "classify": "Score messages without learning them, and explain the verdict.",
     "why": "Show how a message was scored and taught, and explain it.",
-    "feedback": "Teach one message, durably; or take one back.",
-    "undo": "Take back feedback, as if it had never been given.",
+    "feedback": "Teach one message, or forget one.",
+    "undo": "Take back feedback exactly.",
     "fold": "Bring the counts up to date with the ledger.",
-    "prune": "Remove old features that carry next to no information.",
-    "figures": "Show how well the filter does on the mail that people labelled.",
-    "teachers": "Show who labelled the mail, and who contradicts the filter or others.",
-    "word": "Show how often a word was learned, month by month, and what it is worth.",
-    "evaluate": "Score labelled mail by a filter that learns it, and print the "
-    "figures.",
+    "prune": "Remove old features that carry almost no information.",
+    "figures": "Show the accuracy of the filter on labelled mail.",
+    "teachers": "Show the sources of labels, and which of them contradict the "
+    "filter or others.",
+    "word": "Show how often a word was learned, month by month, and its evidence.",
+    "evaluate": "Measure the accuracy of the filter on labelled mail.",
     "lab": "Fit a model to a table, print what it learned, and predict rows.",
-    "audit": "Prove that the counts and the ledger agree, to the last message.",
+    "audit": "Check that the counts agree exactly with the ledger.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show or change the policy of a profile.",
     "lists": "Show, set and remove the allow and deny entries of a profile.",
     "keys": "Create, list and revoke API keys.",
-    "people": "Add, list and remove the people who may sign in to the page.",
-    "correspondents": "Show how many people users have written to, and forget one of "
-    "them.",
+    "people": "Add, list and remove the people who may sign in to the pages.",
+    "correspondents": "Show the number of correspondents of users, and forget one "
+    "of them.",
     "events": "Show the changes outside the ledger and who made them, newest first.",
-    "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
-    "them.",
-    "forwarded": "Teach the messages inside one that a user has forwarded.",
-    "digest": "Mail users a digest of the messages marked as spam or unsure.",
-    "migrate": "Bring an older database to the tables of this version, as `serve` "
-    "does.",
-    "backup": "Copy an SQLite database to a file, while the service goes on.",
-    "export": "Write what a profile has learned to a file, for `postbayes import`.",
-    "import": "Learn an export of Postbayes, or the dump of another filter.",
+    "imap": "Follow a mailbox, and teach the messages moved into and out of Junk.",
+    "forwarded": "Teach the messages attached to a forwarded message.",
+    "digest": "Send users a digest of their spam and unsure messages.",
+    "migrate": "Migrate an older database to this version, as `serve` does.",
+    "backup": "Copy an SQLite database to a file while the service runs.",
+    "export": "Export a profile to a file, for `postbayes import`.",
+    "import": "Import an export of Postbayes, or the dump of another filter.",
 }
 """The line that lists have of each command, in their order."""
 FILES: Final = {

@@ -83,8 +83,8 @@ def profiles(
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
-    A running service notices within a second. The profile of the site
-    (POSTBAYES_PROFILE) answers where no other does, so it keeps its name.
+    A running service applies the change within a second. The site profile
+    (POSTBAYES_PROFILE) cannot be renamed or deleted.
     """
     if create is not None:
         check_name(create)
@@ -199,8 +199,8 @@ def policy(
 ) -> None:
     """Show or change the policy of a profile.
 
-    Options that are not given stay as they are. A running service applies the policy
-    within a second, in all of its workers and doors.
+    Thresholds that are not given do not change. All workers of a running service apply
+    the policy within a second.
     """
     settings = load_settings()
     service = specification(settings)

@@ -74,9 +74,9 @@ def export(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write what a profile has learned to a file, for `postbayes import`.
+    """Export a profile to a file, for `postbayes import`.
 
-    The service goes on meanwhile. The file is there whole or not at all.
+    The service can run meanwhile. The file is written completely or not at all.
     """
     settings = load_settings()
     contents: Literal["ledger", "counts"] = "ledger" if with_ledger else "counts"
@@ -166,11 +166,11 @@ def import_(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Learn an export of Postbayes, or the dump of another filter.
+    """Import an export of Postbayes, or the dump of another filter.
 
-    The file is checked to the last byte before anything is learned, and learned
-    whole or not at all. What was imported before is not learned twice: rows of single
-    messages stay as they are, and sums are refused.
+    The whole file is checked first, and then learned completely or not at all.
+    Nothing is learned twice: known messages are left out, and sums that were imported
+    before are refused.
     """
     if from_ is None and (words or ham_label or spam_label):
         msg = "--words, --ham-label and --spam-label are for dumps: say --from PROGRAM"

@@ -67,12 +67,11 @@ def undo(
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """Take back feedback, as if it had never been given.
+    """Take back feedback exactly.
 
-    With several options, only what matches all of them is taken back: these
-    messages, this source, this time. A service on the same database follows
-    within a second. An undo that is interrupted is finished by the next one, or
-    by the service.
+    With several options, only feedback that matches all of them is taken back. A
+    service on the same database follows within a second. An interrupted undo is
+    finished by the next one, or by the service.
     """
     asked = Selection(
         ids=frozenset(parse_id(each) for each in ids or ()),

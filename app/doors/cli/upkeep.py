@@ -36,10 +36,9 @@ from app.settings import load_settings
 def fold(profile: OneProfile = None, as_json: Json = False) -> None:
     """Bring the counts up to date with the ledger.
 
-    A service does so by itself. This is for a ledger that grew without one, so
-    that the next start is quick. It may run beside a service, may be
-    interrupted or killed, and may be run again: nothing is counted twice. What
-    is taught meanwhile is left to the service.
+    A service does this by itself. Use the command for a ledger that grew without a
+    service, to make the next start quick. It can run beside a service, and can be
+    interrupted, killed and repeated: nothing is counted twice.
     """
     results = {}
     with (
@@ -97,11 +96,10 @@ def prune(
     profile: Profile = None,
     as_json: Json = False,
 ) -> None:
-    """Remove old features that carry next to no information.
+    """Remove old features that carry almost no information.
 
-    Nothing is pruned that the ledger still has the features of, so that they
-    can be undone: see POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune`
-    brings back what was pruned.
+    Features of messages that can still be undone are kept: see
+    POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune` restores the counts.
     """
     settings = load_settings()
     with opened_database(settings) as engine:
@@ -129,11 +127,11 @@ def prune(
 
 
 def audit(profile: OneProfile = None, as_json: Json = False) -> None:
-    """Prove that the counts and the ledger agree, to the last message.
+    """Check that the counts agree exactly with the ledger.
 
-    The whole ledger is replayed from nothing and compared with what a start
-    of the service would load. Exits with 1 on any difference, or where a
-    ledger row is missing or contradicts the one before.
+    The whole ledger is replayed and compared with the counts that a service would
+    load. Exits with 1 on any difference, or if a ledger row is missing or contradicts
+    the one before.
     """
     with opened_database(load_settings()) as engine:
         found = upkeep.audit(engine, profile)
@@ -160,10 +158,10 @@ def backup(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Copy an SQLite database to a file, while the service goes on.
+    """Copy an SQLite database to a file while the service runs.
 
-    The copy is of one moment, is checked, and is there whole or not at all. A
-    file that exists is never replaced. For PostgreSQL there is pg_dump.
+    The copy is a checked, consistent snapshot, and is written completely or not at
+    all. An existing file is never replaced. For PostgreSQL, use pg_dump.
     """
     unsound: list[str] = []
     with (
@@ -217,10 +215,10 @@ def _new(file: Path) -> Path:
 
 
 def migrate() -> None:
-    """Bring an older database to the tables of this version, as `serve` does.
+    """Migrate an older database to this version, as `serve` does.
 
-    Make a backup first: an older version refuses the database from then on. All other
-    commands refuse an older database.
+    Make a backup first: older versions then refuse the database. All other commands
+    refuse an older database.
     """
     before, after = upgrade_database(load_settings())
     if before == after:

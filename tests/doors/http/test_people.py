@@ -207,7 +207,7 @@ def test_a_key_is_made_and_revoked_on_its_page(make):
 @pytest.mark.parametrize(
     ("sentence", "fields"),
     [
-        ("a key is named", {"name": "a b", "right-read": "1"}),
+        ("a key must have a name", {"name": "a b", "right-read": "1"}),
         ("got none", {"name": "x"}),
         ("a number such as", {"name": "x", "right-read": "1", "days": "<b>"}),
         ("cannot give the right replicate", {"name": "x", "right-replicate": "1"}),
