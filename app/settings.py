@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+from dotenv.parser import parse_stream
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -598,6 +599,36 @@ def _unknown(
             yield f"{found}there is no such setting; the nearest is {PREFIX}{near}"
 
 
+def _require_statements(file: Path) -> None:
+    """Require that no line of a settings file would be skipped.
+
+    The sentence does not quote the line, which may hold a password.
+
+    Raises
+    ------
+    InvalidSetting
+        If a line is not `NAME=value`: the setting would have its default.
+    """
+    with file.open(encoding="utf-8") as lines:
+        skipped = [
+            each.original
+            for each in parse_stream(lines)
+            if each.error
+            or (each.value is None and (each.key or "").upper().startswith(PREFIX))
+        ]
+    if skipped:
+        # A statement begins with the blank lines above it.
+        numbers = ", ".join(
+            str(each.line + each.string[: -len(each.string.lstrip())].count("\n"))
+            for each in skipped
+        )
+        msg = (
+            f"the settings file {str(file)!r} has lines that are not NAME=value, or "
+            f"have an unclosed quotation mark: {numbers}"
+        )
+        raise InvalidSetting(msg)
+
+
 def load_settings(**given: object) -> Settings:
     """Return the settings of the environment, the file and the command line.
 
@@ -612,16 +643,22 @@ def load_settings(**given: object) -> Settings:
         With one sentence per setting that cannot be used.
     """
     named = os.environ.get(FILE)
-    if named is not None and not Path(named).is_file():
-        raise InvalidSetting(f"{FILE} names {named!r}, which is not a file")
+    file = Path(named or "postbayes.env")
     chosen = {name: value for name, value in given.items() if value is not None}
     try:
+        if file.is_file():
+            _require_statements(file)
+        elif named is not None:
+            raise InvalidSetting(f"{FILE} names {named!r}, which is not a file")
         settings = Settings(
-            _env_file=named or "postbayes.env",
+            _env_file=file,
             **chosen,  # type: ignore[arg-type]
         )
     except UnicodeDecodeError as error:
-        msg = f"the settings file {named or 'postbayes.env'!r} is not in UTF-8"
+        msg = f"the settings file {str(file)!r} is not in UTF-8"
+        raise InvalidSetting(msg) from error
+    except OSError as error:
+        msg = f"the settings file {str(file)!r} cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
     except ValidationError as error:
         sentences = "; ".join(

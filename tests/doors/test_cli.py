@@ -518,6 +518,33 @@ def test_a_settings_file_is_read(run, tmp_path):
     assert ["default", "mine", "yours"] == re.findall(r"(?m)^\w+", out)
 
 
+def test_lines_of_a_settings_file_that_would_be_skipped_are_refused(run, tmp_path):
+    """With their numbers, and without their text: it may be a password."""
+    (tmp_path / "postbayes.env").write_text(
+        "# settings\n\nPOSTBAYES_STORE_WORDS false\nPOSTBAYES_PROFILE=mine\n"
+        "POSTBAYES_MILTER\nPOSTBAYES_IMAP_PASSWORD='long\n"
+    )
+
+    code, _, err = run("profiles")
+
+    assert (78, False) == (code, "long" in err)
+    assert "'postbayes.env' has lines that are not NAME=value" in err
+    assert err.endswith(": 3, 5, 6\n")
+
+
+def test_a_settings_file_that_may_not_be_read_is_said(run, tmp_path):
+    """In one sentence, to users who may not see the settings of the service."""
+    (tmp_path / "postbayes.env").touch(mode=0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        code, _, err = run("profiles")
+    finally:
+        os.seteuid(user)
+
+    assert (78, True) == (code, "'postbayes.env' cannot be read" in err)
+
+
 def test_a_settings_file_that_is_missing_is_said(run, monkeypatch):
     """A named file that is not there is an error, not a silent default."""
     monkeypatch.setenv("POSTBAYES_SETTINGS_FILE", "nowhere.env")
