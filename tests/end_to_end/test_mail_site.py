@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import smtplib
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,7 @@ from tests.support.service import learned, more, until
 
 pytestmark = pytest.mark.mail
 
+ROOT = Path(__file__).parent.parent.parent
 ANN = f"ann@{mail_site.DOMAIN}"
 
 
@@ -210,3 +214,19 @@ def test_marking_mail_teaches(service, mailbox, words):
     mailbox.mark(word, "Junk", f"-FLAGS ({junk})")
 
     until(service, {**before, "ham": before["ham"] + 1})
+
+
+def test_the_demonstration_shows_mail_marked_filed_and_taught():
+    """`make demo-mail`, which the documents recommend, runs to its end."""
+    required()
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "demo-mail"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "Spam by SMTP: delivered to Junk" in done.stdout
+    assert "Ann moves it to Junk; learned are now" in done.stdout
