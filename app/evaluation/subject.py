@@ -431,7 +431,8 @@ class Corpus:
         for view, column in self.columns.items():
             low, high = column.bounds[message : message + 2].tolist()
             kind = Measurements if view in self.measured else SparseCounts
-            found[view] = kind(column.ids[low:high], column.values[low:high])
+            # As they were read: to check each again takes 4 % of a run.
+            found[view] = kind.of_sorted(column.ids[low:high], column.values[low:high])
         return found
 
     def save(self, folder: Path) -> None:
