@@ -25,7 +25,7 @@ from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
 from app.ledger.vector import decode, decode_names, encode, encode_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from app.classifier.snapshot import Scorer, Snapshot
@@ -181,6 +181,11 @@ class Outcome:
     label_before: str | None
     label: str | None
     row: LedgerRow | None
+
+
+def rows_of(outcomes: Iterable[Outcome]) -> list[LedgerRow]:
+    """Return the new entries of teachings, in their order."""
+    return [outcome.row for outcome in outcomes if outcome.row is not None]
 
 
 def decide(

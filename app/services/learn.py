@@ -26,7 +26,7 @@ from app.features.hashing import names_at
 from app.features.observation import Observation
 from app.ledger.entry import epoch_of
 from app.ledger.sums import decode_sum
-from app.ledger.teaching import ScoredRow, Teaching, scored_in_order
+from app.ledger.teaching import ScoredRow, Teaching, rows_of, scored_in_order
 from app.services.classify import observe
 from app.services.upkeep import Folding
 from app.storage import profiles
@@ -194,7 +194,10 @@ class Learn:
                     if on_unreadable is None:
                         raise error
                     on_unreadable(where, error)
-                counted.update(self._store(each, part))
+                outcomes = self._store(each, part)
+                counted.update(str(outcome.kind) for outcome in outcomes)
+                if rows := rows_of(outcomes):
+                    self.revision = rows[-1].revision
                 yield counted
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
@@ -207,29 +210,27 @@ class Learn:
             scored=self._in_order,
         )
 
-    def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> Iterator[str]:
-        """Store the teachings of a batch, and yield what became of each."""
-        teachings: Sequence[Teaching] = read.teachings
-        if self._in_order:
-            digests = {teaching.digest for teaching in teachings}
-            with reading(self._engine) as connection:
-                latest = latest_of(connection, self._profile.row.id, digests)
-            # A copy for each batch: what is not stored yet is nobody else's to see.
-            with self._profile.held() as snapshot:
-                ahead = snapshot.copy()
-            teachings = scored_in_order(teachings, ahead, latest)
+    def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> list[Outcome]:
+        """Store the teachings of a batch."""
+        profile = self._profile
+        if not self._in_order:
+            with writing(self._engine) as connection:
+                return append(connection, profile.row, read.teachings)
+        digests = {teaching.digest for teaching in read.teachings}
+        with reading(self._engine) as connection:
+            latest = latest_of(connection, profile.row.id, digests)
+        # A copy for each batch: what is not stored yet is nobody else's to see.
+        with profile.held() as snapshot:
+            begin, ahead = snapshot.revision + 1, snapshot.copy()
+        teachings = scored_in_order(read.teachings, ahead, latest)
         with writing(self._engine) as connection:
-            outcomes = append(connection, self._profile.row, teachings)
-        return self._followed(outcomes)
-
-    def _followed(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
-        """Have the profile in memory follow what is stored, and yield its kinds."""
-        rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-        if rows:
-            self.revision = rows[-1].revision
-        if self._in_order and not self._profile.apply(rows):
-            self._profile.follow(self._engine)
-        return (str(outcome.kind) for outcome in outcomes)
+            outcomes = append(connection, profile.row, teachings)
+        rows = rows_of(outcomes)
+        # Other rows than the copy has learned, if somebody else wrote one meanwhile.
+        foreseen = [row.revision for row in rows] == [*range(begin, ahead.revision + 1)]
+        if not profile.apply(rows, ahead if foreseen else None):
+            profile.follow(self._engine)
+        return outcomes
 
     def fold(self) -> Iterator[int]:
         """Fold the ledger into the counts, yielding rows per step."""
@@ -278,7 +279,7 @@ class LearnSums(Learn):
             labels=self._profile.row.labels,
         )
 
-    def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> Iterator[str]:
+    def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> list[Outcome]:
         profile = self._profile.row
         digests = {teaching.digest for teaching in read.teachings}
         known: set[bytes] = set()
@@ -294,10 +295,8 @@ class LearnSums(Learn):
                     append_encoded(
                         connection, profile, sums, source=self._source, time=read.time
                     )
-                    outcomes = append(connection, profile, read.teachings)
-                    break
+                    return append(connection, profile, read.teachings)
             known = learned
-        return self._followed(outcomes)
 
     def _without(
         self, known: set[bytes], read: _Batch, part: Iterable[CorpusMessage]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.learn import confident
 from app.errors import DatabaseUnavailable, Inconsistent, UnknownLabel
 from app.ledger.entry import OWN
-from app.ledger.teaching import ScoredRow, Teaching, scored
+from app.ledger.teaching import ScoredRow, Teaching, rows_of, scored
 from app.services.clock import LogLimit
 from app.services.memory import live
 from app.services.memory.queue import Job, ProfileThread
@@ -167,8 +167,7 @@ class Writer(ProfileThread[_Job]):
         # From here on the rows are durable: whatever happens below, the answer is that
         # they were learned.
         try:
-            rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-            self._apply(profile, rows, known=known)
+            self._apply(profile, rows_of(outcomes), known=known)
         except Exception as error:  # noqa: BLE001  they are learned all the same
             self._log_behind(profile, error)
         for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.bayes.table import FeatureTable
+from app.services import learn as learning
 from app.services.clock import now
 from app.services.learn import Learn
 from tests.support.application import running
@@ -119,3 +121,40 @@ def test_the_cost_of_a_lost_ham_is_where_a_decision_begins(database_url):
 
     assert 0.99 == round(state.spam_threshold.probability, 9)
     assert 0.01 == round(state.ham_threshold.probability, 9)
+
+
+def known(app):
+    """Return all that the site has in memory, to be compared exactly."""
+    snapshot = app.live.get("default").snapshot
+    tables = {
+        view: table.flatten() if isinstance(table, FeatureTable) else table
+        for view, table in snapshot.tables.items()
+    }
+    return snapshot.revision, tables, fusion(app)
+
+
+@pytest.mark.parametrize("meanwhile", [[], [9], [90]])
+def test_a_batch_is_known_in_memory_as_the_ledger_has_it(
+    database_url, monkeypatch, meanwhile
+):
+    """Also where somebody else teaches between its scores and its transaction."""
+    real = learning.scored_in_order
+
+    def scored(*of):
+        """Score a batch, and teach a message of it, or another one."""
+        found = real(*of)
+        for number in meanwhile:
+            app.feedback.teach("default", ham(number), label="spam", source="ann")
+        return found
+
+    with running(database_url=database_url) as app:
+        learn(app, range(8))
+        monkeypatch.setattr(learning, "scored_in_order", scored)
+        learn(app, range(8, 12))
+        monkeypatch.undo()
+        learn(app, range(12, 14))
+        here = known(app)
+    with running(database_url=database_url) as started:
+        there = known(started)
+
+    assert there == here

@@ -134,10 +134,18 @@ class LiveProfile:
         tables = self.snapshot.feature_tables.values()
         return sum(table.nbytes for table in tables)
 
-    def apply(self, rows: Iterable[LedgerRow]) -> bool:
+    def apply(self, rows: Iterable[LedgerRow], ahead: Snapshot | None = None) -> bool:
         """Learn ledger rows, in the order of their revisions.
 
         Rows that are known already are passed over.
+
+        Parameters
+        ----------
+        rows : iterable of LedgerRow
+            The rows.
+        ahead : Snapshot or None
+            A copy of the snapshot that has learned these rows and those before them:
+            it answers from now on, and nothing is learned twice.
 
         Returns
         -------
@@ -157,9 +165,13 @@ class LiveProfile:
                     break
                 new.append(row)
             if new:
-                learn = learning(self.snapshot, new)
-                with self._scoring:
-                    learn()
+                if ahead is None:
+                    learn = learning(self.snapshot, new)
+                    with self._scoring:
+                        learn()
+                else:
+                    ahead.decide_as(self.specification)
+                    self.snapshot = ahead
                 self.last_row = new[-1].identity
                 if self.specification.decay is not None:
                     last = _last(self._clock)
