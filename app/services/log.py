@@ -138,7 +138,7 @@ def verdict(
     def fields() -> dict[str, str | float | None]:
         said = classified.verdict
         log_odds = finite(said.log_odds)
-        people = [each for each in recipients if each]
+        people = [bare for each in recipients if (bare := each.strip("<>"))]
         more = len(people) - MAX_RECIPIENTS
         return {
             "id": classified.observation.id,

@@ -126,7 +126,9 @@ class Tally:
         )
         self.acted = counter(
             "postbayes_actions",
-            "Messages at the doors of mail servers, by the action that was requested.",
+            "Messages at the doors of mail servers, by the action that was requested; "
+            "skipped: mail of users who have logged in; unmarked: not scored in time, "
+            "or because of an error.",
             *("door", "action"),
         )
         self.asked = counter(

@@ -78,7 +78,7 @@ def test_a_verdict_has_one_line(ask, door, times, tmp_path, caplog):
 
     assert times == len(found)
     assert all(f" door={door} " in each for each in found)
-    assert "bob@example.org" in found[0]
+    assert " recipients=bob@example.org " in found[0]
 
 
 def test_feedback_that_is_refused_is_logged(tmp_path, caplog):

@@ -107,6 +107,7 @@ class Milter:
         envelope = question.envelope
         if envelope.user and self._skip_authenticated:
             self._sent(envelope)
+            self._application.tally.acted("milter", "skipped")
             return question.accept(Marks())
         try:
             async with asyncio.timeout(PATIENCE):
@@ -121,8 +122,10 @@ class Milter:
         # The outermost point of a message: the next one has another chance.
         except Exception:  # noqa: BLE001  logged with its traceback
             self._log.exception("%s passes unmarked", envelope.queue_id)
-            return question.accept(Marks())
-        log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
+            reason = ""
+        if reason:
+            log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
+        self._application.tally.acted("milter", "unmarked")
         return question.accept(Marks())
 
     def _judge(self, question: Question) -> bytes:

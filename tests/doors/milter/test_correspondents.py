@@ -164,6 +164,14 @@ def test_the_mail_of_users_is_counted_where_it_is_read_as_well():
     assert [("ann", ANN, (CARL,))] == application.correspondents.heard
 
 
+def test_the_mail_of_users_is_skipped_and_counted_as_such():
+    """An operator sees why a message has no verdict."""
+    application = Application()
+    tell(application, ANN, (CARL,), ("Subject", "money"), login="ann")
+
+    assert {"skipped": 1} == application.tally.counts("postbayes_actions", "action")
+
+
 def test_results_under_the_name_of_the_milter_cannot_be_believed():
     """It removes them before they are read."""
     given = {"milter_authserv_id": "MX.example.org", "authserv_id": (SERVER,)}

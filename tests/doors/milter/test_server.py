@@ -172,10 +172,12 @@ UNMARKED = codec.delete_header(b"x-postbayes", 1) + codec.CONTINUE
 )
 def test_mail_passes_unmarked_where_the_door_fails(error, says, caplog):
     """No defect of ours holds mail up, and nobody's forgery stands for our word."""
-    answered = answer(message(b"money pills"), application=failing(error))
+    application = failing(error)
+    answered = answer(message(b"money pills"), application=application)
 
     assert answered.endswith(UNMARKED)
     assert says in caplog.text
+    assert {"unmarked": 1} == application.tally.counts("postbayes_actions", "action")
 
 
 def test_mail_passes_unmarked_where_scoring_takes_too_long(caplog, monkeypatch):
