@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
-from app.features.hashing import names_at
+from app.features.hashing import names_at, pair_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +73,19 @@ class Observation:
         """
         names = {view: kept for view, kept in self.names.items() if view != "pairs"}
         return replace(self, names=names)
+
+    def with_pair_names(self) -> Observation:
+        """Return the observation with the names that `browsable` leaves out.
+
+        Unchanged if they cannot be found: see `pair_names`.
+        """
+        words, pairs = self.views.get("words"), self.views.get("pairs")
+        if words is None or pairs is None or not self.names.get("words"):
+            return self
+        found = pair_names(pairs.ids, words.ids, self.names["words"])
+        if found is None:
+            return self
+        return replace(self, names={**self.names, "pairs": found})
 
     def stored(self, *, words: bool) -> Observation:
         """Return the observation as it is stored, with the text of features or not."""

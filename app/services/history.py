@@ -64,6 +64,8 @@ class MessageHistory:
         Name of the profile.
     scored : datetime or None
         When it was scored last; None where that is not stored, or no longer.
+    verdicts : tuple of HistoryLine
+        Its newest lines in the history, newest first.
     rows : tuple of LedgerRow
         What was taught of it, oldest first.
     now : Classified or None
@@ -73,6 +75,7 @@ class MessageHistory:
 
     profile: str
     scored: datetime | None
+    verdicts: tuple[HistoryLine, ...]
     rows: tuple[LedgerRow, ...]
     now: Classified | None
 
@@ -135,7 +138,10 @@ class MessageHistories:
             rows = ledger.of_message(connection, profile.row.id, digest)
             found = scored.get_many(connection, profile.row.id, [digest])
             remembered = found.get(digest)
-        if not rows and remembered is None:
+            verdicts = history.of_message(
+                connection, profile.row.id, digest, limit=LINES
+            )
+        if not rows and remembered is None and not verdicts:
             return None
         kept = (row for row in reversed(rows) if row.kept)
         evidence = remembered or next(kept, None)
@@ -145,6 +151,7 @@ class MessageHistories:
         return MessageHistory(
             profile=profile.row.name,
             scored=None if remembered is None else remembered.time,
+            verdicts=tuple(verdicts),
             rows=tuple(rows),
             now=now,
         )
@@ -158,7 +165,9 @@ def _classified(
     observation = Observation(
         stored.digest, stored.feature_set, stored.views, stored.names
     )
-    return classify_observation(live, observation, strongest=strongest)
+    return classify_observation(
+        live, observation.with_pair_names(), strongest=strongest
+    )
 
 
 def line_of(text: str) -> str:
@@ -400,7 +409,7 @@ class VerdictHistory:
 
     def message(
         self, profile: str, digest: bytes, *, strongest: int
-    ) -> tuple[list[HistoryEntry], MessageHistory | None]:
+    ) -> tuple[list[HistoryEntry], MessageHistory]:
         """Return the lines of one message, and what is stored of it beside them.
 
         Raises
@@ -412,17 +421,10 @@ class VerdictHistory:
         DatabaseUnavailable
             If it cannot be read.
         """
+        (found,) = self.messages(digest, profile=profile, strongest=strongest)
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
-            lines = history.of_message(connection, row.id, digest, limit=LINES)
-            entries = self._entries(connection, row.id, lines)
-        try:
-            (found,) = self.messages(digest, profile=profile, strongest=strongest)
-        except UnknownMessage:
-            if not entries:
-                raise
-            return entries, None
-        return entries, found
+            return self._entries(connection, row.id, found.verdicts), found
 
     def over_time(self, profile: str, *, days: float, step: int) -> list[Count]:
         """Return the verdicts of the last days by stretches of `step` seconds.

@@ -734,6 +734,25 @@ def test_what_was_said_of_a_message_is_shown(run, index):
     assert id_ == said["now"]["id"]
 
 
+def test_the_verdict_of_the_time_is_shown_with_its_reasons(run, tmp_path):
+    """Beside the current one, which names the same reasons, pairs of words as well."""
+    with running(database_url=f"sqlite:///{tmp_path}/postbayes.db") as app:
+        teach(app, spam(1), "spam")
+        teach(app, ham(1), "ham")
+        answer = app.delivery.together((), spam(2), strongest=3, door="milter")
+        id_ = answer.classified.observation.id
+    code, out, _ = run("why", id_, "--explain", 3)
+    found = json.loads(run("why", id_, "--json")[1])
+
+    [said] = found["profiles"]
+    [then] = said["verdicts"]
+    texts = [text for text, _ in then["reasons"]]
+    assert 0 == code
+    assert f"  {then['decision']}, " in out
+    assert f"(by milter); reasons: {texts[0]} " in out
+    assert {*texts} <= {each["text"] for each in said["now"]["explanation"]}
+
+
 def test_a_message_that_nobody_knows_is_told_so(run):
     """With the settings that decide how long one is known, and what an id is."""
     code, _, err = run("why", "0" * 32)

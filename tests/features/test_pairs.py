@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
+from app.features.hashing import MAX_NAMED, pair_names
 from app.features.tokens import tokens_of
 from app.kernels.text import WHOLE, mixed
 from app.mail.parse import parse
@@ -43,6 +44,26 @@ def test_the_id_of_a_pair_is_that_of_its_words(words):
     one_by_one = [int(pairs_of(name.split())[0].ids[0]) for name in names]
 
     assert one_by_one == x.ids.tolist()
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=6))
+def test_the_names_of_pairs_are_found_among_those_of_the_words(words):
+    """A stored message has only the names of its words."""
+    text = " ".join(words)
+    seen = extract(parse(f"Subject: a b\n\n{text}".encode()))
+    named = seen.browsable().with_pair_names()
+
+    assert seen.names.get("pairs") == named.names.get("pairs")
+
+
+def test_pairs_of_other_words_and_of_too_many_stay_without_names():
+    """An id is shown in place of a name, and never a wrong name."""
+    x, _ = pairs_of(["at", "noon"])
+    words = tokens_of([("", "one", WHOLE)]).ids
+
+    assert pair_names(x.ids, words, ["one"]) is None
+    assert pair_names(x.ids, words[:0], []) is None
+    assert pair_names(x.ids, np.arange(MAX_NAMED + 1), [""] * (MAX_NAMED + 1)) is None
 
 
 def test_the_order_of_a_pair_counts():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from app.doors.documents.verdict import EntryOut
     from app.ledger.entry import LedgerRow
+    from app.ledger.history import HistoryLine
     from app.services.history import MessageHistory
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
@@ -138,8 +139,8 @@ def why(
 ) -> None:
     """Show how a message was scored and taught, and explain it.
 
-    The verdict shown is the current one, after all feedback since. The original
-    verdict is in the log, and with each feedback.
+    First come the verdicts and the feedback of the time, and then the current verdict,
+    after all feedback since.
     """
     digest = parse_id(id)
     with loaded() as app:
@@ -151,10 +152,13 @@ def why(
 
 def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
     yield f"profile {found.profile}"
-    if found.scored is not None:
-        yield f"{found.scored:%Y-%m-%d %H:%M:%S} UTC  scored"
-    for row in found.rows:
-        yield f"{row.time:%Y-%m-%d %H:%M:%S} UTC  {_taught(row)}"
+    events = [(row.time, _taught(row)) for row in found.rows]
+    events += [(line.time, _decided(line)) for line in found.verdicts]
+    # A site may keep no history.
+    if found.scored is not None and not found.verdicts:
+        events.append((found.scored, "scored"))
+    for time, event in sorted(events):
+        yield f"{time:%Y-%m-%d %H:%M:%S} UTC  {event}"
     if found.now is None:
         yield (
             "its features are not stored, or no longer: run `postbayes "
@@ -164,6 +168,15 @@ def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
     document = ClassifyOut.of(Delivered.of(found.now))
     as_of = f"as of revision {document.revision}"
     yield from verdict_lines(as_of, document, explained=explained)
+
+
+def _decided(line: HistoryLine) -> str:
+    """Return a verdict of the time with its reasons, as a sentence."""
+    log_odds = "" if line.log_odds is None else f", {line.log_odds:+.2f} nats"
+    reasons = "; ".join(f"{text} {nats:+.2f}" for text, nats in line.reasons or ())
+    return f"{line.decision}{log_odds}  (by {line.door})" + (
+        f"; reasons: {reasons}" if reasons else ""
+    )
 
 
 def _taught(row: LedgerRow) -> str:
@@ -191,6 +204,16 @@ def _document(found: MessageHistory) -> dict[str, object]:
     return {
         "profile": found.profile,
         "scored": found.scored and found.scored.isoformat(),
+        "verdicts": [
+            {
+                "time": line.time.isoformat(),
+                "door": line.door,
+                "decision": line.decision,
+                "log_odds": line.log_odds,
+                "reasons": line.reasons,
+            }
+            for line in found.verdicts
+        ],
         "feedback": [
             {
                 "revision": row.revision,

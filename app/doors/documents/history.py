@@ -145,19 +145,15 @@ class MessageHistoryOut(BaseModel):
         profile: str,
         digest: bytes,
         entries: list[HistoryEntry],
-        stored: MessageHistory | None,
+        stored: MessageHistory,
     ) -> Self:
         """Return the document of a message."""
-        now = None if stored is None else stored.now
         return cls(
             id=digest.hex(),
             profile=profile,
             entries=[HistoryEntryOut.of(entry) for entry in entries],
-            taught=[
-                TaughtOut.describing(row)
-                for row in (() if stored is None else stored.rows)
-            ],
-            now=None if now is None else ClassifyOut.of(Delivered.of(now)),
+            taught=[TaughtOut.describing(row) for row in stored.rows],
+            now=stored.now and ClassifyOut.of(Delivered.of(stored.now)),
         )
 
 

@@ -246,7 +246,7 @@ async def digest_page(
         here="",
         token=token,
         entries=entries,
-        now=None if found is None else found.now,
+        now=found.now,
         labels=row.labels,
         spam_labels=row.spam_labels,
         # No text of an address is a sentence of this linked.
