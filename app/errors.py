@@ -199,8 +199,7 @@ class UnknownProfile(NotFound):
         """
         shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
         return cls(
-            f"there is no profile {shown!r}; "
-            "`postbayes profiles` lists those that exist"
+            f"there is no profile {shown!r}; `postbayes profiles` lists the profiles"
         )
 
 
@@ -386,5 +385,5 @@ def explaining(stored: str) -> Iterator[None]:
     try:
         yield
     except DatabaseUnavailable as error:
-        msg = f"{stored}. The step that failed reported: {error}"
+        msg = f"{stored}. The failed step reported: {error}"
         raise DatabaseUnavailable(msg) from error

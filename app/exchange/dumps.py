@@ -99,9 +99,9 @@ class Rule(NamedTuple):
 
 TEXT: Final = Rule(text_word, "words of the text", "words", "")
 SUBJECT: Final = Rule(text_word, "words of subjects", "headers", "subject:")
-SPLIT: Final = "tokens that are split in another way here"
+SPLIT: Final = "tokens that Postbayes splits differently"
 """Reason why a token is left out."""
-NO_MESSAGES: Final = "tokens with no message left"
+NO_MESSAGES: Final = "tokens without messages"
 """Reason why a token is left out."""
 
 
@@ -202,8 +202,8 @@ class DumpTally:
             self._size += 1
             if self._size > MAX_FEATURES:
                 msg = (
-                    f"the dump has more than {MAX_FEATURES:,} different tokens; "
-                    "let the other program prune them, and dump again"
+                    f"the dump has more than {MAX_FEATURES:,} different tokens; prune "
+                    "them in the other program, and dump again"
                 )
                 raise MalformedDump(msg)
             return
@@ -239,8 +239,9 @@ class DumpTally:
         """
         if not any(self.messages) or not self._features:
             msg = (
-                f"the dump of {self.program} holds nothing that Postbayes can learn: "
-                f"{sum(self.messages)} messages and {self._size} usable tokens"
+                f"the dump of {self.program} contains nothing that Postbayes can "
+                f"learn: it has {sum(self.messages)} messages and {self._size} usable "
+                "tokens"
             )
             raise MalformedDump(msg)
         where = [labels.index(ham), labels.index(spam)]
@@ -291,10 +292,12 @@ def numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            msg = f"line {number} is longer than {LONGEST_LINE} bytes; this is no dump"
+            msg = (
+                f"line {number} is longer than {LONGEST_LINE} bytes; this is not a dump"
+            )
             raise MalformedDump(msg)
         if b"\0" in line:
-            msg = f"line {number} holds a NUL byte; give the dump, not the database"
+            msg = f"line {number} contains a NUL byte; give the dump, not the database"
             raise MalformedDump(msg)
         if not line.endswith(b"\n"):
             raise MalformedDump(f"line {number} has no end: the dump was cut short")
@@ -310,11 +313,14 @@ def count(text: str, number: int) -> int:
         If it is not a number from 0 to `LARGEST_COUNT`.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(LARGEST_COUNT)):
-        msg = f"line {number} has {text[:40]!r} where a number of messages belongs"
+        msg = f"line {number} has {text[:40]!r} instead of a number of messages"
         raise MalformedDump(msg)
     value = int(text)
     if value > LARGEST_COUNT:
-        msg = f"line {number} says {value} messages, more than {LARGEST_COUNT}"
+        msg = (
+            f"line {number} has {value} messages, more than the limit of "
+            f"{LARGEST_COUNT}"
+        )
         raise MalformedDump(msg)
     return value
 
@@ -347,8 +353,8 @@ _BOGOFILTER_RULES: Final = {
     },
 }
 _LEFT: Final = {
-    "head": "words of other headers: bogofilter does not keep which one",
-    "mime": "words of the headers of parts, which are no features here",
+    "head": "words of other headers, whose names bogofilter does not keep",
+    "mime": "words of the headers of parts, which are not features in Postbayes",
 }
 
 
@@ -402,7 +408,7 @@ def read_bogofilter(file: BinaryIO) -> DumpTally:
 
 _TOKEN_BYTES: Final = 5
 _SPAMASSASSIN_FIELDS: Final = 5
-_UNKNOWN: Final = "hashes of words that are not among the words given"
+_UNKNOWN: Final = "hashes of words that are not in the given file"
 
 
 def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
@@ -426,9 +432,8 @@ def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
         learned = tally.messages
         msg = (
             f"the backup has {len(tokens):,} tokens of {learned.spam:,} spam and "
-            f"{learned.ham:,} ham, but a token is a hash of a word, and no word can be "
-            "read from it. Give a file of words to look for with --words, or learn "
-            "from the mail folders instead"
+            f"{learned.ham:,} ham, but a token is only a hash of a word. Give a file "
+            "of words to look for with --words, or learn from the mail folders instead"
         )
         raise MalformedDump(msg)
     for text in words:
@@ -458,7 +463,7 @@ def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
             if len(tokens) > MAX_FEATURES:
                 raise MalformedDump(f"the backup has more than {MAX_FEATURES:,} tokens")
         elif kind != "s":
-            msg = f"line {number} is not one of `sa-learn --backup`: {line[:60]!r}"
+            msg = f"line {number} was not written by `sa-learn --backup`: {line[:60]!r}"
             raise MalformedDump(msg)
     if not {"num_spam", "num_nonspam"} <= numbers.keys():
         msg = (
@@ -477,7 +482,10 @@ def _token(text: str, number: int) -> bytes:
     except ValueError:
         token = b""
     if len(token) != _TOKEN_BYTES:
-        msg = f"line {number} has {text[:40]!r} where a token of 10 digits belongs"
+        msg = (
+            f"line {number} has {text[:40]!r} instead of a token of 10 hexadecimal "
+            "digits"
+        )
         raise MalformedDump(msg)
     return token
 
@@ -510,8 +518,8 @@ _SPAMBAYES_RULES: Final = {
 _ADDRESSED: Final = frozenset(
     tag.partition(":")[0] for tag in _SPAMBAYES_RULES if ":" in tag
 )
-_LONG: Final = "lengths of long words, which are no features here"
-_FACTS: Final = "facts of a message, which are another view here"
+_LONG: Final = "lengths of long words, which are not features in Postbayes"
+_FACTS: Final = "facts about messages, which have a view of their own in Postbayes"
 
 
 def read_spambayes(file: BinaryIO) -> DumpTally:
@@ -534,7 +542,10 @@ def read_spambayes(file: BinaryIO) -> DumpTally:
     tally.messages = TokenCounts(count(first[0], 1), count(first[1], 1))
     for number, row in rows:
         if len(row) != _SPAMBAYES_FIELDS:
-            msg = f"line {number} is not a token and two counts, but {len(row)} fields"
+            msg = (
+                f"line {number} must have a token and two counts, but has {len(row)} "
+                "fields"
+            )
             raise MalformedDump(msg)
         counts = TokenCounts(count(row[1], number), count(row[2], number))
         token = row[0]
@@ -583,7 +594,7 @@ def refuse_rspamd(file: BinaryIO) -> NoReturn:
         entry = _ENTRY.fullmatch(line.rstrip(","))
         if entry is None:
             msg = (
-                f"line {number} is not one of `rspamadm statistics_dump dump`: "
+                f"line {number} was not written by `rspamadm statistics_dump dump`: "
                 f"{line[:60]!r}"
             )
             raise MalformedDump(msg)
@@ -594,9 +605,9 @@ def refuse_rspamd(file: BinaryIO) -> NoReturn:
         elif values.keys() & {"H", "S"}:
             tokens += 1
     msg = (
-        f"the dump has {tokens:,} tokens of {spam:,} spam and {ham:,} ham, but a token "
-        "of rspamd is a hash of two stems, and nothing can be read from it. Learn from "
-        "the mail folders instead: postbayes learn --label ham --junk spam Maildir"
+        f"the dump has {tokens:,} tokens of {spam:,} spam and {ham:,} ham, but a "
+        "token of rspamd is only a hash of two stems. Learn from the mail folders "
+        "instead: postbayes learn --label ham --junk spam Maildir"
     )
     raise MalformedDump(msg)
 

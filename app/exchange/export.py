@@ -150,8 +150,8 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
         return state.folded_revision(connection, profile.id)
     if work.pending(connection, profile.id):
         msg = (
-            f"an undo of the profile {profile.name!r} is being carried out; export it "
-            "again in a moment"
+            f"an undo of the profile {profile.name!r} is running; export it again in "
+            "a moment"
         )
         raise DatabaseUnavailable(msg)
     return profile.revision
@@ -213,8 +213,8 @@ def _batches(
         rows = rows_after(connection, profile_id, revision=revision, limit=_ROWS)
         if not rows:
             msg = (
-                f"The ledger ends at revision {revision}, and the counts hold {last}. "
-                "`postbayes audit` says more."
+                f"The ledger ends at revision {revision}, but the counts go up to "
+                f"{last}. Run `postbayes audit`."
             )
             raise InconsistentCounts(msg)
         for row in rows:

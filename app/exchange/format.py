@@ -83,7 +83,9 @@ def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
 def epoch(value: int) -> int:
     """Return a value that has to be a month from 1970 to 9999, YYYYMM."""
     if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
-        msg = f"this export has the epoch {_shown(value)}, which is no month (YYYYMM)"
+        msg = (
+            f"this export has the epoch {_shown(value)}, which is not a month (YYYYMM)"
+        )
         raise ValueError(msg)
     return value
 
@@ -92,7 +94,7 @@ def moment(value: object) -> datetime:
     """Return a time that has a zone, and is in the calendar of every zone."""
     found = datetime.fromisoformat(text(value))
     if found.tzinfo is None:
-        raise ValueError(f"the time {value!r} is without zone")
+        raise ValueError(f"the time {value!r} has no time zone")
     # Two moments of different zones are compared without leaving the calendar.
     if not _FIRST <= found <= _LAST:
         msg = f"the time {value!r} is not from {_FIRST.year} to {_LAST.year}"
@@ -123,7 +125,7 @@ def digest(value: object) -> bytes:
 def listed(value: object) -> list[object]:
     """Return a value that has to be a list."""
     if not isinstance(value, list):
-        raise TypeError(f"{_shown(value)} is no list")
+        raise TypeError(f"{_shown(value)} is not a list")
     return value
 
 
@@ -136,7 +138,7 @@ def asked(value: object) -> dict[str, object]:
         "until": moment,
     }
     if not isinstance(value, dict) or value.keys() - readers.keys():
-        msg = "it was asked for what no undo can be"
+        msg = "the selection of an undo has unknown fields"
         raise ValueError(msg)
     for name, given in value.items():
         if given is not None:
@@ -373,15 +375,15 @@ class BlockReader:
         magic = file.readline(_LONGEST_LINE)
         if not magic.startswith(_MAGIC):
             msg = (
-                "this is not an export of Postbayes: its first line is another one. "
-                "For the dump of another filter say --from PROGRAM"
+                "this is not an export of Postbayes; for the dump of another filter, "
+                "add --from PROGRAM"
             )
             raise MalformedExport(msg)
         version = magic.removeprefix(_MAGIC).rstrip(b"\n")
         if version != b"%d" % VERSION:
             msg = (
-                f"this export is of the format {version[:20].decode('latin-1')}, and "
-                f"this Postbayes reads {VERSION}; import it with a newer one"
+                f"this export has the format {version[:20].decode('latin-1')}, but "
+                f"this Postbayes reads {VERSION}; import it with a newer version"
             )
             raise MalformedExport(msg)
         line = file.readline(_LONGEST_LINE)
@@ -413,12 +415,12 @@ class BlockReader:
         self.content = digests.hexdigest()
         if content != _trailer(self.header, number, self.content):
             msg = (
-                "the end of this export is not that of what is before it: "
-                f"parts are missing, or its header was changed. {_AGAIN}"
+                "the end of this export does not match the rest: parts are missing, "
+                f"or its header was changed. {_AGAIN}"
             )
             raise MalformedExport(msg)
         if self._file.read(1):
-            msg = f"something follows the end of this export: it was changed. {_AGAIN}"
+            msg = f"this export was changed: there is data after its end. {_AGAIN}"
             raise MalformedExport(msg)
 
     def _next(self, number: int) -> tuple[bytes, bytes, bytes]:
@@ -426,8 +428,8 @@ class BlockReader:
         kind, length, size, digest = _HEAD.unpack(self._take(_HEAD.size))
         if max(length, size) > LARGEST:
             msg = (
-                f"block {number} of this export says that it has "
-                f"{max(length, size)} bytes; {LARGEST} are allowed"
+                f"block {number} of this export claims {max(length, size)} bytes; "
+                f"{LARGEST} are allowed"
             )
             raise MalformedExport(msg)
         self._packed += length
@@ -435,7 +437,7 @@ class BlockReader:
         if self._unpacked > LARGEST + MOST_UNPACKED * self._packed:
             msg = (
                 f"block {number} of this export unpacks to more than {MOST_UNPACKED} "
-                "times its size, which nothing that was learned does"
+                "times its size, which no real export does"
             )
             raise MalformedExport(msg)
         content = packed = self._take(length)
@@ -453,8 +455,8 @@ class BlockReader:
         return taken
 
 
-_AGAIN: Final = "Copy or make it again; nothing of it was imported"
-_CUT: Final = f"this export ends before its last block: it was cut short. {_AGAIN}"
+_AGAIN: Final = "Copy it or export it again; nothing was imported"
+_CUT: Final = f"this export was cut short: it ends before its last block. {_AGAIN}"
 
 
 def _damaged(number: int, why: str) -> str:
@@ -481,7 +483,7 @@ def _unpacked(packed: bytes, size: int, number: int) -> bytes:
     except zlib.error as error:
         raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error
     if len(content) != size or not unpacker.eof or unpacker.unused_data:
-        raise MalformedExport(_damaged(number, "it is not of the size that it says"))
+        raise MalformedExport(_damaged(number, "its size is not the stated one"))
     return content
 
 
@@ -700,7 +702,9 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
         raise ValueError(f"row {row.revision} has the label {strange.pop()!r}")
     of_sum = row.kind == "sum"
     if of_sum and (row.label_before, row.label, row.scores) != (None, None, None):
-        raise ValueError(f"row {row.revision} is a sum, and says what one message is")
+        raise ValueError(
+            f"row {row.revision} is a sum, but has the label of a single message"
+        )
     if row.vector is None:
         return
     if of_sum:
@@ -714,7 +718,9 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
         sizes = {view: x.ids.size for view, x in views.items()}
     for view, texts in row.names.items():
         if len(texts) != sizes.get(view):
-            raise ValueError(f"row {row.revision} has not as many names as features")
+            raise ValueError(
+                f"row {row.revision} does not have as many names as features"
+            )
 
 
 def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:

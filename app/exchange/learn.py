@@ -223,7 +223,7 @@ def add_counts(
     try:
         amounts.add(state)
     except InvalidObservation as error:
-        msg = f"the dump says more than can be counted: {error}"
+        msg = f"the counts of the dump are too large: {error}"
         raise MalformedDump(msg) from error
     _require_room(
         engine,
@@ -337,7 +337,7 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
         try:
             epochs = replayed(connection, new.row)
         except InconsistentCounts as error:
-            return History(), f"the ledger of this export contradicts itself: {error}"
+            return History(), f"the ledger of this export is contradictory: {error}"
         return epochs, fault_of(connection, new.row, epochs)
 
 
@@ -355,19 +355,18 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
     header = survey.header
     if survey.dropped:
         msg = (
-            f"the features of {survey.dropped:,} ledger rows of this export were "
-            "dropped for their age, or are in a sum, so that their messages cannot be "
-            "told from those that the profile knows. Import it into a profile of its "
-            "own with --profile NEWNAME, or into this one with --replace; or export "
-            "the counts"
+            f"in {survey.dropped:,} ledger rows of this export, the features were "
+            "dropped for their age or are in a sum, so their messages could be "
+            "learned twice. Import it into a new profile with --profile NEWNAME, "
+            "replace this one with --replace, or export the counts"
         )
         raise OtherProfile(msg)
     if header.contents == "counts" and header.created == profile.created_at:
         msg = (
-            f"this export is of the profile {profile.name!r} itself, or of one that "
-            "began as a copy of it: their messages would count twice. Use --replace "
-            "to go back to it; or export --with-ledger, which adds only what is new "
-            "where this profile has the ledger too, and not its counts alone"
+            f"this export is of the profile {profile.name!r} itself, or of a copy: "
+            "its messages would count twice. Use --replace to return to the export; "
+            "or, if this profile has its whole ledger, export --with-ledger to add "
+            "only new messages"
         )
         raise OtherProfile(msg)
 
@@ -387,7 +386,7 @@ def _require_room(
         amounts.beside(before)
     except InvalidObservation as error:
         msg = (
-            f"{what} and what the profile {profile.name!r} has learned are more than "
-            f"can be counted: {error}. {way_out}"
+            f"{what} and the counts of the profile {profile.name!r} are too large "
+            f"together: {error}. {way_out}"
         )
         raise OtherProfile(msg) from error

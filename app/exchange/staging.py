@@ -133,7 +133,7 @@ class Staging:
         self._drop_names()
         surveyed = self.source.header, self.source.survey.content
         if surveyed != (ExportHeader.decode(reader.header), reader.content):
-            msg = "this export was changed while it was read; nothing of it is imported"
+            msg = "this export changed while it was read; nothing was imported"
             raise MalformedExport(msg)
 
     def _write_names(self, content: bytes) -> None:
@@ -286,14 +286,16 @@ def fault_of(
     broken = broken_rows(connection, profile.id)
     if broken:
         return (
-            f"{broken} ledger rows of this export contradict the row before of the "
-            "same message; it was not written by Postbayes"
+            f"{broken} ledger rows of this export contradict an earlier row of the "
+            "same message; the export was not written by Postbayes"
         )
     try:
         for _, _, statistics in epochs.parts():
             statistics.require_reachable()
     except InconsistentCounts as error:
-        return f"the ledger of this export takes back what it never added: {error}"
+        return (
+            f"the ledger of this export takes back counts that it never added: {error}"
+        )
     return None
 
 
@@ -497,9 +499,9 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
         msg = (
-            f"{strange[0].source!r} has changed the profile while this was imported, "
-            "and that cannot be said to the new one; nothing is replaced. Import it "
-            "again when that has ended"
+            f"{strange[0].source!r} changed the profile during the import, and the "
+            "change cannot be transferred to the new profile; nothing was replaced. "
+            "Import it again once that has ended"
         )
         raise OtherProfile(msg)
     teachings = [
@@ -525,17 +527,18 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         outcomes = ledger.append(connection, new, teachings)
     except UnknownLabel as error:
         msg = (
-            "while this was imported, the profile was taught what the export has no "
-            f"label for; nothing is replaced. {error}"
+            "during the import, the profile learned a label that the export does not "
+            f"have; nothing was replaced. {error}"
         )
         raise OtherProfile(msg) from error
     for teaching, outcome in zip(teachings, outcomes, strict=True):
         # Only the labels of people: a verdict of the filter's own gives way to them.
         if outcome.label != teaching.label and not teaching.own:
             msg = (
-                f"while this was imported, the message {teaching.digest.hex()} was "
-                f"taught to be {teaching.label or 'forgotten'}, and the export has no "
-                "features of it to take back; nothing is replaced. Import it again"
+                f"during the import, the message {teaching.digest.hex()} was taught "
+                f"as {teaching.label or 'forgotten'}, but the export does not have "
+                "its features, so it cannot be changed; nothing was replaced. Import "
+                "it again"
             )
             raise OtherProfile(msg)
 

@@ -108,7 +108,9 @@ class Survey:
         self.epochs.add(epoch)
         for view in state:
             if view not in self.header.views:
-                msg = f"this export has the view {view!r}, which its header lacks"
+                msg = (
+                    f"this export has the view {view!r}, which is missing in its header"
+                )
                 raise MalformedExport(msg)
         self.features += state.size
         try:
@@ -138,7 +140,7 @@ class Survey:
             self._carried_out = max(self._carried_out, row.undo or 0)
             if row.revision != self.rows:
                 msg = (
-                    f"ledger row {self.rows} of this export says that it is row "
+                    f"ledger row {self.rows} of this export has the number "
                     f"{row.revision}"
                 )
                 raise MalformedExport(msg)
@@ -159,8 +161,8 @@ class Survey:
         )
         if record.number != self.undos or not (takes and there and ordered):
             msg = (
-                f"undo {self.undos} of this export takes back what is not before it, "
-                "or is not the next one"
+                f"undo {self.undos} of this export takes back rows that are not "
+                "before it, or is out of order"
             )
             raise MalformedExport(msg)
 
@@ -176,20 +178,20 @@ class Survey:
         for (epoch, view), (messages, most) in self._groups.items():
             if (most > messages).any():
                 msg = (
-                    f"a feature of {view} in {epoch} is in more messages "
-                    "of this export than there are"
+                    f"a feature of {view} in {epoch} is in more messages than this "
+                    "export has"
                 )
                 raise MalformedExport(msg)
         if self.header.contents == "ledger" and self.rows != self.header.revision:
             msg = (
-                f"this export has {self.rows} ledger rows, and its header says "
-                f"{self.header.revision}"
+                f"this export has {self.rows} ledger rows, but {self.header.revision} "
+                "by its header"
             )
             raise MalformedExport(msg)
         if self._carried_out > self.undos:
             msg = (
                 f"a ledger row of this export carries out undo {self._carried_out}, "
-                f"and there are {self.undos}"
+                f"but there are only {self.undos}"
             )
             raise MalformedExport(msg)
 
@@ -202,7 +204,10 @@ class Survey:
             If they are of a view that is not there.
         """
         if view not in self.header.views:
-            msg = f"this export names features of {view!r:.80}, which its header lacks"
+            msg = (
+                f"this export names features of {view!r:.80}, which is missing in its "
+                "header"
+            )
             raise MalformedExport(msg)
         self.names += len(names)
 
@@ -247,8 +252,8 @@ def survey(
     for kind, content in reader:
         if kind not in kinds:
             msg = (
-                f"this export of {found.header.contents} holds a block of the kind "
-                f"{kind.decode('latin-1')!r}, which does not belong there"
+                f"this export of {found.header.contents} must not have a block of the "
+                f"kind {kind.decode('latin-1')!r}"
             )
             raise MalformedExport(msg)
         if kind == SUM:
@@ -256,7 +261,7 @@ def survey(
             if found.features > MOST_FEATURES * file.tell():
                 msg = (
                     f"this export has {found.features:,} counts in {file.tell():,} "
-                    "bytes, which no mail can have taught"
+                    "bytes, which is impossible"
                 )
                 raise MalformedExport(msg)
         elif kind == LEDGER:
@@ -271,7 +276,7 @@ def survey(
 
 
 def _no_messages(error: Exception) -> MalformedExport:
-    return MalformedExport(f"no messages have the counts of this export: {error}")
+    return MalformedExport(f"the counts of this export are impossible: {error}")
 
 
 _DIGITS: Final = 16
@@ -364,9 +369,9 @@ def require_feature_set(header: ExportHeader, feature_set: int) -> None:
     """
     if header.feature_set != feature_set:
         msg = (
-            f"this export is of feature set {header.feature_set}, and feature set "
-            f"{feature_set} is made here: its counts are of other features. Learn the "
-            "mail again, or use a Postbayes of that feature set"
+            f"this export has feature set {header.feature_set}, but this Postbayes "
+            f"has feature set {feature_set}, so its counts are of other features. "
+            "Learn the mail again, or use a version with that feature set"
         )
         raise OtherProfile(msg)
 
@@ -387,9 +392,9 @@ def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
     ]
     if strange:
         msg = (
-            f"this export has the labels {_listed(header)}, and the profile "
-            f"{profile.name!r} has {_listed(profile)}. Import it into a profile of its "
-            "own with --profile NEWNAME, or into this one with --replace"
+            f"this export has the labels {_listed(header)}, but the profile "
+            f"{profile.name!r} has {_listed(profile)}. Import it into a new profile "
+            "with --profile NEWNAME, or replace this one with --replace"
         )
         raise OtherProfile(msg)
 
@@ -406,9 +411,9 @@ def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
     if id_key is not None and id_key != here:
         holds = "no key" if here is None else f"the key {here}"
         msg = (
-            f"{what} needs the key {id_key}, and POSTBAYES_KEY_FILE names a file with "
-            f"{holds}. A database has one key: use one that has that key, or a new "
-            "one with a copy of its file"
+            f"{what} needs the key {id_key}, but POSTBAYES_KEY_FILE names a file with "
+            f"{holds}. A database has one key: use the database of that key, or a new "
+            "database with a copy of the key file"
         )
         raise OtherProfile(msg)
 
@@ -435,8 +440,8 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
         require_key(f"the profile {profile.name!r}", profile.id_key, source.key)
         if theirs is not None and profile.id_key is None:
             msg = (
-                f"the feature ids of this export are keyed, and those of the profile "
-                f"{profile.name!r} are not; import it into a profile of its own with "
+                "the feature ids of this export are keyed, but those of the profile "
+                f"{profile.name!r} are not; import it into a new profile with "
                 "--profile NEWNAME"
             )
             raise OtherProfile(msg)

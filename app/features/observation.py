@@ -125,7 +125,7 @@ def parse_id(text: str) -> bytes:
         found = b""
     if len(found) != DIGEST_BYTES:
         msg = (
-            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
+            f"{text[:64]!r} is not the id of a message; an id is the 32 hexadecimal "
             "digits that /classify returned"
         )
         raise UnknownMessage(msg)

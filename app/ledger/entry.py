@@ -308,14 +308,14 @@ def check_source(source: str) -> None:
     printable = _PRINTABLE.match(source) and source.isprintable()
     if not printable or len(source) > MAX_SOURCE:
         msg = (
-            f"a source is 1 to {MAX_SOURCE} printable characters, such as a user's "
-            f"name; got {source[:MAX_SOURCE]!r}"
+            f"a source must have 1 to {MAX_SOURCE} printable characters, as a user's "
+            f"name has; got {source[:MAX_SOURCE]!r}"
         )
         raise InvalidInput(msg)
     if source in (OWN, PRUNED) or source.startswith((UNDO_PREFIX, IMPORT_PREFIX)):
         msg = (
-            f"the source {source!r} is reserved for rows that the filter writes "
-            "itself; give another name, such as a user's"
+            f"the source {source!r} is reserved for rows that Postbayes writes "
+            "itself; give another name, such as the name of a user"
         )
         raise InvalidInput(msg)
 

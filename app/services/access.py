@@ -123,11 +123,15 @@ def made_key(
     check_access_name(name)
     time = now()
     if expires is not None and expires <= time:
-        msg = f"the key would expire at {expires:%Y-%m-%d %H:%M %Z}, which is past"
+        msg = (
+            f"the key would expire at {expires:%Y-%m-%d %H:%M %Z}, which is in the past"
+        )
         raise InvalidInput(msg)
     limits = [tuple(each) for each in (profiles, labels, networks)]
     if max(map(len, limits)) > MAX_LIMITS:
-        msg = f"a key is limited to {MAX_LIMITS} profiles, labels or networks at most"
+        msg = (
+            f"a key can be limited to at most {MAX_LIMITS} profiles, labels or networks"
+        )
         raise InvalidInput(msg)
     for profile in limits[0]:
         check_name(profile.removeprefix("@"))
@@ -298,8 +302,8 @@ def check_password(password: str) -> None:
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         msg = (
-            f"a password has from {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} letters, "
-            f"got {len(password)}"
+            f"a password must have from {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} "
+            f"characters, got {len(password)}"
         )
         raise InvalidInput(msg)
 
@@ -339,7 +343,9 @@ def add_person(
     """
     check_access_name(name, of="person")
     if role not in ROLES:
-        raise InvalidInput(f"a role is one of {', '.join(ROLES)}; got {role[:64]!r}")
+        raise InvalidInput(
+            f"the role must be one of {', '.join(ROLES)}; got {role[:64]!r}"
+        )
     if profile is not None:
         check_name(profile.removeprefix("@"))
     if password is not None:
@@ -505,12 +511,12 @@ class Sessions:
         person = self.keys.people.get(name) if who.kind == "person" else None
         if person is None or person.password is None:
             msg = (
-                f"{who.name} does not sign in with a password here; a person who does "
-                "can change it"
+                f"{who.name} does not sign in with a password, so there is none to "
+                "change"
             )
             raise Forbidden(msg)
         check_password(new)
-        self._proved(name, password, host, wrong="the present password is wrong")
+        self._proved(name, password, host, wrong="the current password is wrong")
         set_password(self.engine, name, new, who=who.name)
         self.keys.refresh()
         return self.begin(self.keys.people[name])
@@ -521,7 +527,7 @@ class Sessions:
         password: str,
         host: str | None,
         *,
-        wrong: str = "this name and password do not belong together",
+        wrong: str = "the name or the password is wrong",
     ) -> Person:
         """Return the person of a name and a password."""
         tries = (
@@ -531,7 +537,9 @@ class Sessions:
         wait = max(buckets.take(who) for buckets, who in tries)
         if wait:
             self.refused("rate")
-            raise TooManyRequests(f"too many tries to sign in; wait {wait:.0f} s", wait)
+            raise TooManyRequests(
+                f"too many attempts to sign in; wait {wait:.0f} s", wait
+            )
         person = self.keys.people.get(name)
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:
@@ -550,8 +558,9 @@ class Sessions:
         person = self.keys.people.get(name)
         if person is None:
             msg = (
-                f"you are {name[:64]!r}, who is not known here; an administrator lets "
-                "you in with `postbayes people add NAME --no-password`"
+                f"you signed in as {name[:64]!r}, who is not among the people of this "
+                "service; an administrator can add you with `postbayes people add "
+                "NAME --no-password`"
             )
             raise Unauthenticated(msg)
         return self._signed_in(person)
@@ -669,7 +678,7 @@ class Sessions:
     def _sealed(self, salt: str, fields: Mapping[str, object]) -> str:
         signer = self._signer(salt)
         if signer is None:
-            msg = "the secret of the cookies is gone; sign in again"
+            msg = "the secret that signs the cookies is gone; sign in again"
             raise Unauthenticated(msg)
         return signer.sign(base64_encode(json.dumps(fields))).decode()
 

@@ -184,8 +184,9 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
         before = revision_of(engine)
         if before is None:
             msg = (
-                "There is nothing to migrate: the database that POSTBAYES_DATABASE_URL "
-                "names has no tables. `postbayes serve` makes them."
+                "There is nothing to migrate: the database that "
+                "POSTBAYES_DATABASE_URL names has no tables. `postbayes serve` "
+                "creates them."
             )
             raise DatabaseUnprepared(msg)
         migrate(engine)
@@ -251,8 +252,8 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
     """
     if own_from is not None and not spam_from <= own_from < math.inf:
         msg = (
-            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}, and must be a number not below "
-            f"the spam threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
+            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}; it must be at least the spam "
+            f"threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
         )
         raise InvalidSetting(msg)
 
@@ -535,7 +536,9 @@ class Application:
             if self.recent is not None:
                 self.recent.flush(self.engine)
         except (DatabaseUnavailable, DatabaseDamaged) as error:
-            log.warning("the messages scored or sent last are not stored: %s", error)
+            log.warning(
+                "the latest scored and sent messages could not be stored: %s", error
+            )
         self.tally.close()
         self.engine.dispose()
 
@@ -575,7 +578,10 @@ class Application:
             id_key=id_key_of_new(self.engine, self.settings),
             **by,
         )
-        with explaining("the profile is made, and answers as soon as it can be read"):
+        with explaining(
+            "the profile is created, and takes effect as soon as the database can be "
+            "read"
+        ):
             self.live.refresh()
 
     def change_policy(
@@ -591,8 +597,8 @@ class Application:
         """
         changed = policies.change(self.engine, name, self.service, changes, who=who)
         with explaining(
-            "the policy is changed, and this process follows it as soon as it can read "
-            "it"
+            "the policy is changed, and takes effect as soon as the database can be "
+            "read"
         ):
             self.live.refresh()
         return changed
@@ -603,26 +609,34 @@ class Application:
         """Store entries, as `app.services.lists.add_entries`; here at once."""
         add_entries(self.engine, name, entries, who=who)
         with explaining(
-            "the entries are stored, and count as soon as they can be read"
+            "the entries are stored, and take effect as soon as the database can be "
+            "read"
         ):
             self.lists.refresh()
 
     def remove_list_entry(self, name: str, subject: ListSubject, *, who: str) -> None:
         """Remove an entry, as `app.services.lists.remove_entry`; it ends at once."""
         remove_entry(self.engine, name, subject, who=who)
-        with explaining("the entry is removed, and ends as soon as that can be read"):
+        with explaining(
+            "the entry is removed, and loses its effect as soon as the database can "
+            "be read"
+        ):
             self.lists.refresh()
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
         """Store a new key, as `app.services.access.add_key`; it counts here at once."""
         add_key(self.engine, key, who=who)
-        with explaining("the key is made, and counts as soon as it can be read"):
+        with explaining(
+            "the key is created, and works as soon as the database can be read"
+        ):
             self.keys.refresh()
 
     def revoke_key(self, name: str, *, who: str) -> AccessKey:
         """Revoke a key, as `app.services.access.revoke_key`; here it ends at once."""
         revoked = revoke_key(self.engine, name, who=who)
-        with explaining("the key is revoked, and ends as soon as that can be read"):
+        with explaining(
+            "the key is revoked, and stops working as soon as the database can be read"
+        ):
             self.keys.refresh()
         return revoked
 
@@ -677,5 +691,5 @@ class Application:
             profiles.find(connection, self.settings.profile)
         failure = self.write_failure
         if failure is not None:
-            msg = f"nothing can be learned, as the last write failed: {failure}"
+            msg = f"nothing can be learned, because the last write failed: {failure}"
             raise DatabaseUnavailable(msg)

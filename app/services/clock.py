@@ -78,12 +78,12 @@ class SteadyClock:
             expected = self._believed + timedelta(seconds=ran - self._since)
             if told - expected <= JUMP:
                 if self._jumped is not None:
-                    log.info("the clock is as expected again")
+                    log.info("the clock shows the expected time again")
             elif self._jumped is None:
                 self._jumped = ran
                 log.warning(
-                    "the clock says %s, %d days after this service was used last: for "
-                    "a day nothing more is dropped for its age. Correct the clock, "
+                    "the clock shows %s, %d days after this service was last used, so "
+                    "nothing is deleted for its age for a day. Correct the clock, "
                     "unless the service was not used for so long",
                     f"{told:%Y-%m-%d}",
                     (told - expected).days,
@@ -183,7 +183,8 @@ class WriteHealth:
             # No write of ours tells whether there is enough for a feedback.
             self._due = math.inf
             self.failure = (
-                "there is no memory left to learn with: raise its limit, or restart"
+                "not enough memory is left for learning; raise the memory limit, or "
+                "restart the service"
             )
         elif isinstance(error, (DatabaseUnavailable, DatabaseDamaged)):
             self._due = time.monotonic() + PROBE

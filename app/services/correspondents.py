@@ -185,8 +185,8 @@ class Correspondents:
         for name in sorted(self._believed):
             if not is_server_name(name):
                 msg = (
-                    f"POSTBAYES_AUTHSERV_ID has {name!r}; it is a name such as "
-                    "mx.example.org: letters, digits, dots and hyphens"
+                    f"POSTBAYES_AUTHSERV_ID contains {name!r}; give a name such as "
+                    "mx.example.org, of letters, digits, dots and hyphens"
                 )
                 raise InvalidSetting(msg)
         self._lock = threading.Lock()
@@ -549,7 +549,7 @@ def forget_correspondent(
 def _required(address: str) -> str:
     name = normal_address(address)
     if name is None:
-        msg = f"{address[:64]!r} is no address; it is one such as ann@example.org"
+        msg = f"{address[:64]!r} is not an address; give one such as ann@example.org"
         raise InvalidInput(msg)
     return name
 

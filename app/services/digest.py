@@ -77,16 +77,19 @@ class DigestLinks:
             profile, digest = self._signer.loads(token, max_age=int(_DAY * self._days))
         except SignatureExpired as error:
             msg = (
-                f"this link has worked for {self._days:g} days and has expired; the "
-                "next digest has new ones"
+                f"this link was valid for {self._days:g} days and has expired; the "
+                "next digest has new links"
             )
             raise Forbidden(msg) from error
         except BadData as error:
-            msg = "this link is incomplete, or of another service; copy it whole"
+            msg = (
+                "this link is incomplete, or belongs to another service; copy the "
+                "whole link"
+            )
             raise Forbidden(msg) from error
         found = bytes.fromhex(digest)
         if len(found) != DIGEST_BYTES:
-            msg = "this link names no message"
+            msg = "this link does not name a message"
             raise Forbidden(msg)
         return str(profile), found
 
@@ -246,16 +249,16 @@ def sending_of(settings: Settings) -> Sending:
     """
     if settings.digest_from is None or settings.digest_url is None:
         msg = (
-            "POSTBAYES_DIGEST_FROM and POSTBAYES_DIGEST_URL say from which address a "
-            "digest comes and where its links lead, such as postbayes@example.org and "
-            "https://filter.example.org"
+            "POSTBAYES_DIGEST_FROM and POSTBAYES_DIGEST_URL must give the sender of "
+            "the digest and the address of its links, such as postbayes@example.org "
+            "and https://filter.example.org"
         )
         raise InvalidSetting(msg)
     parts = urlsplit(settings.digest_url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         msg = (
-            f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is no address; "
-            "write one like https://filter.example.org"
+            f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is not an "
+            "address; write one like https://filter.example.org"
         )
         raise InvalidSetting(msg)
     return Sending(settings.digest_from, settings.digest_url.rstrip("/"))

@@ -77,17 +77,17 @@ class PendingFeedback:
             msg = (
                 f"message {self.digest.hex()} was learned too long ago to be changed "
                 "(POSTBAYES_VECTOR_DAYS), or in a sum (`postbayes learn --sums`): its "
-                "features are no longer stored. Teach newer mail like it instead, or "
-                "undo the part of the archive that it came in"
+                "features are no longer stored. Teach similar, newer mail instead, or "
+                "undo the part of the archive that contained it"
             )
             if self.forgets:
-                msg += ". What the history had of it is gone all the same"
+                msg += ". Its lines in the history were deleted all the same"
             raise Expired(msg)
         if outcome.kind == "unknown" and written.verdict_before is None:
             msg = (
-                f"the profile {profile.row.name!r} has not learned a message "
-                f"{self.digest.hex()}, and what was stored when it was "
-                "scored is gone; there is nothing to forget"
+                f"the profile {profile.row.name!r} has not learned message "
+                f"{self.digest.hex()}, and nothing is stored from when it was scored; "
+                "there is nothing to forget"
             )
             raise UnknownMessage(msg)
         row = outcome.row
@@ -323,8 +323,8 @@ class Feedback:
             # nothing; the ledger refuses another one.
             return self._submit(live, digest, label, source, via=via)
         msg = (
-            f"nothing is stored of a message {digest.hex()}: it was not scored "
-            "here, or too long ago, or was forgotten; send the message itself"
+            f"nothing is stored about message {digest.hex()}: it was not scored here, "
+            "was scored too long ago, or was forgotten; send the message itself"
         )
         raise UnknownMessage(msg)
 

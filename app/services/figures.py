@@ -381,10 +381,10 @@ class Teachers:
         for each in found:
             if each.source not in known and each.source not in self.trusted:
                 log.warning(
-                    "in the profile %r, %r contradicts what the filter is sure of: %d "
-                    "of %d lessons. If they are wrong, `postbayes undo --profile %s "
-                    "--source %s --dry-run` shows what takes them back; else name it "
-                    "in POSTBAYES_TRUSTED_SOURCES",
+                    "in the profile %r, %r contradicts confident verdicts in %d of %d "
+                    "lessons. If the lessons are wrong, preview their removal with "
+                    "`postbayes undo --profile %s --source %s --dry-run`; otherwise "
+                    "add the source to POSTBAYES_TRUSTED_SOURCES",
                     profile,
                     each.source,
                     each.sure,
@@ -406,9 +406,9 @@ class Teachers:
         _, found = self._seen.get(profile_id, (0, frozenset[str]()))
         if source in found:
             msg = (
-                f"the lessons of {source!r} contradict what the filter is sure of, so "
-                "that no more are learned; an administrator can look at them "
-                "(`postbayes teachers`) and name it in POSTBAYES_TRUSTED_SOURCES"
+                f"the lessons of {source!r} contradict confident verdicts, so no more "
+                "are learned; an administrator can check them (`postbayes teachers`) "
+                "and add the source to POSTBAYES_TRUSTED_SOURCES"
             )
             raise Forbidden(msg)
 
@@ -421,7 +421,7 @@ class Teachers:
         msg = (
             f"{source!r} has taught {self.per_day} messages today (UTC), as many as "
             "POSTBAYES_TEACHER_PER_DAY allows; teach the others tomorrow, or have an "
-            "administrator name it in POSTBAYES_TRUSTED_SOURCES"
+            "administrator add the source to POSTBAYES_TRUSTED_SOURCES"
         )
         left = 86_400 - (time.hour * 3600 + time.minute * 60 + time.second)
         return TooManyRequests(msg, left)

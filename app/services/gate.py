@@ -212,8 +212,8 @@ class Gate:
             msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
             raise TooManyRequests(msg, wait)
         msg = (
-            "this key does not count: it is unknown, revoked, expired, or not for this "
-            "address; `postbayes keys list` shows the keys"
+            "this key is not valid: it is unknown, revoked, expired, or not allowed "
+            "from this address; `postbayes keys list` shows the keys"
         )
         raise Unauthenticated(msg)
 
@@ -227,7 +227,7 @@ class Gate:
         if wait:
             self.refused("rate")
             msg = (
-                f"{name or 'this address'} asks more often than it may; wait "
+                f"{name or 'this address'} sends requests too often; wait "
                 f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "
                 "POSTBAYES_RATE_PER_ADDRESS"
             )
@@ -237,12 +237,12 @@ class Gate:
 def _missing(caller: Caller) -> str:
     if caller.person is not None:
         return (
-            f"a proxy has signed in {caller.person[:64]!r}, who is not known here; "
-            "`postbayes people add` lets them in"
+            f"a proxy signed in {caller.person[:64]!r}, who is not among the people "
+            "of this service; add them with `postbayes people add`"
         )
     if caller.relayed:
         return (
-            "the request came through a proxy that is not named, and has no key; send "
+            "the request has no key, and came through an unknown proxy; send "
             "`Authorization: Bearer pb_...` (`postbayes keys create`), and name the "
             "proxy in POSTBAYES_PROXIES"
         )

@@ -124,9 +124,9 @@ class MessageHistories:
         ]
         if not found:
             msg = (
-                f"nothing is stored of a message {digest.hex()}: it was not taught, "
-                "nor scored within POSTBAYES_SCORED_DAYS and POSTBAYES_SCORED_ROWS; "
-                "the log may still have its line"
+                f"nothing is stored about message {digest.hex()}: it was not taught, "
+                "and was not scored within POSTBAYES_SCORED_DAYS and "
+                "POSTBAYES_SCORED_ROWS; the log may still have its line"
             )
             raise UnknownMessage(msg)
         return found

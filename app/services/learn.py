@@ -334,7 +334,7 @@ class LearnSums(Learn):
 
 
 def _changed(where: str) -> UnreadableSource:
-    msg = f"{where} was changed while it was learned; run the same command again"
+    msg = f"{where} changed while it was learned; run the same command again"
     return UnreadableSource(msg)
 
 
@@ -378,14 +378,17 @@ def _read_part(
     """Read a part in batches: on any machine, at any time, with one result."""
     part, time = unread
     if version != __version__:
-        msg = f"a worker has Postbayes {__version__}, and this command {version}"
+        msg = (
+            f"a worker has Postbayes {__version__}, and this command is of {version}; "
+            "install one version on all machines"
+        )
         raise ClusterUnavailable(msg)
     batches = []
     begin = 0
     for messages in chunks(part, lambda message: len(message.raw), most=most):
         for message in messages:
             if message.label is None:
-                msg = f"say what {message.where} is: --label spam, or --label ham"
+                msg = f"{message.where} has no label; add --label spam or --label ham"
                 raise MissingLabel(msg)
             profile.require_label(message.label)
         rows, sums = batch([(label or "", raw) for label, raw, _ in messages], time)

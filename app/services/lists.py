@@ -96,8 +96,8 @@ def remove_entry(
         row = profiles.find_locked(connection, profile)
         if not lists.remove(connection, row.id, subject):
             msg = (
-                f"the lists of {profile!r} have no entry {str(subject)!r}; "
-                "`postbayes lists list` shows those that there are"
+                f"the lists of {profile!r} have no entry {str(subject)!r}; `postbayes "
+                "lists list` shows the entries"
             )
             raise UnknownEntry(msg)
         lists.expire(connection, row.id, now=now())
@@ -131,7 +131,8 @@ def _read(connection: Connection, profile_id: int) -> ListTable:
         return ListTable(lists.entries(connection, profile_id))
     except (InvalidInput, ValueError) as error:
         log.error(  # noqa: TRY400  a defect of the data, not of ours
-            "the lists of the profile with the key %d count for nothing: %s",
+            "the lists of the profile with the key %d cannot be read and are ignored: "
+            "%s",
             profile_id,
             error,
         )

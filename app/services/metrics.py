@@ -126,29 +126,29 @@ class Tally:
         )
         self.acted = counter(
             "postbayes_actions",
-            "Messages at the doors of mail servers, by the action that was requested; "
-            "skipped: mail of users who have logged in; unmarked: not scored in time, "
-            "or because of an error.",
+            "Messages from mail servers, by the requested action; skipped: mail of "
+            "users who have logged in; unmarked: not scored in time, or because of an "
+            "error.",
             *("door", "action"),
         )
         self.asked = counter(
-            "postbayes_door_requests", "Requests at the doors of mail servers.", "door"
+            "postbayes_door_requests", "Requests from mail servers.", "door"
         )
         self.learned = counter(
             "postbayes_door_learned",
-            "Messages that clients taught through a door.",
+            "Messages that clients taught, by door.",
             "door",
         )
         self.refused = counter(
             "postbayes_access_refused",
-            "Requests that were refused, by the reason: a key that does not count, "
-            "none where one is needed, a right that it lacks, or too many at once.",
+            "Refused requests, by reason: an invalid key, no key, a missing right, or "
+            "too many requests.",
             "reason",
         )
         self.sign_in_refused = counter(
             "postbayes_sign_in_refused",
-            "Sign-ins that were refused, by the reason: a wrong name or password, an "
-            "answer of the provider, or too many tries.",
+            "Refused sign-ins, by reason: a wrong name or password, an answer of the "
+            "provider, or too many attempts.",
             "reason",
         )
         self.answered = counter(
@@ -156,20 +156,20 @@ class Tally:
         )
         self.posted = counter(
             "postbayes_webhook_events",
-            "Events of the webhook: sent, dropped, and attempts that failed.",
+            "Webhook events: sent, dropped, and failed attempts.",
             "outcome",
         )
         self._taught = counter(
-            "postbayes_feedback", "Feedback that was answered, by outcome.", "outcome"
+            "postbayes_feedback", "Answered feedback, by outcome.", "outcome"
         )
         self._teaching = histogram(
             "postbayes_feedback_seconds",
-            "Time from the scored message until its feedback is on disk.",
+            "Time from the scored message to its feedback on disk.",
         )
         # The oldest: a worker that took another one's place is not a new service.
         started = Gauge(
             "postbayes_started_seconds",
-            "When the service started, in Unix time.",
+            "Start time of the service, in Unix time.",
             registry=own,
             multiprocess_mode="min",
         )
@@ -184,8 +184,8 @@ class Tally:
         # several workers count into files. Looked up once, which takes as long.
         stages = histogram(
             "postbayes_stage_seconds",
-            "Time of each stage of a verdict: parse, features (words and measurements) "
-            "and score (with its explanation).",
+            "Time of each stage of a verdict: parse, features (words and "
+            "measurements) and score (with the explanation).",
             ("stage",),
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}

@@ -58,7 +58,7 @@ _ADDRESSES: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED})
 _BEGIN_AGAIN: Final = (
-    "this sign-in was begun in another browser, or too long ago; begin it again"
+    "this sign-in was started in another browser, or too long ago; start again"
 )
 
 
@@ -191,10 +191,10 @@ class OpenIDProvider:
             raise Unauthenticated(_BEGIN_AGAIN)
         # The answer of another provider (RFC 9207 section 2.4).
         if answer.get("iss", self.issuer) != self.issuer:
-            why = "it came from another provider"
+            why = "the answer came from another provider"
             raise self._untrusted(why)
         if "code" not in answer:
-            why = answer.get("error", "it sent no code")
+            why = answer.get("error", "the answer has no code")
             msg = f"{self.host} has not signed you in: {shown(why, 100)}"
             raise Unauthenticated(msg)
         return begun
@@ -214,9 +214,9 @@ class OpenIDProvider:
         if name is None:
             what = "verified e-mail address" if self.claim == "email" else self.claim
             msg = (
-                f"{self.host} names no {what} of yours, by which people are known "
-                "here; an administrator can change that there, or "
-                "POSTBAYES_OIDC_CLAIM here"
+                f"{self.host} did not send your {what}, which identifies people here; "
+                "an administrator can change that at the provider, or set "
+                "POSTBAYES_OIDC_CLAIM"
             )
             raise Unauthenticated(msg)
         return name
@@ -242,7 +242,10 @@ class OpenIDProvider:
         found = self._ask("GET", get_well_known_url(self.issuer, external=True))
         if found.get("issuer") != self.issuer:
             named = str(found.get("issuer"))[:200]
-            why = f"it is {named!r}, and POSTBAYES_OIDC_ISSUER has to say exactly that"
+            why = (
+                f"the issuer is {named!r}, and POSTBAYES_OIDC_ISSUER must be exactly "
+                "the same"
+            )
             raise self._unusable(why)
         names = [*_ADDRESSES, *({"userinfo_endpoint"} & found.keys())]
         for name in names:
@@ -317,37 +320,39 @@ class OpenIDProvider:
         except _Broken as error:
             raise self._unusable(f"{place}: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise self._unusable(f"{place} answered {status} without JSON") from error
+            raise self._unusable(
+                f"{place} answered with status {status} and no JSON"
+            ) from error
         if not isinstance(document, dict):
-            raise self._unusable(f"{place} answered no JSON object")
+            raise self._unusable(f"{place} did not answer with a JSON object")
         if method == "POST" and status in _REFUSED:
             why = f"{place} answered {str(document.get('error'))[:100]!r}"
             raise self._untrusted(why)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
         if self._failures.resolve(self.issuer):
-            log.info("%s signs people in again", self.host)
+            log.info("signing in at %s works again", self.host)
         return document
 
     def _unusable(self, why: str) -> SignInUnavailable:
         """Return the error of a provider that is away, or answers as none does."""
         if self._failures.report(self.issuer, why):
-            log.warning("%s can sign nobody in: %s", self.host, why)
+            log.warning("nobody can sign in at %s: %s", self.host, why)
         return SignInUnavailable(self._away)
 
     @property
     def _away(self) -> str:
         return (
-            f"{self.host} can sign nobody in at the moment, and the log of Postbayes "
-            "says why; try again in a minute"
+            f"nobody can sign in at {self.host} at the moment; try again in a minute. "
+            "The log of Postbayes has the reason"
         )
 
     def _untrusted(self, why: str) -> Unauthenticated:
         """Return the error of an answer that is not what it has to be."""
         log.warning("a sign-in at %s was refused: %s", self.host, shown(why))
         msg = (
-            f"the answer of {self.host} cannot be trusted, and the log of Postbayes "
-            "says why; begin the sign-in again"
+            f"the answer of {self.host} cannot be trusted; sign in again. The log of "
+            "Postbayes has the reason"
         )
         return Unauthenticated(msg)
 
@@ -378,9 +383,9 @@ def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, byte
             for piece in answer.iter_raw():
                 body += piece
                 if len(body) > MOST_BYTES:
-                    raise _Broken(f"it answered more than {MOST_BYTES:,} bytes")
+                    raise _Broken(f"the answer has more than {MOST_BYTES:,} bytes")
                 if time.monotonic() > until:
-                    raise _Broken(f"it took longer than {TIMEOUT:g} s")
+                    raise _Broken(f"the answer took longer than {TIMEOUT:g} s")
             return answer.status_code, bytes(body)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise _Broken(reason(error)) from error
@@ -444,7 +449,7 @@ def oidc_secret(settings: Settings) -> str | None:
         return None
     if not _is_safe(settings.oidc_issuer):
         msg = (
-            "POSTBAYES_OIDC_ISSUER is the https address of a provider, such as "
+            "POSTBAYES_OIDC_ISSUER must be the https address of a provider, such as "
             f"https://id.example.org/realms/staff; got {settings.oidc_issuer[:200]!r}"
         )
         raise InvalidSetting(msg)
@@ -464,11 +469,11 @@ def oidc_secret(settings: Settings) -> str | None:
     secret = read_secret(
         settings.oidc_client_secret_file,
         "POSTBAYES_OIDC_CLIENT_SECRET_FILE",
-        purpose="POSTBAYES_OIDC_ISSUER needs the secret that the provider has given "
-        "this service",
+        purpose="POSTBAYES_OIDC_ISSUER needs the secret that the provider gave to this "
+        "service",
     )
     try:
         return secret.decode()
     except UnicodeDecodeError as error:
-        msg = "POSTBAYES_OIDC_CLIENT_SECRET_FILE names a file that is no text"
+        msg = "POSTBAYES_OIDC_CLIENT_SECRET_FILE names a file that is not text"
         raise InvalidSetting(msg) from error

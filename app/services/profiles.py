@@ -358,7 +358,9 @@ def specification_of(row: ProfileRow, service: Specification) -> Specification:
     try:
         policy.require_kept(labelled)
     except InvalidPolicy as error:
-        log.warning("the profile %r ignores a part of its policy: %s", row.name, error)
+        log.warning(
+            "a part of the policy of the profile %r is ignored: %s", row.name, error
+        )
     return policy.applied_to(labelled)
 
 
@@ -467,9 +469,9 @@ def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:
     if key is None or key.digest != row.id_key:
         holds = "is not there" if key is None else f"holds the key {key.digest}"
         msg = (
-            f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which {holds}, and "
-            f"the profile {row.name!r} cannot be read without the key {row.id_key}; "
-            "put the file with that key there, from where you keep its copy"
+            f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which {holds}, but "
+            f"the profile {row.name!r} needs the key {row.id_key}; restore the file "
+            "with that key from your copy"
         )
         raise InvalidSetting(msg)
     return key
@@ -496,7 +498,7 @@ def _read(file: Path) -> IdKey | None:
     except OSError as error:
         why = reason(error)
     except (ValueError, InvalidSetting):
-        why = f"it has to hold {2 * KEY_BYTES} hexadecimal digits and nothing else"
+        why = f"it must hold {2 * KEY_BYTES} hexadecimal digits and nothing else"
     msg = f"POSTBAYES_KEY_FILE names {str(file)!r}, which cannot be read: {why}"
     raise InvalidSetting(msg)
 
@@ -520,7 +522,7 @@ def _made(file: Path) -> IdKey | None:
             os.close(folder)
     except OSError as error:
         msg = (
-            f"the key file {str(file)!r} (POSTBAYES_KEY_FILE) cannot be made: "
+            f"the key file {str(file)!r} (POSTBAYES_KEY_FILE) cannot be created: "
             f"{reason(error)}"
         )
         raise InvalidSetting(msg) from error

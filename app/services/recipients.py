@@ -245,10 +245,13 @@ class Aliases:
         try:
             found = _read(self._file)
         except InvalidSetting as error:
-            log.error("the aliases stay as they were: %s", error)  # noqa: TRY400
+            log.error(  # noqa: TRY400
+                "the aliases were not read again, and the old ones still apply: %s",
+                error,
+            )
             return
         self._found = found
-        log.info("%s: %d aliases were read again", self._file, len(found))
+        log.info("%s changed: %d aliases are in force", self._file, len(found))
 
 
 def _version(file: Path) -> tuple[int, int, int] | None:

@@ -181,7 +181,7 @@ class Scheduler:
             if self._failures.report("task", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
-                log.log(level, "maintenance waits for the database: %s", error)
+                log.log(level, "maintenance is waiting for the database: %s", error)
             return self._note(error)
         except Exception as error:  # the thread's outermost loop: it must go on
             if self._failures.report("defect", error):
@@ -346,7 +346,9 @@ class Maintenance:
         except (Inconsistent, DatabaseUnprepared) as error:
             if self._failures.report(profile.row.id, error):
                 log.error(  # noqa: TRY400
-                    "the profile %r cannot be folded: %s", profile.row.name, error
+                    "the ledger of the profile %r cannot be folded into its counts: %s",
+                    profile.row.name,
+                    error,
                 )
         else:
             self._failures.unpause(profile.row.id)

@@ -162,7 +162,7 @@ class Reloaded:
 
     def __str__(self) -> str:
         """Return it as a sentence for the log."""
-        taken = f"changed: {_named(self.taken)}" if self.taken else "none has changed"
+        taken = f"changed: {_named(self.taken)}" if self.taken else "none changed"
         text = f"the settings, aliases and policies were read again; {taken}"
         if self.left:
             text += f"; restart the service for {_named(self.left)}"

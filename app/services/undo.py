@@ -209,7 +209,7 @@ class Undo:
                     revision=live.revision,
                     finished=tuple(sorted(finished)),
                 )
-        msg = "other undos are under way; try again in a moment"
+        msg = "another undo is running; try again in a moment"
         raise DatabaseUnavailable(msg)
 
     def _plan(
@@ -256,8 +256,8 @@ class Undo:
         finished = set()
         # It may be the same undo, requested again.
         with explaining(
-            "an earlier undo is recorded and has to be finished first, which a running "
-            "service does once the database is back; this undo is not recorded"
+            "an earlier undo must be finished first; a running service does so once "
+            "the database is back. This undo was not recorded"
         ):
             for rows in steps(self.engine, live.row):
                 live.apply(rows)
@@ -285,7 +285,7 @@ class Undo:
         """
         stored = (
             f"{undone.name} is recorded but not finished; a running service finishes "
-            "it once the database is back, and so does the same undo again"
+            "it once the database is back, or repeat the same undo"
         )
         with nullcontext() if undone.name is None else explaining(stored):
             live = self.live.find(undone.profile)
@@ -344,8 +344,8 @@ def require_something(asked: Selection) -> None:
     """
     if not asked.ids and asked.source is None and not (asked.since or asked.until):
         msg = (
-            "say what to undo: ids of messages, a source, or a time with from and "
-            "until; with several of them, a row must match all"
+            "select what to undo by ids of messages, a source, or a time with from "
+            "and until; a row must match all that are given"
         )
         raise InvalidSelection(msg)
     for time in filter(None, (asked.since, asked.until)):
@@ -353,8 +353,8 @@ def require_something(asked: Selection) -> None:
             time.astimezone(UTC)
         except OverflowError as error:
             msg = (
-                f"{time.isoformat()} is before the year 1 or after 9999 in UTC; "
-                "leave it out, or take a time in between"
+                f"{time.isoformat()} is before the year 1 or after 9999 in UTC; leave "
+                "it out, or give a time in between"
             )
             raise InvalidSelection(msg) from error
     if asked.since and asked.until and asked.since >= asked.until:
@@ -375,12 +375,12 @@ def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
     known = sum(learned(live).values())
     msg = (
         f"this would take back {plan.size} messages; {live.row.name!r} has learned "
-        f"{known}. Ask for a dry run, look at what would change, and repeat "
-        "the undo with the token that it gives as `confirm`; nothing was undone"
+        f"{known}. Request a dry run, check what would change, and repeat the undo "
+        "with the token of the dry run as `confirm`; nothing was undone"
     )
     if confirm is None:
         return msg
-    return f"the token is not of this undo, or another undo was made since: {msg}"
+    return f"the token is of another undo, or an undo was made since the dry run: {msg}"
 
 
 def _changed(before: Errors, plan: Plan, spam_labels: tuple[str, ...]) -> Errors:

@@ -448,7 +448,7 @@ class Prune:
             if found is not None:
                 return found
             self._fold(profile, progress)
-        msg = "an undo or an import is under way; prune again once it has ended"
+        msg = "an undo or an import is running; prune again once it has ended"
         raise DatabaseUnavailable(msg)
 
     def _fold(self, profile: ProfileRow, progress: Progress) -> None:

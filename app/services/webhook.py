@@ -155,13 +155,13 @@ class Webhook:
                 try:
                     self._attempt(client, body)
                 except Exception:  # the thread's outermost loop: it must go on
-                    log.exception("an event of the webhook is lost")
+                    log.exception("a webhook event was lost")
                     self._done(body, "dropped")
         left = len(self._waiting)
         for _ in range(left):
             self.tally.posted("dropped")
         if left:
-            log.warning("%d events of the webhook are lost", left)
+            log.warning("%d webhook events were lost", left)
 
     def _next(self) -> bytes | None:
         """Wait for an event, and for the end of a pause; None: it is time to end."""
@@ -181,14 +181,19 @@ class Webhook:
         if answer.taken:
             self._done(body, "sent")
             if self._failures.resolve(self.url):
-                log.info("the webhook takes events again")
+                log.info("the webhook accepts events again")
             return
         self.tally.posted("failed")
         if answer.final:
-            log.warning("the webhook refuses an event: %s", answer.reason)
+            log.warning(
+                "the webhook refused an event, which was dropped: %s", answer.reason
+            )
             self._done(body, "dropped")
         elif self._failures.report(self.url, answer.reason):
-            log.warning("the webhook takes no events, which wait: %s", answer.reason)
+            log.warning(
+                "the webhook does not accept events, which are kept for now: %s",
+                answer.reason,
+            )
 
     def _post(self, client: httpx2.Client, body: bytes) -> Posted:
         from httpx2 import TransportError  # noqa: PLC0415
@@ -250,14 +255,14 @@ def webhook_secret(settings: Settings) -> bytes | None:
     parts = urlsplit(settings.webhook)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         msg = (
-            "POSTBAYES_WEBHOOK is no address to post to; write one like "
+            "POSTBAYES_WEBHOOK is not a web address; write one like "
             "https://hooks.example.org/postbayes"
         )
         raise InvalidSetting(msg)
     strangers = [each for each in settings.webhook_events if each not in EVENTS]
     if strangers or not settings.webhook_events:
         msg = (
-            f"POSTBAYES_WEBHOOK_EVENTS are some of {', '.join(EVENTS)}, got "
+            f"POSTBAYES_WEBHOOK_EVENTS can be {', '.join(EVENTS)}, got "
             f"{', '.join(strangers) or 'none'}"
         )
         raise InvalidSetting(msg)

@@ -140,7 +140,7 @@ class Writer(ProfileThread[_Job]):
         may have read them meanwhile, and they are passed over then.
         """
         if rows and rows[0].revision <= known:
-            profile.reload(self._engine, "revisions are given out a second time")
+            profile.reload(self._engine, "the database issued a revision twice")
             return
         try:
             if profile.last_row and profile.opened != connections_opened(self._engine):
@@ -184,8 +184,8 @@ class Writer(ProfileThread[_Job]):
         if isinstance(error, DatabaseUnavailable):
             # The maintenance and the notifier follow every profile.
             log.warning(
-                "feedback to the profile %r is stored, and counts as soon as it can be "
-                "read. The step that failed reported: %s",
+                "feedback to the profile %r is stored, and takes effect as soon as "
+                "the database can be read. The failed step reported: %s",
                 name,
                 error,
             )
@@ -280,10 +280,11 @@ class Notifier:
                     self._attend(listener)
             except DatabaseUnavailable as error:
                 # The maintenance logs it as a warning.
-                log.debug("no notifications of other workers: %s", error)
+                log.debug("no notifications from other workers: %s", error)
             except Exception:  # the thread's outermost loop: it must go on
                 log.exception(
-                    "no notifications of other workers; the maintenance goes on"
+                    "notifications between workers failed; changes of other workers "
+                    "arrive later, by maintenance"
                 )
             self._stopping.wait(RETRY)
 

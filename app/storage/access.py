@@ -69,8 +69,8 @@ def add_key(connection: Connection, key: AccessKey) -> None:
     }
     if not _added(connection, access_key.c.revoked_at, key.name, values):
         msg = (
-            f"there is a key {key.name!r} already; choose another name, or revoke that "
-            "key first"
+            f"the key {key.name!r} already exists; choose another name, or revoke "
+            "that key first"
         )
         raise NameTaken(msg)
 
@@ -86,8 +86,7 @@ def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
     ended = access_key.c.revoked_at
     if not _changed(connection, ended, name, {"revoked_at": time}):
         msg = (
-            f"there is no key {name[:64]!r} in force; `postbayes keys list` names the "
-            "keys"
+            f"there is no valid key {name[:64]!r}; `postbayes keys list` shows the keys"
         )
         raise UnknownKey(msg)
 
@@ -167,7 +166,7 @@ def add_person(connection: Connection, new: Person) -> None:
         "removed_at": None,
     }
     if not _added(connection, person.c.removed_at, new.name, values):
-        raise NameTaken(f"there is a person {new.name!r} already; choose another name")
+        raise NameTaken(f"the person {new.name!r} already exists; choose another name")
 
 
 def change_person(connection: Connection, name: str, **values: object) -> None:
@@ -180,8 +179,8 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
     """
     if not _changed(connection, person.c.removed_at, name, values):
         msg = (
-            f"there is no person {name[:64]!r}; `postbayes people list` names those "
-            "who may sign in"
+            f"there is no person {name[:64]!r}; `postbayes people list` shows the "
+            "people"
         )
         raise UnknownPerson(msg)
 

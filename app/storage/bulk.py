@@ -342,8 +342,8 @@ def carry_out(
     profiles.lock(connection, profile)
     if _moved_since(connection, profile.id, revision=pruning.revision):
         msg = (
-            "something was pruned, imported or undone in the meantime; nothing was "
-            "pruned now, so try again"
+            "a pruning, import or undo ran in the meantime; nothing was pruned, so "
+            "try again"
         )
         raise Irreversible(msg)
     return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)

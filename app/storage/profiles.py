@@ -141,8 +141,9 @@ def create(
         connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))
     if (row.labels, row.spam_labels) != (labels, spam_labels):
         msg = (
-            f"the profile {name!r} exists with the labels {', '.join(row.labels)} "
-            f"(spam: {', '.join(row.spam_labels)}); use these, or another name"
+            f"the profile {name!r} already exists, with the labels "
+            f"{', '.join(row.labels)} (spam: {', '.join(row.spam_labels)}); use "
+            "these, or another name"
         )
         raise ProfileExists(msg)
     return row
@@ -198,8 +199,8 @@ def policy_of(row: ProfileRow) -> Policy:
         return Policy() if row.policy is None else Policy.read(row.policy)
     except InvalidPolicy as error:
         msg = (
-            f"the policy that is stored for the profile {row.name!r} cannot be read: "
-            f"{error}; `postbayes policy --reset --profile {row.name}` drops it"
+            f"the stored policy of the profile {row.name!r} cannot be read: {error}; "
+            f"`postbayes policy --reset --profile {row.name}` resets it"
         )
         raise Inconsistent(msg) from error
 
@@ -225,7 +226,10 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
     """
     there = connection.execute(select(profile.c.id).where(profile.c.name == name))
     if there.first() is not None:
-        msg = f"there is a profile {name!r} already; choose another name, or delete it"
+        msg = (
+            f"the profile {name!r} already exists; choose another name, or delete "
+            "that profile"
+        )
         raise ProfileExists(msg)
     connection.execute(update(profile).where(profile.c.id == row.id).values(name=name))
 
@@ -361,7 +365,7 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
     """
     revision = _revision(connection, row.id)
     if revision is None:
-        raise UnknownProfile(f"The profile {row.name!r} does not exist any more.")
+        raise UnknownProfile(f"The profile {row.name!r} no longer exists.")
     return revision
 
 
@@ -449,8 +453,8 @@ def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
     )
     if not kept.rowcount:
         msg = (
-            "this import stood still for so long that what it had written was "
-            "removed; nothing of it is learned. Import it again"
+            "this import was idle for so long that its data were removed; nothing was "
+            "learned. Import it again"
         )
         raise DatabaseUnavailable(msg)
 

@@ -577,7 +577,7 @@ def test_a_profile_is_renamed_and_keeps_what_it_has_learned(run, index):
     taken = run("profiles", "--rename", "old", "default")
     code, out, _ = run("profiles", "--rename", "old", "new@example.org")
 
-    assert (65, True) == (taken[0], "a profile 'default' already" in taken[2])
+    assert (65, True) == (taken[0], "the profile 'default' already exists" in taken[2])
     assert (0, False) == (code, "old" in out)
     assert "new@example.org  revision 20  learned 10 ham, 10 spam" in out
     assert (0, "new@example.org") == (
@@ -653,7 +653,7 @@ def test_a_command_leaves_an_older_database_as_it_is(older, run, tmp_path, argum
     code, _, err = run(*arguments, stdin=ham(1))
 
     assert (75, "0005") == (code, revision_of(older))
-    assert "at migration 0005, and this version of Postbayes needs 00" in err
+    assert "at migration 0005, but this version of Postbayes needs 00" in err
     assert "then run `postbayes migrate`; `postbayes serve` migrates it too." in err
 
 
@@ -680,7 +680,7 @@ def test_a_service_migrates_an_older_database_and_says_so(older, caplog):
     settings = Settings(_env_file=None, database_url=url)
     Application(settings, upgrade=True).engine.dispose()
 
-    assert f"the tables are now those of migration {revision_of(older)}" in caplog.text
+    assert f"the database was migrated to {revision_of(older)}" in caplog.text
 
 
 def test_nothing_is_migrated_where_there_is_nothing(run_anew):
@@ -933,13 +933,13 @@ def contents(tmp_path):
         (["undo", "--source", "undo:7"], "never taught by 'undo:7'"),
         (["undo", "--from", "2026-05-02", "--until", "2026-05-01"], "ends before it"),
         (["undo", "--from", "yesterday"], "'yesterday' is not a time"),
-        (["undo", "00ff"], "no message has the id '00ff'"),
+        (["undo", "00ff"], "'00ff' is not the id of a message"),
         (["import", "cut.pbx"], "cut short"),
         (["import", "cut.pbx", "--replace", "--yes"], "cut short"),
         (["import", "other.pbx", "--profile", "copy"], "its header was changed"),
         (["import", "damaged.pbx", "--profile", "copy"], "block 1 of this export"),
-        (["import", "strange.pbx", "--profile", "copy"], "is of feature set 99"),
-        (["import", "strange.pbx", "--replace", "--yes"], "is of feature set 99"),
+        (["import", "strange.pbx", "--profile", "copy"], "has feature set 99"),
+        (["import", "strange.pbx", "--replace", "--yes"], "has feature set 99"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_changes_nothing(

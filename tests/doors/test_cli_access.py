@@ -58,7 +58,7 @@ def test_a_key_is_revoked_by_its_name(run):
 
     assert {"name", "key", "expires_at"} <= json.loads(made[1]).keys()
     assert (65, 0, 65, 0) == tuple(each[0] for each in (twice, revoked, again, anew))
-    assert "there is a key 'mx1' already" in twice[2]
+    assert "the key 'mx1' already exists" in twice[2]
     assert [("mx1", True)] == [
         (each["name"], each["revoked_at"] is not None) for each in listed
     ]
@@ -76,11 +76,11 @@ def test_a_key_is_revoked_by_its_name(run):
             ("keys", "create", "x", "--right", "read", "--days", "0"),
         ),
         (65, "give the name of the person", ("people", "add")),
-        (65, "a password has from 8", ("people", "add", "eve")),
+        (65, "a password must have from 8", ("people", "add", "eve")),
         (65, "there is no person", ("people", "remove", "eve")),
         (65, "give the address", ("correspondents", "forget")),
         (65, "there is no profile 'x'", ("correspondents", "--profile", "x")),
-        (65, "'carl' is no address", ("correspondents", "forget", "carl")),
+        (65, "'carl' is not an address", ("correspondents", "forget", "carl")),
         (
             65,
             "there is no profile 'x'",

@@ -158,7 +158,7 @@ def test_a_mail_that_is_refused_comes_again(digest, server):
     [
         ("SMTP", "mail.example.org", "host:port"),
         ("DIGEST_SECRET_FILE", "", "cannot be read"),
-        ("DIGEST_URL", "filter", "is no address"),
+        ("DIGEST_URL", "filter", "is not an address"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(

@@ -88,7 +88,7 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
     def failing(connection, profile, teachings):
         batches.append(teachings)
         if len(batches) == 3:
-            msg = "The database is away. Nothing of this was stored"
+            msg = "The database is away. Nothing was stored"
             raise DatabaseUnavailable(msg)
         return real(connection, profile, teachings)
 
@@ -147,7 +147,7 @@ def test_a_dump_without_its_program_says_which_option_is_missing(run):
     """It is no export, and most likely what another filter wrote."""
     code, _, err = run("import", DUMPS / "bogofilter.txt")
 
-    assert (65, True) == (code, "say --from PROGRAM" in err)
+    assert (65, True) == (code, "add --from PROGRAM" in err)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_profile_that_is_missing_is_told_in_one_way(run, tmp_path, arguments):
     (tmp_path / "x.eml").write_bytes(ham(1))
     code, _, err = run(*arguments, "--profile", "nobody")
 
-    told = "there is no profile 'nobody'; `postbayes profiles` lists those that exist"
+    told = "there is no profile 'nobody'; `postbayes profiles` lists the profiles"
     assert (65, f"postbayes: {told}\n") == (code, err)
 
 
@@ -251,7 +251,7 @@ def test_what_a_service_cannot_start_with_is_told_once(
 
 def failing(*_, **__):
     """Fail as whatever is written to a full disk."""
-    msg = "The database is away: full. Nothing of this was stored; try again later."
+    msg = "The database is away: full. Nothing was stored; try again later."
     raise DatabaseUnavailable(msg)
 
 
@@ -402,8 +402,8 @@ def test_counts_of_a_profile_that_has_them_are_refused_with_what_helps(run, inde
     code, _, err = run("import", "after.pbx", "--profile", "copy")
 
     assert 65 == code
-    assert "Use --replace to go back to it" in err
-    assert "where this profile has the ledger too" in err
+    assert "Use --replace to return to the export" in err
+    assert "if this profile has its whole ledger" in err
 
 
 def test_an_undo_of_much_is_confirmed_by_what_its_dry_run_prints(run):

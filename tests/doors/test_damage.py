@@ -50,7 +50,9 @@ def damaged(sound, path):
 def lines_of_database(caplog):
     """Return the lines that maintenance logged of the database."""
     lines = [record.getMessage() for record in caplog.records]
-    return [line for line in lines if "maintenance waits" in line or "is back" in line]
+    return [
+        line for line in lines if "maintenance is waiting" in line or "is back" in line
+    ]
 
 
 def wait_for(said, caplog):
@@ -78,7 +80,7 @@ def test_scoring_goes_on_and_feedback_is_told_the_way_out(damaged, tmp_path):
         assert (500, None) == (answer.status_code, answer.headers.get("retry-after"))
         assert "urn:postbayes:problem:database-damaged" == problem["type"]
         assert problem["detail"].startswith(f"{tmp_path}/postbayes.db is damaged, or")
-        assert problem["detail"].endswith("a backup, as docs/operating.md says.")
+        assert problem["detail"].endswith("a backup as docs/operating.md describes.")
     assert "postbayes_database_up 0.0" in up
 
 
@@ -86,15 +88,17 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     """The threads go on, and what was scored last is not kept."""
     damaged.post("/classify", content=spam(7), headers=RAW)
     application = damaged.app.state.application
-    wait_for("maintenance waits for the database", caplog)
+    wait_for("maintenance is waiting for the database", caplog)
     for _ in range(20):
         damaged.get("/readyz")
     alive = application.scheduler.alive, application.writer.alive
     application.stop()
 
     assert (True, True) == alive
-    assert 1 == caplog.text.count("maintenance waits for the database")
-    assert 1 == caplog.text.count("the messages scored or sent last are not stored")
+    assert 1 == caplog.text.count("maintenance is waiting for the database")
+    assert 1 == caplog.text.count(
+        "the latest scored and sent messages could not be stored"
+    )
     assert "Traceback" not in caplog.text
 
 
@@ -118,7 +122,7 @@ def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
         sound.get("/readyz"),
     ]
     up = [line for line in sound.get("/metrics").text.splitlines() if "_up " in line]
-    wait_for("maintenance waits for the database", caplog)
+    wait_for("maintenance is waiting for the database", caplog)
     sound.app.state.application.stop()
 
     assert (200, "spam") == (scored.status_code, scored.json()["label"])

@@ -65,7 +65,7 @@ def said(answer):
             "PATCH",
             "/profiles/default",
             {"reject_from": {}},
-            "`reject_from`: say either `log_odds` or `probability`",
+            "`reject_from`: give either `log_odds` or `probability`",
         ),
         (
             "PATCH",

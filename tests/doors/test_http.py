@@ -736,7 +736,7 @@ def test_a_policy_that_cannot_be_read_again_is_changed(client, monkeypatch):
     """The answer does not say that nothing came of it."""
 
     def failing():
-        msg = "away. Nothing of this was stored"
+        msg = "away. Nothing was stored"
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:

@@ -41,7 +41,7 @@ def failing(monkeypatch, error):
     ("error", "status", "says"),
     [
         (DatabaseUnavailable("the disk is full"), 503, "failed: the disk is full"),
-        (MemoryError(), 500, "no memory left to learn with"),
+        (MemoryError(), 500, "not enough memory is left for learning"),
     ],
 )
 def test_a_write_that_failed_is_told_until_one_succeeds(

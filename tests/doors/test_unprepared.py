@@ -68,7 +68,7 @@ def wait_for(said, caplog):
 def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
     """With 503 for the rest; the log has it once, and no traceback."""
     granted.administer(befell)
-    wait_for("maintenance waits for the database", caplog)
+    wait_for("maintenance is waiting for the database", caplog)
     scored = client.post("/classify", content=spam(7), headers=RAW)
     answers = [
         teach(client, 7),
@@ -101,7 +101,7 @@ def test_a_right_that_is_granted_again_needs_no_restart(granted, client, caplog)
     """The next feedback is taken."""
     caplog.set_level(logging.INFO)
     granted.administer("REVOKE ALL ON profile FROM {guest}")
-    wait_for("maintenance waits for the database", caplog)
+    wait_for("maintenance is waiting for the database", caplog)
     refused = teach(client, 7)
     granted.administer("GRANT ALL ON profile TO {guest}")
     taken = teach(client, 7)
@@ -114,7 +114,7 @@ def test_a_right_that_is_granted_again_needs_no_restart(granted, client, caplog)
 @pytest.mark.parametrize(
     ("right", "told"),
     [
-        ("INSERT ON scored", "maintenance waits for the database"),
+        ("INSERT ON scored", "maintenance is waiting for the database"),
         ("UPDATE ON fold", "the profile 'default' cannot be folded"),
     ],
 )
@@ -152,7 +152,7 @@ def test_who_may_only_read_has_verdicts(guest):
 
     assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
     assert (
-        "the messages scored or sent last are not stored: PostgreSQL refuses"
+        "the latest scored and sent messages could not be stored: PostgreSQL refuses"
         in ended.stderr
     )
     assert {"postbayes"} == {

@@ -62,7 +62,7 @@ def test_an_answer_that_does_not_come_is_an_error(monkeypatch):
     answer = running()
 
     async def wait():
-        with pytest.raises(DatabaseUnavailable, match="may still be stored"):
+        with pytest.raises(DatabaseUnavailable, match="may have been stored"):
             await in_time(answer)
         answer.set_result("late")
         await asyncio.sleep(0)

@@ -174,8 +174,8 @@ def test_nobody_is_told_wrongly_that_nothing_was_stored(cluster):
         kept = {post(client, n).json()["outcome"] for n in acknowledged}
         again = {n: post(client, n).json()["outcome"] for n in refused}
 
-    denied = {n for n, detail in refused.items() if "Nothing of this" in detail}
-    perhaps = {n for n, detail in refused.items() if "may or may not" in detail}
+    denied = {n for n, detail in refused.items() if "Nothing was stored" in detail}
+    perhaps = {n for n, detail in refused.items() if "may have been stored" in detail}
 
     assert {"unchanged"} == kept
     assert set(refused) == denied | perhaps

@@ -111,7 +111,9 @@ def test_a_full_disk_loses_nothing_and_is_forgotten_when_there_is_room(
 
     assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
     detail = refusal.json()["detail"]
-    assert f"is full: make room where {disk.path}/postbayes.db is. Nothing" in detail
+    assert (
+        f"of {disk.path}/postbayes.db is full; free some space there. Nothing" in detail
+    )
     assert ("spam", 503) == (scored, again.status_code)
     assert 503 == unready.status_code
     assert "the last write failed" in unready.json()["detail"]
@@ -185,7 +187,7 @@ def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
     code, audit = service.audit()
 
     assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
-    assert "Nothing of this was stored" in refusal.json()["detail"]
+    assert "Nothing was stored" in refusal.json()["detail"]
     assert ("spam", 20) == (scored["decision"], scored["revision"])
     assert "learned" == after.json()["outcome"]
     assert {"unchanged"} == kept

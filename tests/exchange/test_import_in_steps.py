@@ -326,7 +326,7 @@ def test_what_cannot_be_said_to_the_new_profile_is_not_forgotten(engine, kind):
                     time=MARCH,
                 )
 
-    with pytest.raises(OtherProfile, match="nothing is replaced"):
+    with pytest.raises(OtherProfile, match="nothing was replaced"):
         beside(engine, data, other.name, change, instead=True)
     assert other.id in seen(engine)
     assert 2 == len(rows_of(engine, tables.ledger, other))
@@ -352,7 +352,7 @@ def test_what_has_no_features_in_the_export_is_not_forgotten(engine, source):
     with (
         nullcontext()
         if source == OWN
-        else pytest.raises(OtherProfile, match=r"no features of it.* is replaced")
+        else pytest.raises(OtherProfile, match=r"not have its features.* was replaced")
     ):
         beside(engine, data, other.name, say, instead=True)
 

@@ -355,15 +355,15 @@ def sum_of(messages, occurrences, documents, *, view="words", epoch=202603):
         (sum_of([-1, 0], [0, 0], [0, 0]), "negative"),
         (sum_of([5, 0], [1, 0], [2, 0]), "too small"),
         (sum_of([1, 0], [9, 0], [9, 0], epoch=202604), "more messages"),
-        (sum_of([1, 0], [1, 0], [1, 0], view="odd"), "header lacks"),
-        (sum_of([1, 0], [1, 0], [1, 0], epoch=202613), "no month"),
-        (sum_of([1, 0], [1, 0], [1, 0], epoch=-5), "no month"),
+        (sum_of([1, 0], [1, 0], [1, 0], view="odd"), "missing in its header"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=202613), "not a month"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=-5), "not a month"),
         ((SUM, b""), "cannot be read"),
         ((SUM, bytes(50)), "cannot be read"),
         ((NAMES, b""), "cannot be read"),
         ((NAMES, write_names("words", {1: "a"})[:-3]), "cannot be read"),
-        ((LEDGER, write_rows([], words=True)), "does not belong"),
-        ((b"X", b""), "does not belong"),
+        ((LEDGER, write_rows([], words=True)), "must not have a block"),
+        ((b"X", b""), "must not have a block"),
     ],
 )
 @on_sqlite
@@ -385,7 +385,7 @@ def test_counts_that_no_mail_can_have_taught_are_refused(engine):
     block = SUM, write_sum(202603, State(words=counts), ("ham", "spam"))
     data = exported(engine, taught_profile(engine))
 
-    with pytest.raises(MalformedExport, match="no mail can have taught"):
+    with pytest.raises(MalformedExport, match="which is impossible"):
         imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
 
 
@@ -435,10 +435,10 @@ def odd_text(old, new):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (changed_row(revision=9), "says that it is row 9"),
+        (changed_row(revision=9), "has the number 9"),
         (changed_row(digest=b"short"), "digest of 16 bytes"),
-        (changed_row(time=datetime(2026, 3, 1)), "without zone"),  # noqa: DTZ001
-        (changed_row(epoch=1), "no month"),
+        (changed_row(time=datetime(2026, 3, 1)), "no time zone"),  # noqa: DTZ001
+        (changed_row(epoch=1), "not a month"),
         (changed_row(kind="odd"), "unknown kind"),
         (changed_row(label="junk"), "label .junk."),
         (changed_row(label="junk", vector=None), "junk"),
@@ -456,7 +456,7 @@ def odd_text(old, new):
             "is not there",
         ),
         (lambda blocks: blocks[1:], "0 ledger rows"),
-        (lambda blocks: [*blocks, (b"X", b"")], "does not belong"),
+        (lambda blocks: [*blocks, (b"X", b"")], "must not have a block"),
     ],
 )
 @on_sqlite
@@ -582,7 +582,7 @@ def test_an_undo_is_finished_before_an_export(engine):
         begin_undo(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-    with pytest.raises(DatabaseUnavailable, match="being carried out"):
+    with pytest.raises(DatabaseUnavailable, match="is running"):
         transfer(engine).export(
             profile.name,
             BytesIO(),
@@ -657,7 +657,7 @@ UNDONE = UndoRecord(
         (b"", "cannot be read"),
         (b"[]", "cannot be read"),
         (write_undo(replace(UNDONE, source="a\0")), "not printable"),
-        (write_undo(replace(UNDONE, number=2)), "not the next"),
+        (write_undo(replace(UNDONE, number=2)), "out of order"),
         (write_undo(replace(UNDONE, takes=(1,))), "not before it"),
         (write_undo(replace(UNDONE, revisions=(6,))), "not before it"),
         (write_undo(replace(UNDONE, revisions=(2, 1))), "not before it"),

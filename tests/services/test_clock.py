@@ -63,7 +63,7 @@ def test_a_jump_is_believed_after_a_day(caplog):
     assert MARCH + PROOF / 2 == times(ran=PROOF / 2)
     assert MARCH + AHEAD + PROOF == times(ran=PROOF / 2)
     [said] = caplog.messages
-    assert "200 days after this service was used last" in said
+    assert "200 days after this service was last used" in said
     assert "Correct the clock" in said
 
 

@@ -397,7 +397,7 @@ def test_forgetting_is_noticed_while_others_are_counted(app, monkeypatch):
 
 def test_what_is_no_address_is_refused(app):
     """With a sentence."""
-    with pytest.raises(InvalidInput, match="'carl' is no address"):
+    with pytest.raises(InvalidInput, match="'carl' is not an address"):
         list_correspondents(app.engine, app.settings, address="carl")
 
 
@@ -432,7 +432,9 @@ def test_nothing_is_counted_where_nobody_is_verified(database_url, off):
 def test_a_server_needs_a_name(tmp_path):
     """The start says which setting is wrong."""
     url = f"sqlite:///{tmp_path}/p.db"
-    with pytest.raises(InvalidSetting, match="POSTBAYES_AUTHSERV_ID has 'mx example'"):
+    with pytest.raises(
+        InvalidSetting, match="POSTBAYES_AUTHSERV_ID contains 'mx example'"
+    ):
         Application(
             Settings(_env_file=None, database_url=url, authserv_id="mx example")
         )

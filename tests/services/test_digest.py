@@ -175,7 +175,7 @@ def test_a_link_expires(monkeypatch):
     [
         ({"digest_from": None}, "POSTBAYES_DIGEST_FROM"),
         ({"digest_url": None}, "POSTBAYES_DIGEST_URL"),
-        ({"digest_url": "filter.example.org"}, "is no address"),
+        ({"digest_url": "filter.example.org"}, "is not an address"),
     ],
 )
 def test_what_is_missing_is_named(given, says):

@@ -131,7 +131,7 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
     assert more
     assert old.id != app.live.get("default").row.id
     messages = [x.message for x in caplog.records if x.name != "app.services.feedback"]
-    assert ["the profile 'default' was replaced: loading it"] == messages
+    assert ["the profile 'default' was replaced; loading the new one"] == messages
 
 
 @on_sqlite

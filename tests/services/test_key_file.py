@@ -125,9 +125,9 @@ def test_a_start_without_the_key_is_refused(chosen, begin, store_words):
         begin(chosen(store_words=store_words))
 
     assert (
-        f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which is not there, and "
-        f"the profile 'default' cannot be read without the key {needed}; put the file "
-        "with that key there, from where you keep its copy"
+        f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which is not there, but "
+        f"the profile 'default' needs the key {needed}; restore the file "
+        "with that key from your copy"
     ) == str(refused.value)
     assert not settings.key_file.exists()
 
@@ -173,7 +173,7 @@ def test_a_key_that_is_lost_later_breaks_no_other_profile(chosen):
         kept = settings.key_file.read_text()
         settings.key_file.unlink()
         app.live.refresh()
-        with pytest.raises(Exception, match="'keyed' cannot be read without the key"):
+        with pytest.raises(Exception, match="'keyed' needs the key"):
             app.live.get("keyed")
         app.live.get("default")
 

@@ -147,7 +147,7 @@ def test_a_policy_that_was_spoilt_marks_and_lets_pass(database_url, policy, capl
         assert ("spam", "reject") == before
         assert ("spam", "add header") == answer(app)
         assert 1 == caplog.text.count("postbayes policy --reset --profile default")
-        with pytest.raises(Inconsistent, match="the policy that is stored"):
+        with pytest.raises(Inconsistent, match="the stored policy"):
             app.profile("default")
         app.change_policy("default", dict.fromkeys(("ham_cost", "reject_from")))
         assert ("spam", "reject") == answer(app)

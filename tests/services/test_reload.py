@@ -74,7 +74,7 @@ def test_settings_without_a_change_change_nothing(app):
     reloaded = take_over(app, settings(app))
 
     assert ((), ()) == (reloaded.taken, reloaded.left)
-    assert str(reloaded).endswith("; none has changed")
+    assert str(reloaded).endswith("; none changed")
 
 
 def test_every_setting_that_is_reloaded_is_one():

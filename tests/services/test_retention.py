@@ -133,7 +133,7 @@ def test_a_process_that_has_not_followed_loads_anew(database_url, caplog):
         app.live.refresh()
         live = app.live.get("default")
 
-        assert "are erased" in caplog.text
+        assert "were erased" in caplog.text
         assert 3 == live.revision
         assert expected == live.snapshot.tables["words"].flatten()
 

@@ -87,9 +87,9 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
             each.source: each for each in app.figures("default", window=500).sources
         }
 
-    said = [r.getMessage() for r in caplog.records if "sure of" in r.getMessage()]
+    said = [r.getMessage() for r in caplog.records if "contradicts" in r.getMessage()]
     assert 1 == len(said)
-    assert "'eve; ls' contradicts what the filter is sure of" in said[0]
+    assert "'eve; ls' contradicts confident verdicts" in said[0]
     assert "postbayes undo --profile default --source 'eve; ls' --dry-run" in said[0]
     assert 0 == found["ann"].sure
     assert SUSPECT <= found["eve; ls"].sure <= found["eve; ls"].contradicted

@@ -136,7 +136,7 @@ def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkey
             with pytest.raises(DatabaseUnavailable, match=r"^undo:1 is recorded"):
                 list(app.undo.finish(begun))
             with pytest.raises(
-                DatabaseUnavailable, match=r"earlier undo.*is not recorded"
+                DatabaseUnavailable, match=r"earlier undo.*was not recorded"
             ):
                 app.undo.begin("default", asked, source="test")
         again = undo(app, source="ben")
@@ -150,7 +150,7 @@ def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkey
 
 def full(*_, **__):
     """Fail as a step of an undo does on a full disk."""
-    msg = "full. Nothing of this was stored"
+    msg = "full. Nothing was stored"
     raise DatabaseUnavailable(msg)
 
 
@@ -234,7 +234,7 @@ def test_a_forecast_of_undoing_an_undo_brings_the_figures_back(app):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({}, "say what to undo"),
+        ({}, "select what to undo"),
         ({"since": APRIL, "until": MARCH}, "the time ends before it begins"),
         ({"since": MARCH, "until": MARCH}, "the time ends before it begins"),
         ({"since": datetime.min.replace(tzinfo=timezone(HOUR))}, "before the year 1"),
@@ -290,7 +290,7 @@ def test_an_undo_of_much_is_confirmed(taught_much):
     teach(app, spam(30), "spam", source="ann")
     done = app.undo("default", Selection(source="ann"), source="x", confirm=token)
 
-    assert "token is not" not in str(refused.value)
+    assert "the token is of" not in str(refused.value)
     assert {("spam", None): 21} == done.plan.messages
     assert 1 == app.live.get("default").snapshot.messages.sum()
 
@@ -301,7 +301,7 @@ def test_an_undo_is_confirmed_by_its_own_token_alone(taught_much):
     app = taught_much
     other = shown(app, since=MARCH)
     for token in ("", "nonsense", "21-0123456789abcdef", "9" * 40, other):
-        with pytest.raises(Unconfirmed, match="the token is not of this undo"):
+        with pytest.raises(Unconfirmed, match="the token is of another undo"):
             app.undo("default", Selection(source="ann"), source="x", confirm=token)
 
     assert other != shown(app, source="ann")
@@ -315,7 +315,7 @@ def test_a_token_is_of_the_undos_that_there_were(taught_much):
     token = shown(app, source="ann")
     teach(app, ham(1), "ham", source="ben")
     undo(app, source="ben")
-    with pytest.raises(Unconfirmed, match="another undo was made since"):
+    with pytest.raises(Unconfirmed, match="an undo was made since"):
         app.undo("default", Selection(source="ann"), source="x", confirm=token)
 
 

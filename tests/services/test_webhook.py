@@ -176,7 +176,7 @@ def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
 
     assert 50 == counts(tally)["dropped"]
     assert "sent" not in counts(tally)
-    assert 1 == sum("takes no events" in each for each in caplog.messages)
+    assert 1 == sum("does not accept events" in each for each in caplog.messages)
     assert "secret-path" not in caplog.text
 
 
@@ -254,8 +254,8 @@ def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"webhook": "hooks.example"}, "no address"),
-        ({"webhook": "ftp://hooks.example/"}, "no address"),
+        ({"webhook": "hooks.example"}, "is not a web address"),
+        ({"webhook": "ftp://hooks.example/"}, "is not a web address"),
         ({"webhook_secret_file": None}, "openssl rand"),
         ({"webhook_secret_file": "/missing"}, "cannot be read"),
         ({"webhook_secret_file": "short"}, "5 characters"),

@@ -48,7 +48,7 @@ def told(caplog):
 @pytest.mark.parametrize(
     ("error", "level", "sentence"),
     [
-        (AWAY, "WARNING", "counts as soon as it can be read"),
+        (AWAY, "WARNING", "takes effect as soon as the database can be read"),
         (ZeroDivisionError("by zero"), "ERROR", "is behind its ledger"),
     ],
 )

@@ -64,11 +64,11 @@ def ledger_of(url):
         (
             "REVOKE SELECT ON ledger FROM {guest}",
             "^PostgreSQL refuses the user '{guest}': permission denied for table "
-            r"ledger\. Make it the owner .* GRANT it .* Nothing of this was stored",
+            r"ledger\. Make it the owner .* GRANT it .* Nothing was stored",
         ),
         (
             "DROP TABLE ledger CASCADE",
-            '^The database lacks what was in it: relation "ledger" does not exist. '
+            '^Something is missing in the database: relation "ledger" does not exist. '
             "Correct the search_path of the user '{guest}', or restore a backup",
         ),
     ],
@@ -97,7 +97,7 @@ def test_a_database_of_somebody_else_is_a_wrong_setting(site):
     """Where not even tables can be made; nothing is said of trying again."""
     with pytest.raises(
         InvalidSetting,
-        match=r"^The tables cannot be made in this database\. PostgreSQL refuses the "
+        match=r"^The tables cannot be created in this database\. PostgreSQL refuses the "
         rf"user '{site.guest}': permission denied for schema public\. .* schema\.$",
     ):
         ledger_of(site.guest_url)

@@ -51,7 +51,9 @@ def test_a_profile_keeps_its_labels(engine, labels, spam_labels):
     """Their order gives the class index, so another order is another profile."""
     create(engine, "site")
 
-    with pytest.raises(ProfileExists, match="'site' exists with the labels ham, spam"):
+    with pytest.raises(
+        ProfileExists, match="'site' already exists, with the labels ham, spam"
+    ):
         create(engine, "site", labels, spam_labels)
 
 

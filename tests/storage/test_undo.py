@@ -233,7 +233,7 @@ def test_what_something_else_has_taken_away_is_not_taken_twice(engine):
     with pytest.raises(Irreversible, match="would become negative"):
         begin(engine, profile, refused)
     undo(engine, profile, source="prune")
-    with pytest.raises(Irreversible, match="takes counts away"):
+    with pytest.raises(Irreversible, match="removes counts"):
         begin(engine, profile, Selection(source="undo:1"))
     assert 1 == len(rows_of(engine, tables.undo, profile))
 
@@ -265,7 +265,7 @@ def test_what_is_too_old_is_refused_as_a_whole(engine):
         )
 
     with pytest.raises(
-        Expired, match=r"row 1 .* what came from 2026-04-02T18:00:01Z on"
+        Expired, match=r"row 1 .* only feedback from 2026-04-02T18:00:01Z on"
     ):
         begin(engine, profile, Selection(source="anna"))
     assert [None, "spam", "spam", None] == labels_of(engine, profile)

@@ -31,13 +31,12 @@ class KeyIn(RequestDocument):
 
     name: str = Field(
         max_length=MAX_NAME,
-        description="What the key is called; the ledger has `key:` and the name as "
-        "the source.",
+        description="Name of the key; its source in the ledger is `key:` and the name.",
     )
-    rights: list[Right] = Field(min_length=1, description="What it may do.")
+    rights: list[Right] = Field(min_length=1, description="Its rights.")
     profiles: list[str] = Field(
         default=[],
-        description="The profiles that it may use; `@example.org` stands for that of "
+        description="The profiles that it may use; `@example.org` means the profile of "
         "the domain and those of its addresses. Empty: all.",
     )
     labels: list[str] = Field(
@@ -45,12 +44,12 @@ class KeyIn(RequestDocument):
     )
     networks: list[str] = Field(
         default=[],
-        description="Addresses and networks that it may come from. Empty: any.",
+        description="Addresses and networks that it may be used from. Empty: any.",
     )
     names_sources: bool = Field(
         default=False,
-        description="Whether the `source` that it gives is that of the ledger, as for "
-        "a mail server that knows its users.",
+        description="Whether it may set the `source` of feedback, as a mail server "
+        "that knows its users does.",
     )
     expires_at: AwareDatetime | None = Field(
         default=None, description="When it expires; null: never."
@@ -60,20 +59,24 @@ class KeyIn(RequestDocument):
 class KeyOut(AnswerDocument):
     """A key, without its text."""
 
-    name: str = Field(description="What it is called.")
-    rights: list[str] = Field(description="What it may do.")
+    name: str = Field(description="Its name.")
+    rights: list[str] = Field(description="Its rights.")
     profiles: list[str] | None = Field(
         description="The profiles that it may use; null: all."
     )
     labels: list[str] | None = Field(
         description="The labels that it may teach; null: all."
     )
-    networks: list[str] = Field(description="Where it may come from; empty: anywhere.")
-    names_sources: bool = Field(description="Whether it may say who teaches.")
-    created_at: datetime = Field(description="When it was made.")
+    networks: list[str] = Field(
+        description="Addresses and networks that it may be used from; empty: any."
+    )
+    names_sources: bool = Field(
+        description="Whether it may set the `source` of feedback."
+    )
+    created_at: datetime = Field(description="When it was created.")
     expires_at: datetime | None = Field(description="When it expires; null: never.")
     last_used_at: datetime | None = Field(
-        description="When it was used last, to the minute and up to two minutes late."
+        description="When it was last used, to the minute; up to two minutes late."
     )
     revoked_at: datetime | None = Field(description="When it was revoked.")
 
@@ -97,14 +100,14 @@ class KeyOut(AnswerDocument):
 class NewKeyOut(KeyOut):
     """A key that was just made."""
 
-    key: str = Field(description="Its text, which is shown this once.")
+    key: str = Field(description="The key itself, which is shown only this once.")
 
 
 class KeysOut(BaseModel):
     """All keys."""
 
     keys: list[KeyOut] = Field(
-        description="The keys in the order of their names, with those revoked."
+        description="The keys in the order of their names, including revoked ones."
     )
 
 
@@ -113,16 +116,16 @@ class PersonIn(RequestDocument):
 
     name: str = Field(
         max_length=MAX_NAME,
-        description="What they sign in as; the ledger has `user:` and the name as the "
-        "source.",
+        description="Name to sign in with; in the ledger, the source is `user:` and "
+        "the name.",
     )
     role: str = Field(max_length=MAX_NAME, description=f"One of {', '.join(ROLES)}.")
     password: str | None = Field(
         default=None,
-        description="Null: a proxy or a provider says who they are.",
+        description="Null: a proxy or a provider signs them in.",
     )
     profile: str | None = Field(
-        default=None, description="The only profile that they see; null: all."
+        default=None, description="The only profile that they can see; null: all."
     )
 
 
@@ -130,26 +133,26 @@ class PasswordIn(RequestDocument):
     """Another password of who asks."""
 
     password: str = Field(description="The present one.")
-    new_password: str = Field(description="The one from now on, 8 letters or more.")
+    new_password: str = Field(description="The new password, of 8 characters or more.")
 
 
 class NewPasswordIn(RequestDocument):
     """Another password of somebody."""
 
-    password: str = Field(description="8 letters or more.")
+    password: str = Field(description="8 characters or more.")
 
 
 class PersonOut(AnswerDocument):
     """Somebody who may sign in, without the password."""
 
-    name: str = Field(description="What they sign in as.")
-    role: str = Field(description="What they may do.")
+    name: str = Field(description="Name to sign in with.")
+    role: str = Field(description="Their role.")
     profile: str | None = Field(
-        description="The only profile that they see; null: all."
+        description="The only profile that they can see; null: all."
     )
     has_password: bool = Field(
         description="Whether they sign in with a password; otherwise a proxy or a "
-        "provider says who they are."
+        "provider signs them in."
     )
     created_at: datetime = Field(description="When they were added.")
 
@@ -174,7 +177,7 @@ class PeopleOut(BaseModel):
 class EventOut(AnswerDocument):
     """What somebody did."""
 
-    id: int = Field(description="Its number, which grows.")
+    id: int = Field(description="Its number; later events have greater numbers.")
     time: datetime = Field(description="When.")
     who: str = Field(
         description="The principal: `key:NAME`, `user:NAME`, `http` for a client "
@@ -190,8 +193,7 @@ class EventsOut(BaseModel):
 
     events: list[EventOut] = Field(description="The events.")
     next: int | None = Field(
-        description="The number to ask for with `before` next; null: these are the "
-        "oldest."
+        description="The `before` of the next request; null: these are the oldest."
     )
 
 
@@ -202,20 +204,20 @@ MAX_LISTED_ENTRIES: Final = 1000
 class ListEntryIn(RequestDocument):
     """An entry that is to be set."""
 
-    entry: str = Field(
-        max_length=MAX_VALUE + 16, description=f"What it is about: {SAYS}."
-    )
+    entry: str = Field(max_length=MAX_VALUE + 16, description=f"Its subject: {SAYS}.")
     nats: float = Field(
         ge=-MAX_NATS,
         le=MAX_NATS,
-        description="What it adds to the log-odds: negative nats allow, positive ones "
-        "deny.",
+        description="Nats that it adds to the log-odds: negative ones allow, positive "
+        "ones deny.",
     )
     expires_at: AwareDatetime | None = Field(
         default=None, description="When it expires; null: never."
     )
     note: str = Field(
-        default="", max_length=MAX_NOTE, description="A line for other people."
+        default="",
+        max_length=MAX_NOTE,
+        description="A note of one line, for other people.",
     )
 
     def read(self, *, source: str, now: datetime) -> ListEntry:
@@ -236,23 +238,23 @@ class ListsIn(RequestDocument):
     entries: list[ListEntryIn] = Field(
         min_length=1,
         max_length=MAX_LISTED_ENTRIES,
-        description="The entries; each takes the place of the one about the same.",
+        description="The entries; each replaces an entry with the same subject.",
     )
 
 
 class ListEntryOut(AnswerDocument):
     """An entry."""
 
-    entry: str = Field(description="What it is about, as it can be sent.")
-    kind: ListKind = Field(description="Which kind of thing that is.")
+    entry: str = Field(description="Its subject, in the form of a request.")
+    kind: ListKind = Field(description="The kind of the subject.")
     nats: float = Field(
-        description="What it adds to the log-odds: negative nats allow, positive ones "
-        "deny."
+        description="Nats that it adds to the log-odds: negative ones allow, positive "
+        "ones deny."
     )
     source: str = Field(description="Who set it.")
     created_at: datetime = Field(description="When it was set.")
     expires_at: datetime | None = Field(description="When it expires; null: never.")
-    note: str = Field(description="A line for other people; else empty.")
+    note: str = Field(description="A note of one line, or empty.")
 
     @classmethod
     def of(cls, entry: ListEntry) -> Self:
@@ -271,7 +273,7 @@ class ListsOut(BaseModel):
 
     entries: list[ListEntryOut] = Field(description="The entries.")
     next: str | None = Field(
-        description="The entry to ask for with `after` next; null: these are the last."
+        description="The `after` of the next request; null: these are the last."
     )
 
     @classmethod

@@ -23,12 +23,12 @@ class FeedbackIn(TextIn):
     id: str | None = Field(
         None, description="Id that `/classify` returned, instead of the message."
     )
-    label: str | None = Field(None, description="What the message was.")
+    label: str | None = Field(None, description="The label of the message.")
     source: str | None = Field(
         None,
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who teaches it; kept in the ledger.",
+        description="The source of the feedback, kept in the ledger.",
     )
 
 
@@ -38,17 +38,17 @@ class FeedbackOut(BaseModel):
     id: str = Field(description="The id of the message.")
     outcome: Literal["learned", "unchanged", "relabelled", "forgotten"] = Field(
         description="`learned`, `relabelled` (moved from another label), `unchanged` "
-        "(it was learned so already), or `forgotten`."
+        "(already learned with this label), or `forgotten`."
     )
-    label: str | None = Field(description="What the message is learned as now.")
-    label_before: str | None = Field(description="What it was learned as before.")
+    label: str | None = Field(description="Label of the message now.")
+    label_before: str | None = Field(description="Label of the message before.")
     revision: int = Field(
-        description="The ledger row that was written; where nothing changed, the "
-        "latest one."
+        description="The ledger row that was written; if nothing changed, the latest "
+        "one."
     )
     score_before: VerdictOut | None = Field(
         description="The verdict on the message before it was learned. In a quick "
-        "series, some of the messages that came just before it are not learned either."
+        "series, it may also lack the messages just before."
     )
 
     @classmethod
@@ -91,22 +91,24 @@ class UndoIn(BaseModel):
         None,
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who taught it, the `source` of `/feedback`; `import:NAME`; or "
+        description="Source of the feedback, as in `/feedback`; `import:NAME`; or "
         "`undo:7`, to take back an undo.",
     )
     from_: AwareDatetime | None = Field(
-        None, alias="from", description="Taught then or later. With a time zone."
+        None,
+        alias="from",
+        description="Only feedback from this time on. With a time zone.",
     )
     until: AwareDatetime | None = Field(
-        None, description="Taught before then. With a time zone."
+        None, description="Only feedback before this time. With a time zone."
     )
     dry_run: bool = Field(False, description="Only return what would change.")
     confirm: str | None = Field(
         None,
         max_length=64,
-        description="`confirm` of the dry run of the same undo. Needed where more than "
-        "20 messages, and 1 % of those learned, would change; what was taught since "
-        "the dry run is left.",
+        description="`confirm` of the dry run of the same undo. Needed if more than 20 "
+        "messages and more than 1 % of those learned would change; feedback since "
+        "the dry run is kept.",
     )
 
 
@@ -115,7 +117,7 @@ class MovedOut(AnswerDocument):
 
     label_before: str | None = Field(description="Null: not learned.")
     label: str | None = Field(description="Null: not learned.")
-    messages: int = Field(description="How many of them.")
+    messages: int = Field(description="Number of such messages.")
 
 
 class UndoOut(AnswerDocument):
@@ -123,14 +125,14 @@ class UndoOut(AnswerDocument):
 
     undo: str | None = Field(
         description="Name of the undo: the source by which it can be undone. Null in a "
-        "dry run, and where nothing is left to take back."
+        "dry run, and if nothing is left to take back."
     )
     dry_run: bool = Field(description="Whether nothing was changed.")
     rows: int = Field(description="Ledger rows that are taken back.")
     undos: list[str] = Field(description="Earlier undos that are taken back.")
     finished: list[str] = Field(
-        description="Earlier undos that were left unfinished: they are carried out "
-        "first, and may be the same one."
+        description="Earlier, unfinished undos, which are carried out first; one of "
+        "them may be this undo."
     )
     messages: list[MovedOut] = Field(
         description="Messages whose label changes. A message that somebody else has "
@@ -141,20 +143,20 @@ class UndoOut(AnswerDocument):
         "back."
     )
     features: int | None = Field(
-        description="Features whose counts change; null but in a dry run."
+        description="Features whose counts change; only in a dry run, else null."
     )
     figures_before: ErrorsOut | None = Field(
-        description="The error figures of all scored messages as they are; of a dry "
+        description="The current error figures of all scored messages; only in a dry "
         "run."
     )
     figures_after: ErrorsOut | None = Field(
-        description="And as they would be; of a dry run."
+        description="The error figures after the undo; only in a dry run."
     )
     confirm: str | None = Field(
-        description="Token that confirms the undo; of a dry run, and null where none "
+        description="Token that confirms the undo; only in a dry run, and null if none "
         "is needed."
     )
-    profile: str = Field(description="The profile of the ledger.")
+    profile: str = Field(description="The profile whose feedback is taken back.")
     revision: int = Field(description="Its newest row.")
 
     @classmethod

@@ -25,10 +25,12 @@ class ErrorsOut(AnswerDocument):
     """What the filter decided wrongly, before it learned the messages."""
 
     messages: int = Field(description="Messages that were scored and then labelled.")
-    ham: int = Field(description="Those whose label is on the ham side.")
-    spam: int = Field(description="Those whose label is on the spam side.")
-    ham_lost: int = Field(description="Ham that it would have taken for spam.")
-    spam_missed: int = Field(description="Spam that it let through, *unsure* included.")
+    ham: int = Field(description="Messages with a ham label.")
+    spam: int = Field(description="Messages with a spam label.")
+    ham_lost: int = Field(description="Ham that the filter took for spam.")
+    spam_missed: int = Field(
+        description="Spam that the filter let through, including *unsure*."
+    )
     ham_lost_pct: float | None = Field(
         description="Per cent of the ham; null without ham."
     )
@@ -56,10 +58,10 @@ class SliceOut(ErrorsOut):
 class BinOut(AnswerDocument):
     """Messages of nearly the same probability, for the reliability diagram."""
 
-    messages: int = Field(description="How many messages are in the bin.")
-    spam: int = Field(description="How many of them are spam.")
-    low: float = Field(description="Least probability of the bin.")
-    high: float = Field(description="Greatest probability of the bin.")
+    messages: int = Field(description="Messages in the bin.")
+    spam: int = Field(description="Spam messages in the bin.")
+    low: float = Field(description="Lowest probability of the bin.")
+    high: float = Field(description="Highest probability of the bin.")
     mean: float = Field(description="Predicted share of spam.")
     share: float = Field(description="Actual share of spam.")
 
@@ -68,24 +70,24 @@ class SourceOut(ErrorsOut):
     """The messages that one teacher labelled."""
 
     source: str = Field(
-        description="Who labelled them; `(others)` for all but the busiest 20."
+        description="Source of the labels; `(others)` for all but the busiest 20."
     )
-    unsure: int = Field(description="Messages that the filter had not decided.")
+    unsure: int = Field(description="Messages that were *unsure*.")
     contradicted: int = Field(
-        description="Messages that the filter had decided the other way. One teacher "
-        "with many more than the others errs, or teaches the filter wrongly."
+        description="Messages that the filter had decided the other way. A teacher "
+        "with many more than the others makes mistakes, or teaches the filter wrongly."
     )
     sure: int = Field(
-        description="Those of them of which it was sure: where a calibrated filter is "
-        "wrong once in a thousand messages."
+        description="Contradicted messages with a confident verdict, where a "
+        "calibrated filter is wrong once in a thousand messages."
     )
     corrected: int = Field(
-        description="Messages that somebody else gave another label since."
+        description="Messages that somebody else has relabelled since."
     )
-    last: datetime | None = Field(description="When they labelled one last, UTC.")
+    last: datetime | None = Field(description="Time of their latest label, in UTC.")
     suspect: bool = Field(
-        description="Whether the lessons contradict what the filter is sure of, while "
-        "others teach as much (`POSTBAYES_SUSPECTS`)."
+        description="Whether the lessons contradict confident verdicts, while others "
+        "teach as much (`POSTBAYES_SUSPECTS`)."
     )
 
 
@@ -93,15 +95,16 @@ class FiguresOut(ErrorsOut):
     """How a profile does on the mail that people labelled."""
 
     profile: str = Field(description="The profile that answered.")
-    revision: int = Field(description="The ledger row that was learned last.")
-    window: int = Field(description="How many messages were asked for.")
+    revision: int = Field(description="The latest ledger row that was learned.")
+    window: int = Field(description="Number of messages requested.")
     learned: int = Field(
-        description="Messages that the profile has learned. Archives that "
-        "`postbayes learn` read, imports and its own verdicts are in no figure."
+        description="Messages that the profile has learned. The figures leave out "
+        "archives that `postbayes learn` read, imports, and verdicts that the filter "
+        "learned itself."
     )
-    unsure: int = Field(description="Messages that it would not decide.")
+    unsure: int = Field(description="Messages that were *unsure*.")
     roca_pct: float | None = Field(
-        description="1-ROCA %: share of ham and spam that are ranked wrongly."
+        description="1-ROCA %: share of pairs of ham and spam that are ranked wrongly."
     )
     roca_interval_pct: tuple[float, float] | None = Field(
         description="Its 95 % bootstrap interval."
@@ -141,7 +144,7 @@ class EpochOut(AnswerDocument):
 
     epoch: int = Field(description="Month, YYYYMM.")
     label: str = Field(description="Label of the messages.")
-    occurrences: int = Field(description="How often the word occurred.")
+    occurrences: int = Field(description="Occurrences of the word.")
     messages: int = Field(description="Messages with the word.")
     learned: int = Field(description="Messages of the label learned in that month.")
 
@@ -151,11 +154,12 @@ class MonthOut(AnswerDocument):
 
     epoch: int = Field(description="Month, YYYYMM.")
     weight: float = Field(
-        description="What a message of that month counts as now: 1 without a half-life."
+        description="Current weight of a message of that month; 1 without a half-life."
     )
     log_odds: float = Field(
-        description="The log of how many times as frequent the word was in spam as "
-        "in the other mail, by the messages up to then, as they counted then, in nats."
+        description="Log of the ratio of the word's frequency in spam to that in other "
+        "mail, in nats, from the messages up to that month with their weights at that "
+        "time."
     )
 
 
@@ -163,37 +167,37 @@ class WordInViewOut(AnswerDocument):
     """What one view has learned of a word."""
 
     learned: dict[str, int] = Field(
-        description="Messages that the view has learned, per label: fewer than the "
-        "profile where an import had nothing for it."
+        description="Messages that the view has learned, per label; fewer than the "
+        "profile has learned if an import had nothing for the view."
     )
     messages: dict[str, int] = Field(description="Messages with the word, per label.")
     occurrences: dict[str, int] = Field(description="Occurrences, per label.")
     log_odds: float = Field(
-        description="What seeing it once adds to the log-odds of the view's "
-        "classifier, in nats; positive speaks for spam."
+        description="Nats that one occurrence adds to the log-odds of the view's "
+        "classifier; positive is evidence of spam."
     )
-    epochs: list[EpochOut] = Field(description="Month by month, oldest first.")
+    epochs: list[EpochOut] = Field(description="The months, oldest first.")
     months: list[MonthOut] = Field(
-        description="What it was worth after each of the months."
+        description="The evidence of the word after each month."
     )
 
 
 class WordOut(AnswerDocument):
     """What a profile knows of a word."""
 
-    word: str = Field(description="As it was asked for.")
+    word: str = Field(description="The word as requested.")
     profile: str = Field(description="The profile that answered.")
-    revision: int = Field(description="The ledger row that was learned last.")
+    revision: int = Field(description="The latest ledger row that was learned.")
     folded_revision: int = Field(
-        description="The months hold the ledger up to this row, and may hold some of "
-        "what is newer."
+        description="The months include the ledger up to this row, and may include "
+        "some newer rows."
     )
     messages: dict[str, int] = Field(
-        description="Messages learned, per label; with a half-life what they and the "
-        "counts in memory weigh now, as whole messages."
+        description="Messages learned, per label; with a half-life, their current "
+        "weight in whole messages."
     )
     half_life: float | None = Field(
-        description="After so many months a message counts half; null: never."
+        description="Months after which a message counts half; null: never."
     )
     views: dict[str, WordInViewOut] = Field(
         description="The views that have seen the word; none if it was never learned."
@@ -203,7 +207,7 @@ class WordOut(AnswerDocument):
 class VerdictsOut(BaseModel):
     """The verdicts of one stretch of time."""
 
-    begin: datetime = Field(description="When it begins, in UTC.")
+    begin: datetime = Field(description="Start of the interval, in UTC.")
     spam: int = Field(description="Verdicts *spam*.")
     unsure: int = Field(description="Verdicts *unsure*.")
     ham: int = Field(description="Verdicts *ham*.")
@@ -213,15 +217,15 @@ class DoorOut(BaseModel):
     """One door of the service."""
 
     open: bool = Field(description="Whether this service listens there.")
-    verdicts: int = Field(description="Verdicts in the time of the overview.")
+    verdicts: int = Field(description="Verdicts during the time of the overview.")
 
 
 class BacklogOut(BaseModel):
     """What waits."""
 
-    feedback: int = Field(description="Feedback that waits to be written.")
-    look_ups: int = Field(description="Ids that wait to be looked up.")
-    scored: int = Field(description="Scored messages that wait to be written.")
+    feedback: int = Field(description="Feedback waiting to be written.")
+    look_ups: int = Field(description="Ids waiting to be looked up.")
+    scored: int = Field(description="Scored messages waiting to be written.")
     unfolded: int = Field(description="Ledger rows that are not in the counts yet.")
 
 
@@ -229,28 +233,30 @@ class DatabaseOut(BaseModel):
     """The database."""
 
     kind: str = Field(description="`sqlite` or `postgresql`.")
-    writable: bool = Field(description="Whether what was written last is stored.")
-    failure: str | None = Field(description="Why not; null where it is.")
+    writable: bool = Field(description="Whether the latest write succeeded.")
+    failure: str | None = Field(
+        description="The reason for the failure; null if the write succeeded."
+    )
 
 
 class OverviewOut(BaseModel):
     """The answer of `/overview`."""
 
     profile: str = Field(description="The profile that answered.")
-    step: int = Field(description="Length of a stretch of `verdicts`, in seconds.")
+    step: int = Field(description="Length of an interval of `verdicts`, in seconds.")
     verdicts: list[VerdictsOut] = Field(
-        description="Verdicts of the history over time, oldest first; stretches "
-        "without any are left out."
+        description="Verdicts of the history over time, oldest first; intervals "
+        "without verdicts are left out."
     )
     doors: dict[str, DoorOut] = Field(description="The doors, by name.")
     learned: dict[str, int] = Field(description="Messages learned, per label.")
     figures: FiguresOut = Field(
-        description="How the profile does on the newest 5,000 messages that people "
-        "labelled, as `/profiles/{name}/figures` says."
+        description="Accuracy on the newest 5,000 labelled messages, as in "
+        "`/profiles/{name}/figures`."
     )
-    backlog: BacklogOut = Field(description="What waits, in this process.")
+    backlog: BacklogOut = Field(description="Waiting work of this process.")
     database: DatabaseOut = Field(
-        description="Which database it is, and whether it can be written."
+        description="The kind of the database, and whether it can be written."
     )
 
 

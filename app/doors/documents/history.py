@@ -26,49 +26,50 @@ class LineReasonOut(AnswerDocument):
     """One of the strongest reasons of a verdict."""
 
     text: str = Field(description="The words, the header, or the domain of the links.")
-    log_odds: float = Field(description="What it added, in nats.")
+    log_odds: float = Field(description="Nats that it added.")
 
 
 class HistoryEntryOut(AnswerDocument):
     """One verdict, and what is known of its message now."""
 
-    id: str = Field(description="The id of the message, which teaches it.")
+    id: str = Field(description="The id of the message, which can be used to teach it.")
     time: datetime = Field(description="When it was scored, in UTC.")
-    door: Door = Field(description="What asked for the verdict.")
-    decision: Decision = Field(description="The decision of that time.")
+    door: Door = Field(description="The door through which the verdict was requested.")
+    decision: Decision = Field(description="The decision at that time.")
     probability: float | None = Field(
-        description="Probability of spam of that time; null where it is not defined."
+        description="Probability of spam at that time; null if undefined."
     )
     log_odds: float | None = Field(
-        description="Spam against the rest at that time, in nats; null where infinite."
+        description="Spam against the rest at that time, in nats; null if infinite."
     )
-    size: int = Field(description="Bytes of the message.")
-    features: int = Field(description="Features of the message.")
-    unseen: int = Field(description="Those that the profile had never seen.")
+    size: int = Field(description="Size of the message in bytes.")
+    features: int = Field(description="Number of features of the message.")
+    unseen: int = Field(description="Features that were new to the profile.")
     sender: str | None = Field(
         description="Its header From, with control characters as escapes; this and the "
-        "texts below are null where POSTBAYES_STORE_WORDS is off."
+        "texts below are null if POSTBAYES_STORE_WORDS is off."
     )
     subject: str | None = Field(description="Its header Subject.")
     recipients: str | None = Field(
-        description="Recipients of this profile as the mail server named them; else "
-        "its header To."
+        description="Recipients of this profile as the mail server gave them; "
+        "otherwise the header To."
     )
     envelope: str | None = Field(
-        description="Sender of the SMTP envelope, where the door knows it."
+        description="Sender of the SMTP envelope, if the door knows it."
     )
     reasons: list[LineReasonOut] | None = Field(
-        description="The strongest reasons of that time; null where no explanation was "
-        "asked for: `/history/{id}` then explains the message by what is learned now."
+        description="The strongest reasons at that time; null if no explanation was "
+        "requested: `/history/{id}` then explains the message with what is learned "
+        "now."
     )
-    label: str | None = Field(
-        description="What the message is taught as now; null: it is not."
+    label: str | None = Field(description="Label of the message now; null: not taught.")
+    source: str | None = Field(
+        description="Source of the latest feedback, or of the undo that took it back."
     )
-    source: str | None = Field(description="Who taught it last, or took that back.")
-    teachable: bool = Field(description="Whether its id suffices to teach it.")
+    teachable: bool = Field(description="Whether the message can be taught by its id.")
     worth: float = Field(
-        description="What teaching it is worth, from 0 to 2: 4p(1 - p) times 1 and the "
-        "share of its features that were new."
+        description="Value of teaching the message, from 0 to 2: 4p(1 - p)(1 + s), "
+        "where s is the share of new features."
     )
 
     @classmethod
@@ -95,9 +96,8 @@ class HistoryOut(BaseModel):
     profile: str = Field(description="The profile that answered.")
     entries: list[HistoryEntryOut] = Field(description="Verdicts, newest first.")
     before: str | None = Field(
-        description="Where to go on: the `before` of the next request; null where "
-        "there is no more. A search looks at 20,000 verdicts, and may go on though it "
-        "found none."
+        description="The `before` of the next request; null: these are the last. One "
+        "search examines 20,000 verdicts, so there can be more even if none was found."
     )
 
     @classmethod
@@ -117,10 +117,8 @@ class TaughtOut(AnswerDocument):
 
     revision: int = Field(description="Number of the row.")
     time: datetime = Field(description="When it was written, in UTC.")
-    label_before: str | None = Field(
-        description="What the message was before; null: not learned."
-    )
-    label: str | None = Field(description="What it became; null: not learned.")
+    label_before: str | None = Field(description="Label before; null: not learned.")
+    label: str | None = Field(description="New label; null: not learned.")
     source: str = Field(description="Who taught it.")
 
 
@@ -130,13 +128,13 @@ class MessageHistoryOut(BaseModel):
     id: str = Field(description="The id of the message.")
     profile: str = Field(description="The profile that answered.")
     entries: list[HistoryEntryOut] = Field(
-        description="Its newest verdicts, 20 at most; none where it was taught only, "
-        "or where they are older than POSTBAYES_HISTORY_DAYS."
+        description="Its newest verdicts, 20 at most; empty if it was only taught, or "
+        "if the verdicts are older than POSTBAYES_HISTORY_DAYS."
     )
-    taught: list[TaughtOut] = Field(description="What was taught of it, oldest first.")
+    taught: list[TaughtOut] = Field(description="Its feedback, oldest first.")
     now: ClassifyOut | None = Field(
-        description="The verdict by what is learned now, which may be the message "
-        "itself; null where its features are no longer stored."
+        description="The verdict with what is learned now, which may include the "
+        "message itself; null if its features are no longer stored."
     )
 
     @classmethod
@@ -162,8 +160,8 @@ class ReviewOut(BaseModel):
 
     profile: str = Field(description="The profile that answered.")
     entries: list[HistoryEntryOut] = Field(
-        description="Messages that nobody taught, *unsure* ones first, and then by "
-        "their `worth`."
+        description="Messages that were not taught, *unsure* ones first, and then by "
+        "`worth`."
     )
 
 
@@ -183,24 +181,19 @@ def cursor(place: Place) -> str:
 class LedgerRowOut(AnswerDocument):
     """One row of the ledger."""
 
-    revision: int = Field(description="Its number: rows are counted up.")
+    revision: int = Field(description="Its number; later rows have greater numbers.")
     time: datetime = Field(description="When it was written, in UTC.")
     id: str | None = Field(
-        description="The id of the message; null for a sum of many messages that were "
-        "counted elsewhere."
+        description="The id of the message; null for a sum of many messages."
     )
     kind: RowKind = Field(
         description="`message`, or `sum`: many messages of an import, or pruned "
         "features."
     )
-    label_before: str | None = Field(
-        description="What the message was before; null: not learned."
-    )
-    label: str | None = Field(description="What it became; null: not learned.")
+    label_before: str | None = Field(description="Label before; null: not learned.")
+    label: str | None = Field(description="New label; null: not learned.")
     source: str = Field(description="Who taught it.")
-    undo: str | None = Field(
-        description="The undo that wrote the row; null: it was taught."
-    )
+    undo: str | None = Field(description="The undo that wrote the row; null: feedback.")
     taken_back: bool = Field(description="Whether an undo in force takes it back.")
 
 
@@ -210,10 +203,11 @@ class LedgerOut(AnswerDocument):
     profile: str = Field(description="The profile of the ledger.")
     rows: list[LedgerRowOut] = Field(description="The rows.")
     next: int | None = Field(
-        description="What to ask for with `before` next; null: these are the last."
+        description="The `before` of the next request; null: these are the last."
     )
     unfinished: int = Field(
-        description="Changes of recorded undos that the service has still to carry out."
+        description="Changes of recorded undos that the service has not carried out "
+        "yet."
     )
 
     @classmethod

@@ -24,12 +24,13 @@ class SentIn(RequestDocument):
 
     sender: str = Field(
         max_length=MAX_ADDRESS,
-        description="Who has sent it: the address, or what the user has logged in as.",
+        description="The sender: the address, or the login name of the user.",
     )
     recipients: list[str] = Field(
         min_length=1,
         max_length=MAX_RECIPIENTS,
-        description="The envelope's recipients. None counts if there are more than 20.",
+        description="The envelope's recipients. If there are more than 20, they are "
+        "ignored.",
     )
 
 
@@ -37,8 +38,8 @@ class SentOut(BaseModel):
     """What a message counts for that a user has sent."""
 
     counted: int = Field(
-        description="Recipients who are correspondents now. 0 where nobody can be: "
-        "without POSTBAYES_AUTHSERV_ID."
+        description="Recipients who are correspondents now; always 0 without "
+        "POSTBAYES_AUTHSERV_ID."
     )
 
 
@@ -46,11 +47,11 @@ class CorrespondentsOut(AnswerDocument):
     """Whom the users of a profile have written to."""
 
     addresses: int = Field(
-        description="How many addresses; of the one that is asked for, 1 or 0."
+        description="Number of addresses; 1 or 0 if an address was requested."
     )
-    messages: int = Field(description="Messages to all of them.")
+    messages: int = Field(description="Messages to these addresses.")
     last: datetime | None = Field(
-        description="The day of the last one, UTC; null without any."
+        description="Day of the latest message, in UTC; null if there is none."
     )
 
 
@@ -60,7 +61,9 @@ class TextIn(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     message: str | None = Field(
-        None, description="The whole message, RFC 5322, as text. Excludes the rest."
+        None,
+        description="The whole message (RFC 5322) as text, in place of the other "
+        "fields.",
     )
     subject: str | None = Field(None, description="The subject of the form or comment.")
     from_: str | None = Field(
@@ -70,10 +73,10 @@ class TextIn(BaseModel):
     )
     to: str | None = Field(None, description="The recipient.")
     reply_to: str | None = Field(
-        None, description="Where answers go, if not to the sender."
+        None, description="Address for answers, if not the sender."
     )
     body: str | None = Field(None, description="The text.")
-    html: str | None = Field(None, description="The text once more, as HTML.")
+    html: str | None = Field(None, description="The same text as HTML.")
 
     def raw(self) -> bytes | None:
         """Return the message in bytes; None if there is none."""
@@ -106,10 +109,10 @@ class TextIn(BaseModel):
 class ProblemOut(BaseModel):
     """An error, RFC 9457."""
 
-    type: str = Field(description="A URN that programs tell the kind of problem by.")
+    type: str = Field(description="A URN for the type of problem, for programs.")
     title: str = Field(description="The status in words.")
     status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong and what to do about it.")
+    detail: str = Field(description="The problem, and what to do about it.")
 
 
 def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> bytes:

@@ -41,20 +41,21 @@ class FusionOut(AnswerDocument):
     )
     bias: dict[str, float] = Field(description="Added for each label, in nats.")
     fitted_revision: int = Field(
-        description="The last ledger row that they were fitted to."
+        description="The latest ledger row that they were fitted to."
     )
     fitted_messages: int = Field(
-        description="How many messages they were fitted to; 0: shipped weights."
+        description="Number of messages that they were fitted to; 0: the shipped "
+        "weights."
     )
 
 
 class DecayOut(AnswerDocument):
     """What old mail weighs."""
 
-    half_life: float = Field(description="After so many months a message counts half.")
+    half_life: float = Field(description="Months after which a message counts half.")
     epoch: int | None = Field(
-        description="The month that ages are counted from, YYYYMM: that of the newest "
-        "ledger row. null before the first."
+        description="The month from which ages are counted, YYYYMM: that of the newest "
+        "ledger row; null before the first."
     )
 
 
@@ -73,7 +74,7 @@ class ProfilesOut(BaseModel):
 
     profiles: list[ListedOut] = Field(description="The profiles.")
     next: str | None = Field(
-        description="The name to ask for with `after` next; null: these are the last."
+        description="The `after` of the next request; null: these are the last."
     )
 
 
@@ -81,46 +82,43 @@ class ProfileOut(AnswerDocument):
     """One profile: what it is made of and what it has learned."""
 
     name: str = Field(description="The profile's name.")
-    labels: list[str] = Field(description="What its messages can be labelled as.")
-    spam_labels: list[str] = Field(
-        description="Those of the labels that stand for unwanted mail."
-    )
+    labels: list[str] = Field(description="The labels of its messages.")
+    spam_labels: list[str] = Field(description="The labels of unwanted mail.")
     feature_set: int = Field(
-        description="The number of the rules that features are extracted by."
+        description="Version of the rules by which features are extracted."
     )
-    created_at: datetime = Field(description="When it was made, in UTC.")
+    created_at: datetime = Field(description="When it was created, in UTC.")
     revision: int = Field(
         description="Its newest ledger row that this process has learned."
     )
     messages: dict[str, int] = Field(description="Messages learned, per label.")
     views: dict[str, ViewStateOut] = Field(description="What each view has learned.")
     spam_threshold: ThresholdOut = Field(
-        description="From here up the decision is spam."
+        description="The decision is spam from here up."
     )
     ham_threshold: ThresholdOut = Field(
-        description="From here down the decision is ham; between the two lies unsure."
+        description="The decision is ham from here down, and unsure in between."
     )
     quarantine_from: ThresholdOut | None = Field(
-        description="From here up the doors that can quarantine; null: never."
+        description="The doors that can quarantine do so from here up; null: never."
     )
     reject_from: ThresholdOut | None = Field(
-        description="From here up the doors that can reject; null: never."
+        description="The doors that can reject do so from here up; null: never."
     )
     policy: dict[str, float | Literal["never"]] = Field(
-        description="What the profile decides by otherwise than the service's "
-        "settings: `ham_cost`, and `ham_threshold`, `quarantine_from` and "
-        "`reject_from` in nats."
+        description="Where the profile differs from the settings of the service: "
+        "`ham_cost`, and `ham_threshold`, `quarantine_from` and `reject_from` in nats."
     )
     fusion: FusionOut = Field(
-        description="What the views are worth, as it follows from what was taught."
+        description="The weights of the views, fitted to the feedback."
     )
     undo_days: float | None = Field(
-        description="Days for which what was taught can be undone, moved or "
-        "forgotten; null: for ever."
+        description="Days during which feedback can be undone, changed or forgotten; "
+        "null: for ever."
     )
     decay: DecayOut | None = Field(
-        description="What old mail weighs; null where it weighs as much as new mail. "
-        "Counts are then what they weigh now, as whole messages."
+        description="Decay of old mail; null if old mail weighs as much as new mail. "
+        "With decay, counts are current weights in whole messages."
     )
 
 
@@ -129,22 +127,21 @@ class ProfileIn(RequestDocument):
 
     name: str = Field(
         max_length=128,
-        description="What it is called: the address or the domain of those whose mail "
-        "it decides about, or any other name.",
+        description="Its name: the address or domain of the recipients whose mail it "
+        "decides about, or any other name.",
     )
     kind: Literal["mail"] | None = Field(
         default=None,
-        description="Labels by a name, in place of both lists. mail: ham, newsletter, "
-        "notification, phishing and spam, of which the last two stand for spam.",
+        description="A named set of labels, instead of both lists. `mail`: ham, "
+        "newsletter, notification, phishing and spam; the last two count as spam.",
     )
     labels: list[str] = Field(
         default=[],
-        description="What its messages can be labelled as. Empty: POSTBAYES_LABELS.",
+        description="The labels of its messages. Empty: POSTBAYES_LABELS.",
     )
     spam_labels: list[str] = Field(
         default=[],
-        description="Those of the labels that stand for unwanted mail. Empty: "
-        "POSTBAYES_SPAM_LABELS.",
+        description="The labels of unwanted mail. Empty: POSTBAYES_SPAM_LABELS.",
     )
 
     def of_labels(
@@ -160,7 +157,7 @@ class ProfileIn(RequestDocument):
         if self.kind is None:
             return tuple(self.labels) or labels, tuple(self.spam_labels) or spam_labels
         if self.labels or self.spam_labels:
-            msg = "`kind` has labels of its own; leave `labels` and `spam_labels` out"
+            msg = "`kind` has its own labels; leave out `labels` and `spam_labels`"
             raise InvalidInput(msg)
         return KINDS[self.kind]
 
@@ -186,7 +183,7 @@ class ThresholdIn(RequestDocument):
     @model_validator(mode="after")
     def _in_one_way(self) -> Self:
         if (self.log_odds is None) == (self.probability is None):
-            msg = "say either `log_odds` or `probability`"
+            msg = "give either `log_odds` or `probability`"
             raise ValueError(msg)
         return self
 
@@ -203,23 +200,23 @@ class PolicyIn(RequestDocument):
 
     ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = Field(
         None,
-        description="How many missed spam a lost ham is worth: where spam begins, "
-        "and on the other side of even odds where ham ends.",
+        description="Number of missed spam messages that one lost ham is worth. It "
+        "sets where spam begins and, on the other side of even odds, where ham ends.",
     )
     ham_threshold: ThresholdIn | None = Field(
         None,
-        description="From here down the decision is ham, if not so far from even odds "
-        "as spam begins; between the two lies unsure.",
+        description="The decision is ham from here down, and unsure up to spam. If not "
+        "given, it is as far from even odds as the spam threshold.",
     )
     quarantine_from: ThresholdIn | Literal["never"] | None = Field(
         None,
-        description="From here up the doors that can quarantine; `never` even where "
-        "the service's settings say so.",
+        description="The doors that can quarantine do so from here up; `never` "
+        "overrides the settings of the service.",
     )
     reject_from: ThresholdIn | Literal["never"] | None = Field(
         None,
-        description="From here up the doors that can reject; `never` even where the "
-        "service's settings say so.",
+        description="The doors that can reject do so from here up; `never` overrides "
+        "the settings of the service.",
     )
 
     def changes(self) -> dict[str, float | Literal["never"] | None]:
@@ -236,11 +233,9 @@ class SettingOut(AnswerDocument):
 
     variable: str = Field(description="Its variable, `POSTBAYES_…`.")
     value: str | None = Field(
-        description="What it is, as text; null: unset. Secrets are `(hidden)`."
+        description="Its value as text; null: unset. Secrets are `(hidden)`."
     )
-    default: str | None = Field(
-        description="What it is where nobody sets it; null: unset."
-    )
+    default: str | None = Field(description="Its default as text; null: unset.")
     description: str = Field(description="What it does.")
 
 
@@ -249,11 +244,11 @@ class SettingsOut(AnswerDocument):
 
     version: str = Field(description="Version of Postbayes.")
     database: str = Field(description="`sqlite` or `postgresql`.")
-    database_url: str = Field(description="Where it is, without its password.")
-    workers: int = Field(description="Processes of the service.")
-    profiles: int = Field(description="Profiles of the database.")
+    database_url: str = Field(description="Its location, without the password.")
+    workers: int = Field(description="Number of processes of the service.")
+    profiles: int = Field(description="Number of profiles in the database.")
     memory_bytes: int = Field(
-        description="What the counts of the profiles in memory take in the process "
-        "that answers."
+        description="Bytes that the counts of profiles take in the memory of the "
+        "process that answers."
     )
     settings: list[SettingOut] = Field(description="All settings.")

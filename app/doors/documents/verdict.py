@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
     from app.services.inspection import Inspected
 
-Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
+Nats = Annotated[float | None, Field(description="In nats; null for -∞.")]
 
 
 class ViewOut(BaseModel):
@@ -34,7 +34,7 @@ class ViewOut(BaseModel):
         description="Log-posterior of each label, in nats."
     )
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
-    features: int = Field(description="Features of the message seen before.")
+    features: int = Field(description="Features of the message that were seen before.")
 
 
 class VerdictOut(BaseModel):
@@ -51,7 +51,7 @@ class VerdictOut(BaseModel):
         description="Log-posterior of each label, in nats."
     )
     views: dict[str, ViewOut] = Field(
-        description="The naive Bayes classifiers that decide, by themselves, by name."
+        description="The verdict of each naive Bayes classifier, by name."
     )
 
 
@@ -109,23 +109,23 @@ class EntryOut(BaseModel):
     """One summand of the log-odds."""
 
     kind: Literal["prior", "reason", "rest"] = Field(
-        description="The class prior with the bias of the fusion; features that a "
-        "person takes as one, or what is stated beside the features; or all features "
-        "of the reasons that are not listed."
+        description="`prior`: the class prior with the bias of the fusion; `reason`: "
+        "features that a person sees as one, or an entry of the lists or a "
+        "correspondent; `rest`: the features of all reasons that are not listed."
     )
     text: str = Field(
-        description="The words that stand side by side, the header, or the domain of "
-        "the links; what is stated; `(prior)` or `(rest)`."
+        description="The adjacent words, the header, the domain of the links, the list "
+        "entry or the correspondent; `(prior)` or `(rest)`."
     )
     family: str | None = Field(
-        description="The family of the reason, `list` or `people` for what is stated; "
-        "null for the prior and the rest."
+        description="The family of the reason, `list` or `people` for lists and "
+        "correspondents; null for the prior and the rest."
     )
     log_odds: float = Field(
-        description="What the entry adds, in nats; positive speaks for spam."
+        description="Nats that the entry adds; positive is evidence of spam."
     )
     features: int = Field(
-        description="How many features stand behind the entry; 0 for what is stated."
+        description="Number of features of the entry; 0 for lists and correspondents."
     )
     messages: dict[str, int] = Field(
         description="For the prior: learned messages of each label."
@@ -154,7 +154,9 @@ class RecipientOut(BaseModel):
         description="What the filter says: `spam`, `ham`, or `unsure` between the "
         "thresholds and while it knows too little."
     )
-    action: Action = Field(description="What its policy asks a mail server to do.")
+    action: Action = Field(
+        description="The action that its policy requests from a mail server."
+    )
     probability: float = Field(description="Probability of spam.")
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
@@ -166,8 +168,8 @@ class LevelOut(BaseModel):
     messages: dict[str, int] = Field(
         description="Messages that it has learned, by label."
     )
-    weight: int = Field(description="What each of them counts as.")
-    log_odds: Nats = Field(description="What they add, in nats.")
+    weight: int = Field(description="Weight of each of these messages.")
+    log_odds: Nats = Field(description="Nats that they add.")
 
 
 # pydantic takes the fields of the last base first: the id stands first.
@@ -175,34 +177,37 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     """The answer of `/classify`."""
 
     action: Action = Field(
-        description="What the policy of the profile asks a mail server to do: `none`, "
-        "`add header`, `quarantine` or `reject`. With several recipients a message is "
-        "held or rejected only where each of them has it so."
+        description="The action that the policy of the profile requests from a mail "
+        "server: `none`, `add header`, `quarantine` or `reject`. With several "
+        "recipients, a message is held or rejected only if the policy of each "
+        "recipient says so."
     )
     families: dict[str, float] = Field(
-        description="What the words, the pairs, the headers, the links, ... add "
-        "together, what is stated beside them (`list`, `people`), and the prior, the "
+        description="Subtotals of the words, pairs, headers, links and so on, of the "
+        "lists (`list`) and correspondents (`people`), and of the prior, the "
         "strongest first. They sum to the log-odds."
     )
     explanation: list[EntryOut] = Field(
-        description="The prior, all that is stated beside the features, the strongest "
-        "reasons of the side that the log-odds are on, those of the other side, and "
-        "the rest. Their log_odds sum to that of the verdict."
+        description="The prior, lists and correspondents, the strongest reasons on the "
+        "side of the verdict, those on the other side, and the rest. Their log_odds "
+        "sum to that of the verdict."
     )
     explained_pct: float | None = Field(
-        description="What the listed reasons add, in per cent of the log-odds; more "
-        "than 100 where the rest speaks against them. Null for *unsure*."
+        description="Share of the log-odds that the listed reasons add, in per cent; "
+        "more than 100 if the rest contradicts them. Null for *unsure*."
     )
     profile: str = Field(description="The profile that answered.")
     levels: list[LevelOut] = Field(
-        description="For a profile that backs off: what each level adds, the most "
-        "personal first. Their log_odds and what is stated beside the features sum to "
-        "that of the verdict. Empty with `explain=0`, which saves a score for each."
+        description="For a profile that backs off: the part of each level, the most "
+        "personal first. Their log_odds, with those of lists and correspondents, sum "
+        "to that of the verdict. Empty with `explain=0`, which saves a score for each "
+        "level."
     )
-    revision: int = Field(description="The ledger row that was learned last.")
-    defects: list[str] = Field(description="What was wrong with the message.")
+    revision: int = Field(description="The latest ledger row that was learned.")
+    defects: list[str] = Field(description="Defects of the message.")
     recipients: dict[str, RecipientOut] = Field(
-        description="The answer for each `?recipient=`, of the profile that is theirs."
+        description="The answer for each `?recipient=`, by the profile of the "
+        "recipient."
     )
 
     @classmethod
@@ -308,10 +313,10 @@ class ResultOut(BaseModel):
     """What became of one message."""
 
     answer: ClassifyOut | None = Field(
-        description="What `/classify` answers; null where the message cannot be used."
+        description="The answer of `/classify`; null if the message cannot be used."
     )
     problem: ProblemOut | None = Field(
-        description="What is wrong with it, as `/classify` would say; else null."
+        description="The problem of the message, as from `/classify`; else null."
     )
 
 
@@ -319,7 +324,7 @@ class BatchOut(BaseModel):
     """The answer of `/classify/batch`."""
 
     results: list[ResultOut] = Field(
-        description="One for each message, in their order."
+        description="One result for each message, in the same order."
     )
 
 
@@ -331,12 +336,9 @@ class FeatureHereOut(AnswerDocument):
         "colon; `#` and its id where the text is not kept."
     )
     view: str = Field(description="The view of the feature.")
-    log_odds: float = Field(
-        description="What it adds in all its places together, in nats."
-    )
+    log_odds: float = Field(description="Nats that it adds in all its places together.")
     places: int = Field(
-        description="In how many places of the message it stands; each adds the same "
-        "part."
+        description="Number of its places in the message; each adds the same part."
     )
     messages: dict[str, int] = Field(
         description="Learned messages of each label that hold it."
@@ -347,15 +349,15 @@ class SegmentOut(AnswerDocument):
     """A run of text, and what it adds."""
 
     text: str = Field(description="The text.")
-    log_odds: float = Field(description="What its features add here, in nats.")
+    log_odds: float = Field(description="Nats that its features add here.")
     shade: int = Field(
         ge=-3,
         le=3,
-        description="How strong its features are beside the strongest of the message, "
-        "in steps; positive speaks for spam, and 0 hardly counts.",
+        description="Strength of its features relative to the strongest of the "
+        "message, in steps; positive is evidence of spam, and 0 hardly counts.",
     )
     features: list[FeatureHereOut] = Field(
-        description="The strongest of its features; empty where `shade` is 0."
+        description="The strongest of its features; empty if `shade` is 0."
     )
 
 
@@ -363,16 +365,16 @@ class PassageOut(AnswerDocument):
     """A header, a text, a link or a file of a message."""
 
     kind: Literal["header", "text", "link", "file"] = Field(
-        description="What the passage is."
+        description="The kind of the passage."
     )
     name: str = Field(
         description="For a header, its name; for a text, its place: `plain`, `html`, "
         "`alternative`, `attached`, `alt` (stands in for an image) or `hidden` (no "
         "reader sees it); for a link, its HTML element; for a file, its type."
     )
-    log_odds: float = Field(description="What the passage adds, in nats.")
+    log_odds: float = Field(description="Nats that the passage adds.")
     segments: list[SegmentOut] = Field(
-        description="The text, segment by segment: joined, they are the whole."
+        description="The segments, which joined are the whole text."
     )
 
 
@@ -383,7 +385,7 @@ class AttachmentOut(BaseModel):
     media_type: str = Field(description="Its declared media type.")
     bytes: int = Field(description="Its decoded size.")
     kind: str = Field(
-        description="What its first bytes say it is, such as `zip`; else empty."
+        description="Its type by its first bytes, such as `zip`; else empty."
     )
 
 
@@ -391,23 +393,23 @@ class MessageOut(ClassifyOut):
     """The answer of `/message`."""
 
     passages: list[PassageOut] = Field(
-        description="The message as the filter reads it, in its order. What the "
-        "passages, `elsewhere` and `prior` add is the log-odds."
+        description="The message as the filter reads it, in order. The passages, "
+        "`elsewhere` and `prior` sum to the log-odds."
     )
     elsewhere: dict[str, float] = Field(
-        description="View by view, what features without a place add, in nats: the "
-        "structure, measurements, addresses as a whole; and by kind (`list`, `people`) "
-        "what is stated beside the features."
+        description="Nats that features without a place add, by view: structure, "
+        "measurements, whole addresses; and the lists (`list`) and correspondents "
+        "(`people`)."
     )
     prior: Nats = Field(
-        description="What the class prior and the bias of the fusion add."
+        description="Nats that the class prior and the bias of the fusion add."
     )
     tricks: list[str] = Field(
-        description="Tricks that are played with characters: `invisible`, `bidi`, "
-        "`mixed` scripts and `spaced` letters."
+        description="Tricks with characters: `invisible`, `bidi`, `mixed` scripts and "
+        "`spaced` letters."
     )
     attachments: list[AttachmentOut] = Field(
-        description="The files of the message: named, and not opened."
+        description="The files of the message, which are listed but not opened."
     )
 
 

@@ -386,7 +386,7 @@ class LiveProfiles:
             before, now = self.nbytes, time.monotonic()
             for cached in self._droppable():
                 if now - cached.used >= self._idle:
-                    self._drop(cached, "nobody has asked for it")
+                    self._drop(cached, "the profile was idle")
             self._make_room()
             dropped = self.nbytes < before
         if dropped:
@@ -415,7 +415,7 @@ class LiveProfiles:
                 begun = time.monotonic()
                 live.advance_month(self._engine)
                 log.info(
-                    "the profile %r now counts ages from %s; this took %.1f s",
+                    "the profile %r now counts ages from %s (took %.1f s)",
                     live.row.name,
                     live.specification.decay,
                     time.monotonic() - begun,
@@ -492,7 +492,9 @@ class LiveProfiles:
         for cached in sorted(self._droppable(), key=lambda each: each.used)[:-1]:
             if cached.kept is not None:
                 size -= cached.kept.nbytes
-            self._drop(cached, "others need the room (POSTBAYES_PROFILE_BYTES)")
+            self._drop(
+                cached, "other profiles need the memory (POSTBAYES_PROFILE_BYTES)"
+            )
             if size <= self._most_bytes:
                 return
 
@@ -505,7 +507,7 @@ class LiveProfiles:
 
     def _drop(self, cached: CachedProfile, why: str) -> None:
         cached.drop()
-        log.info("the counts of %r leave the memory: %s", cached.row.name, why)
+        log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
 
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
@@ -563,7 +565,9 @@ class LiveProfiles:
         # An error of one profile must not stop the others.
         except Inconsistent as error:
             if self._failures.report(row.id, error):
-                log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
+                log.error(  # noqa: TRY400
+                    "the profile %r cannot follow its ledger: %s", row.name, error
+                )
                 self._start_over(live)
         else:
             self._failures.resolve(row.id)
@@ -574,7 +578,7 @@ class LiveProfiles:
         # Renamed or deleted.
         there = {row.name for row in rows}
         for name in self._profiles.keys() - there:
-            log.info("the profile %r is gone", name)
+            log.info("the profile %r was deleted or renamed", name)
             del self._profiles[name]
         for name in self._broken.keys() - (there - self._profiles.keys()):
             del self._broken[name]
@@ -615,7 +619,7 @@ class LiveProfiles:
         """Load a profile that has taken the place of one in memory."""
         if self._failures.pausing(row.id):
             return
-        log.info("the profile %r was replaced: loading it", row.name)
+        log.info("the profile %r was replaced; loading the new one", row.name)
         try:
             cached = CachedProfile(row, self._specify(row))
             live = load(self._engine, row, self._specify(row), self._clock)
@@ -642,7 +646,10 @@ class LiveProfiles:
     def _start_over(self, live: LiveProfile) -> None:
         """Load a profile that cannot follow once, in case memory is wrong."""
         with suppress(Inconsistent):
-            live.reload(self._engine, "it cannot follow, and the ledger may be sound")
+            live.reload(
+                self._engine,
+                "it cannot follow its ledger; the copy in memory may be wrong",
+            )
 
 
 def _return_memory() -> None:

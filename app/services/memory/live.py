@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 # Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits
 # while they are added.
 CATCH_UP_ROWS = 250
-DIVERGED: Final = "its ledger went back (a restored backup, or a failover)"
+DIVERGED: Final = "the ledger went back (a restored backup, or a failover)"
 
 
 class LiveProfile:
@@ -216,7 +216,9 @@ class LiveProfile:
                 row.forgotten and row.vector is None and row.revision > self.revision
                 for row in rows
             ):
-                self.reload(engine, "messages that it has not followed are erased")
+                self.reload(
+                    engine, "messages were erased before this process had followed them"
+                )
                 return self.revision - start
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")

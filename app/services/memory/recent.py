@@ -484,8 +484,8 @@ def wait_for(answer: Future[Answer]) -> Answer:
 def too_late() -> DatabaseUnavailable:
     """Return the error of an answer that did not come within `PATIENCE`."""
     return DatabaseUnavailable(
-        f"the database has not answered within {PATIENCE:.0f} s; the "
-        "feedback may still be stored, and sending it again is safe"
+        f"the database did not answer within {PATIENCE:.0f} s; the feedback may have "
+        "been stored, and sending it again is safe"
     )
 
 

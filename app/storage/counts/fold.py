@@ -108,7 +108,7 @@ def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None
             if connection.execute(_GAIN, given).rowcount != 1:
                 msg = (
                     f"{key.view} for {key.label} in {key.epoch} is not of the kind "
-                    f"{kind!r}. A view keeps its kind; give what is new another name."
+                    f"{kind!r}. A view keeps its kind; give the new view another name."
                 )
                 raise InconsistentCounts(msg)
         else:

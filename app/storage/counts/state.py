@@ -154,7 +154,8 @@ def load(
         if x.negative:
             msg = (
                 f"A count of {view} is below zero: something was taken back that was "
-                "never learned. `postbayes audit` says how much; restore a backup."
+                "never learned. `postbayes audit` shows the difference; restore a "
+                "backup."
             )
             raise InconsistentCounts(msg)
     return StoredState(

@@ -171,9 +171,9 @@ def dialect_of(bind: Engine | Connection) -> Dialect:
 def missing(place: str) -> InvalidSetting:
     """Return the error of a command that needs a database and may not make one."""
     msg = (
-        f"There is no database of Postbayes at {place}. Run this in the folder of the "
-        "service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, `learn`, "
-        "`import` and `profiles --create` make a new database."
+        f"There is no database of Postbayes at {place}. Run the command in the folder "
+        "of the service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, "
+        "`learn`, `import` and `profiles --create` create a new database."
     )
     return InvalidSetting(msg)
 
@@ -215,8 +215,8 @@ class Outage:
         """
         if self.active:
             msg = (
-                "The database hangs, and is asked until it answers again. "
-                "Nothing of this was stored; try again later."
+                "The database hangs; Postbayes keeps trying. Nothing was stored; try "
+                "again later."
             )
             raise DatabaseUnavailable(msg)
 
@@ -245,8 +245,8 @@ _UNREADABLE: Final = (
     "sqlite:///var/postbayes.db or postgresql://user@host/database."
 )
 _IN_MEMORY: Final = (
-    "An in-memory SQLite database would lose what is learned. "
-    "Give a file: sqlite:///var/postbayes.db."
+    "An in-memory SQLite database would lose everything at the end. Give a file: "
+    "sqlite:///var/postbayes.db."
 )
 # Those of SQLite itself (https://sqlite.org/uri.html); those of the driver are ours.
 _SQLITE_OPTIONS: Final = ("vfs", "mode", "cache", "psow", "nolock", "immutable")
@@ -352,5 +352,5 @@ def _require_whole_password(url: str) -> None:
     _, password, behind = behind.partition(":")
     _, _, behind = behind.partition("@")
     if password and "@" in behind.partition("?")[0]:
-        msg = "The database URL has an @ too many. In a password, write it as %40."
+        msg = "The database URL has one @ too many. In a password, write it as %40."
         raise InvalidSetting(msg)

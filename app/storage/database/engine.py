@@ -70,11 +70,11 @@ BUSY_TIMEOUT: Final = 5.0
 POOL_SIZE: Final = 5
 # How long a process waits for another that migrates.  Unit: seconds.
 _MIGRATION_TIMEOUT: Final = 300.0
-NOTHING_STORED: Final = "Nothing of this was stored; try again later."
+NOTHING_STORED: Final = "Nothing was stored; try again later."
 # A client that loses the connection between COMMIT and its answer cannot know.
 _PERHAPS_STORED: Final = (
-    "It was being committed, so this may or may not have been stored; "
-    "sending it again is safe."
+    "The commit was under way, so the data may have been stored; sending it again is "
+    "safe."
 )
 
 
@@ -497,11 +497,11 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
             # Again, now that no other process migrates.
             if not _is_current(connection):
                 upgrade(connection)
-                log.info("the tables are now those of migration %s", _known()[-1])
+                log.info("the database was migrated to %s", _known()[-1])
     # Nobody has used it in this version: the URL names the wrong database or user.
     except DatabaseUnprepared as error:
         lack = str(error).removesuffix(NOTHING_STORED).rstrip()
-        msg = f"The tables cannot be made in this database. {lack}"
+        msg = f"The tables cannot be created in this database. {lack}"
         raise InvalidSetting(msg) from error
 
 
@@ -525,9 +525,9 @@ def require_migrated(engine: Engine) -> str | None:
     if current or found is None:
         return found
     msg = (
-        f"The database is at migration {found}, and this version of Postbayes needs "
-        f"{_known()[-1]}. Keep a copy of the database, then run `postbayes migrate`; "
-        "`postbayes serve` migrates it too."
+        f"The database is at migration {found}, but this version of Postbayes needs "
+        f"{_known()[-1]}. Make a backup, then run `postbayes migrate`; `postbayes "
+        "serve` migrates it too."
     )
     raise DatabaseUnprepared(msg)
 
@@ -559,9 +559,9 @@ def _is_current(connection: Connection) -> bool:
     for revision in revisions:
         if revision not in migrations:
             msg = (
-                f"The database is at migration {revision}, and this version of "
-                f"Postbayes knows up to {migrations[-1]}. Start the "
-                "newer version again, or restore a backup from before it."
+                f"The database is at migration {revision}, but this version of "
+                f"Postbayes only knows migrations up to {migrations[-1]}. Start the "
+                "newer version again, or restore a backup from before the upgrade."
             )
             raise DatabaseTooNew(msg)
     return revisions == migrations[-1:]

@@ -108,7 +108,7 @@ class TimedConnection(psycopg.Connection[Any]):
             raise
         # The name of a host is encoded as it is looked up.
         except UnicodeError:
-            msg = "The database URL has a host whose name cannot be one."
+            msg = "The host name in the database URL is not valid."
             raise InvalidSetting(msg) from None
         _require_unicode(connection)
         connection.outage = outage
@@ -155,7 +155,7 @@ class TimedConnection(psycopg.Connection[Any]):
                 elif silent > (
                     self.least_timeout if self.outage.active else self.timeout
                 ):
-                    msg = f"PostgreSQL has not answered for {silent:.1f} seconds"
+                    msg = f"PostgreSQL did not answer for {silent:.1f} seconds"
                     raise _SilentError(msg)
                 wanted = gen.send(ready)
         except StopIteration as done:
@@ -177,9 +177,9 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
     name = connection.info.dbname
     connection.close()
     msg = (
-        f"The database {name!r} has the encoding {encoding}, in which not every "
-        "letter of mail can be stored. Make one with createdb -E UTF8 -l C -T "
-        "template0 NAME, and give its URL."
+        f"The database {name!r} has the encoding {encoding}, which cannot store every "
+        "letter of mail. Create a database with createdb -E UTF8 -l C -T template0 "
+        "NAME, and give its URL."
     )
     raise InvalidSetting(msg)
 
@@ -409,8 +409,8 @@ class Postgresql(Dialect):
         user = f"the user {name!r}" if name else "the user of the database URL"
         if state in _DAMAGED:
             sentence = (
-                f"The database is damaged, says PostgreSQL: {said}. "
-                "Restore a backup, as docs/operating.md says."
+                f"PostgreSQL reports a damaged database: {said}. Restore a backup as "
+                "docs/operating.md describes."
             )
             return Diagnosis(DatabaseDamaged, sentence)
         if state == _DENIED:
@@ -421,13 +421,16 @@ class Postgresql(Dialect):
             return Diagnosis(DatabaseUnprepared, sentence)
         if state in _MISSING:
             sentence = (
-                f"The database lacks what was in it: {said}. Correct the search_path "
-                f"of {user}, or restore a backup, as docs/operating.md says."
+                f"Something is missing in the database: {said}. Correct the "
+                f"search_path of {user}, or restore a backup as docs/operating.md "
+                "describes."
             )
             return Diagnosis(DatabaseUnprepared, sentence)
         sentence = f"The database {_TROUBLE.get(state or '', 'is away')}: {said}."
         if state == _FULL:
-            sentence = f"PostgreSQL has a full disk ({said}): make room there."
+            sentence = (
+                f"The disk of PostgreSQL is full ({said}); free some space there."
+            )
         return Diagnosis(DatabaseUnavailable, sentence)
 
     def insert(self, table: Table) -> postgresql.Insert:

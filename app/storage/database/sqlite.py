@@ -175,8 +175,8 @@ class Sqlite(Dialect):
         """
         if not self._writer.acquire(timeout=timeout):
             msg = (
-                f"The database was busy for {timeout:g} seconds. "
-                "Nothing of this was stored; try again later."
+                f"The database was busy for {timeout:g} seconds. Nothing was stored; "
+                "try again later."
             )
             raise DatabaseUnavailable(msg)
         try:
@@ -219,7 +219,7 @@ class Sqlite(Dialect):
         with connection.begin():
             yield
             if connection.exec_driver_sql("PRAGMA foreign_key_check").first():
-                msg = "A migration would leave rows that refer to nothing."
+                msg = "A migration would leave rows with broken references."
                 raise InconsistentCounts(msg)
 
     def backup(
@@ -256,8 +256,8 @@ class Sqlite(Dialect):
             found = [(str(error),)]
         if found != [("ok",)]:
             msg = (
-                f"the backup {target} is not sound ({found[0][0]}): the database "
-                "itself is damaged, or the disk is"
+                f"the backup {target} is damaged ({found[0][0]}), because the "
+                "database or the disk is"
             )
             raise DatabaseDamaged(msg)
 
@@ -269,23 +269,23 @@ class Sqlite(Dialect):
         code: int | None = getattr(error, "sqlite_errorcode", None)
         # The lowest byte: the others tell more of the same.
         code = None if code is None else code & 0xFF
-        restore = "Restore a backup, as docs/operating.md says."
+        restore = "Restore a backup as docs/operating.md describes."
         if code in _DAMAGED:
             sentence = (
-                f"{file} is damaged, or is no SQLite database ({said}). {restore}"
+                f"{file} is damaged, or not an SQLite database ({said}). {restore}"
             )
             return Diagnosis(DatabaseDamaged, sentence)
         if said.startswith(_MISSING):
-            sentence = f"{file} lacks what was in it: {said}. {restore}"
+            sentence = f"Something is missing in {file}: {said}. {restore}"
             return Diagnosis(DatabaseUnprepared, sentence)
         if code == sqlite3.SQLITE_CANTOPEN:
             sentence = (
-                f"{file} cannot be opened: look at its path, and at who may read and "
-                "write it and its folder."
+                f"{file} cannot be opened: check the path, and the permissions of the "
+                "file and its folder."
             )
             return Diagnosis(DatabaseUnavailable, sentence)
         if code == sqlite3.SQLITE_FULL:
-            sentence = f"The disk is full: make room where {file} is."
+            sentence = f"The disk of {file} is full; free some space there."
             # Of what did not fit not even the log has the end.
             return Diagnosis(DatabaseUnavailable, sentence, stored=False)
         trouble = "is busy" if code in _BUSY else "is away"
@@ -304,13 +304,15 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
     except FileNotFoundError as error:
         msg = (
-            f"The folder {folder} for the database cannot be made, because "
-            f"{folder.parent} does not exist. Make that folder, or correct the "
+            f"The folder {folder} for the database cannot be created, because "
+            f"{folder.parent} does not exist. Create that folder, or correct the "
             "database URL."
         )
         raise InvalidSetting(msg) from error
     except OSError as error:
-        msg = f"The folder {folder} for the database cannot be made: {error.strerror}."
+        msg = (
+            f"The folder {folder} for the database cannot be created: {error.strerror}."
+        )
         raise DatabaseUnavailable(msg) from error
 
 
@@ -353,9 +355,9 @@ def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
     """
     if opened is not None and _identity(path) != opened:
         msg = (
-            f"The file {path} is not the one that was opened: it was deleted, moved or "
-            "replaced. Stop every process that uses it, put the file in its place, "
-            "without the -wal and -shm of another, and start again. Nothing of this "
+            f"The file {path} is not the one that was opened: it was deleted, moved "
+            "or replaced. Stop every process that uses it, put the file back, without "
+            "the -wal and -shm files of another database, and start again. Nothing "
             "was stored."
         )
         raise DatabaseUnavailable(msg)

@@ -273,8 +273,8 @@ def require_whole(
         for time in (row.time, row.time + timedelta(microseconds=1))
     )
     msg = (
-        f"the message {row.digest.hex()} was learned in a sum, and cannot be undone "
-        f"alone; the part of the archive that it was in can be, by its source "
+        f"the message {row.digest.hex()} was learned in a sum and cannot be undone "
+        "alone; undo the part of the archive that contained it, by its source "
         f"{row.source!r}, from {since} until {until}. Nothing was undone"
     )
     raise Expired(msg)
@@ -287,11 +287,12 @@ def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     since = (
         "nothing"
         if oldest is None
-        else f"what came from {oldest[0] + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
+        else "only feedback from "
+        f"{oldest[0] + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
     )
     return (
-        f"row {revision} of the ledger is too old: its features are not kept any "
-        f"more (POSTBAYES_VECTOR_DAYS); {since} can be undone, and nothing was"
+        f"row {revision} of the ledger is too old, and its features are no longer "
+        f"stored (POSTBAYES_VECTOR_DAYS); {since} can be undone. Nothing was undone"
     )
 
 
@@ -323,9 +324,9 @@ def require_reachable(
     for epoch, view, _ in delta.parts():
         if after[epoch][view].negative:
             msg = (
-                f"counts of {view} in {epoch} would become negative: something "
-                "else has taken them away since, such as a pruning or an import "
-                "that replaced them; undo that first"
+                f"counts of {view} in {epoch} would become negative: they were "
+                "removed since, by a pruning or by an import that replaced them; undo "
+                "that first"
             )
             raise Irreversible(msg)
     messages = np.zeros(len(profile.labels), np.int64)
@@ -345,9 +346,9 @@ def _require_repeatable(row: LedgerRow, added: State, *, of_part: bool) -> None:
         raise Irreversible(msg)
     if any(part.negative for part in added.values()):
         msg = (
-            f"row {row.revision} of the ledger, by {row.source!r}, takes counts "
-            "away that may be needed since it was undone; do again what "
-            "wrote it instead of undoing the undo"
+            f"row {row.revision} of the ledger, by {row.source!r}, removes counts "
+            "that other feedback may need since it was undone; repeat the operation "
+            "that wrote it instead of undoing the undo"
         )
         raise Irreversible(msg)
 

@@ -435,7 +435,7 @@ def _require_known(
     strange = asked.ids - records.digests_known(connection, profile.id, asked.ids)
     if strange:
         msg = (
-            f"the profile {profile.name!r} was never taught a message "
+            f"the profile {profile.name!r} never learned message "
             f"{min(strange).hex()}; nothing was undone"
         )
         raise UnknownMessage(msg)

@@ -114,7 +114,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
     teach(client, spam(1), "spam", "ann")
 
     def failing(*_, **__):
-        msg = "The database is away: full. Nothing of this was stored; try again later."
+        msg = "The database is away: full. Nothing was stored; try again later."
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:
@@ -127,7 +127,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
     assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
     assert answer.json()["detail"].startswith("undo:1 is recorded but not finished")
     assert 503 == again.status_code
-    assert "an earlier undo is recorded" in again.json()["detail"]
+    assert "an earlier undo must be finished first" in again.json()["detail"]
     assert 0 == client.get("/profiles/default").json()["messages"]["spam"]
 
 

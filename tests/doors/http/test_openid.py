@@ -307,7 +307,10 @@ def test_an_unknown_person_is_not_let_in(make, provider):
     answer = sign_in(client, provider)
 
     assert 401 == answer.status_code
-    assert "you are 'eve@example.org', who is not known here" in sentence(answer)
+    assert (
+        "you signed in as 'eve@example.org', who is not among the people"
+        in sentence(answer)
+    )
     assert "postbayes_session" not in client.cookies
     assert {"provider": 1.0} == refusals(client)
 
@@ -330,7 +333,7 @@ def test_a_wrong_state(make, provider, change):
     answer = finish(client, provider.authorize(begin(client)) | change)
 
     assert 401 == answer.status_code
-    assert "begun in another browser" in sentence(answer)
+    assert "started in another browser" in sentence(answer)
     assert not any(path.endswith("/token") for path in provider.asked)
 
 
@@ -480,8 +483,8 @@ def test_a_provider_that_does_not_answer_as_one(make, provider, caplog, path, sa
         answer = finish(client, provider.authorize(answer.headers["location"]))
 
     assert 503 == answer.status_code
-    assert "127.0.0.1 can sign nobody in at the moment" in sentence(answer)
-    assert "can sign nobody in: " in caplog.text
+    assert "nobody can sign in at 127.0.0.1 at the moment" in sentence(answer)
+    assert "nobody can sign in at " in caplog.text
 
 
 def test_an_address_that_anybody_can_read_along(make, provider):
@@ -577,7 +580,7 @@ def test_settings_that_cannot_be_used_end_the_start(given, wrong, words):
 def test_a_secret_that_is_no_text(given):
     """It is compared with what the provider shows."""
     given["oidc_client_secret_file"].write_bytes(b"\xff" * 20)
-    with pytest.raises(InvalidSetting, match="no text"):
+    with pytest.raises(InvalidSetting, match="is not text"):
         oidc_secret(Settings(_env_file=None, **given))
 
 

@@ -100,7 +100,7 @@ def test_a_wrong_password_is_told_and_slowed(make):
     answers = [sign_in(client, "anna", "wr<o>ng") for _ in range(6)]
 
     assert [401] * 5 + [429] == [each.status_code for each in answers]
-    assert "do not belong together" in answers[0].text
+    assert "the name or the password is wrong" in answers[0].text
     assert 'value="anna"' in answers[0].text
     assert "ng" not in re.findall(r'type="password"[^>]*', answers[0].text)[0][20:]
     assert "set-cookie" not in answers[0].headers
@@ -513,9 +513,9 @@ def test_people_change_their_own_password(make):
     changed = tim.post("/ui/password", data=form | new | {"password": PASSWORD})
 
     assert [401, 422, 422, 200] == [each.status_code for each in (*wrong, changed)]
-    assert "the present password is wrong" in wrong[0].text
+    assert "the current password is wrong" in wrong[0].text
     assert "the two new passwords differ" in wrong[1].text
-    assert "from 8 to 1,024 letters" in wrong[2].text
+    assert "from 8 to 1,024 characters" in wrong[2].text
     assert "Your password is changed." in changed.text
     assert [200, 401, 401] == [
         each.get("/profiles").status_code for each in (tim, other, thief)

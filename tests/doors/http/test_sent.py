@@ -97,8 +97,8 @@ def test_correspondents_are_counted_and_forgotten(client):
 @pytest.mark.parametrize(
     ("method", "path", "status", "sentence"),
     [
-        ("get", f"{WRITTEN}?address=carl", 422, "'carl' is no address"),
-        ("delete", f"{WRITTEN}?address=carl", 422, "'carl' is no address"),
+        ("get", f"{WRITTEN}?address=carl", 422, "'carl' is not an address"),
+        ("delete", f"{WRITTEN}?address=carl", 422, "'carl' is not an address"),
         ("delete", WRITTEN, 422, "address"),
         ("delete", "/profiles/x/correspondents?address=a@b.example", 404, "no profile"),
         ("get", "/profiles/x/correspondents", 404, "no profile"),

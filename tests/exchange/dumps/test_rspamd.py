@@ -25,7 +25,7 @@ def test_a_real_dump_is_refused_with_its_numbers_and_a_way_out():
 @pytest.mark.parametrize("dump", [b"prize 1 2\n", b'"RS_1": {"S":\n', b"\x89PNG\n"])
 def test_what_is_no_dump_is_refused_as_such(dump):
     """It is not rspamd's fault then."""
-    with pytest.raises(MalformedDump, match="line 1 is not one of"):
+    with pytest.raises(MalformedDump, match="line 1 was not written by"):
         dumps.refuse_rspamd(BytesIO(dump))
 
 

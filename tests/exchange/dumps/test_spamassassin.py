@@ -53,7 +53,7 @@ def test_a_word_is_taken_once():
         (b"prize 1 2\n", "first lines"),
         (b"v\t3\tdb_version\nv\t6\tnum_spam\n", "first lines"),
         (HEAD + b"t\t1\t2\t3\n", "line 4"),
-        (HEAD + b"t\t1\t2\t3\tzz\n", "10 digits"),
+        (HEAD + b"t\t1\t2\t3\tzz\n", "10 hexadecimal digits"),
         (HEAD + b"t\t1\t-2\t3\t0123456789\n", "line 4"),
         (HEAD + b"w\t1\n", "line 4"),
         (HEAD + b"s\th\tabc", "cut short"),

@@ -49,7 +49,7 @@ def test_what_was_left_is_counted_by_reason():
         tally = dumps.read_spambayes(file)
 
     assert tally.carried.total() + tally.left.total() == 22
-    assert tally.left["tokens with no message left"] == 1
+    assert tally.left["tokens without messages"] == 1
 
 
 @pytest.mark.parametrize(

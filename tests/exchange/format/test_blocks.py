@@ -93,7 +93,7 @@ def test_a_part_cannot_be_left_out_or_moved():
 
 def test_nothing_may_follow_the_end():
     """What is behind the last block was put there by somebody."""
-    with pytest.raises(MalformedExport, match="follows the end"):
+    with pytest.raises(MalformedExport, match="after its end"):
         read(written([]) + b"x")
 
 

@@ -34,7 +34,9 @@ def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
             connection.execute(update(tables.ledger).values(vector=vector))
         for _ in range(3):
             app.live.refresh()
-        return caplog.text.count("cannot follow: A stored vector has version")
+        return caplog.text.count(
+            "cannot follow its ledger: A stored vector has version"
+        )
 
     with writing(app.engine) as connection:
         row = profiles.find(connection, "default")
@@ -62,7 +64,10 @@ def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
 
     app.live.refresh()
 
-    assert "cannot follow: a count of messages would be negative: -1" in caplog.text
+    assert (
+        "cannot follow its ledger: a count of messages would be negative: -1"
+        in caplog.text
+    )
     assert known is app.live.get("default").snapshot
     assert (0, [0, 0]) == (known.revision, known.messages.tolist())
 

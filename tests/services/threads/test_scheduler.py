@@ -60,8 +60,8 @@ def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, 
     scheduler.stop()
 
     assert [
-        ("WARNING", "maintenance waits for the database: is full"),
-        ("ERROR", "maintenance waits for the database: is broken"),
+        ("WARNING", "maintenance is waiting for the database: is full"),
+        ("ERROR", "maintenance is waiting for the database: is broken"),
         ("INFO", "the database is back"),
     ] == [(record.levelname, record.message) for record in caplog.records]
 

@@ -190,7 +190,9 @@ def test_a_newer_database_is_refused(engine):
     with writing(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0014"):
+    with pytest.raises(
+        DatabaseTooNew, match=r"at migration 9999.* only knows migrations up to 0014"
+    ):
         migrate(engine)
 
 
@@ -255,7 +257,7 @@ def test_a_migration_that_leaves_orphans_is_refused(engine):
                 tables.profile.delete().where(tables.profile.c.id == profile.id)
             )
 
-    with pytest.raises(InconsistentCounts, match="refer to nothing"):
+    with pytest.raises(InconsistentCounts, match="broken references"):
         orphan()
     with reading(engine) as connection:
         assert 1 == len(connection.execute(tables.profile.select()).all())

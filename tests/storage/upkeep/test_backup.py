@@ -142,7 +142,7 @@ def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, table):
     assert answers(engine, name).size
     damage(engine, tmp_path / "postbayes.db", table)
 
-    with pytest.raises(DatabaseDamaged, match="database itself is damaged"):
+    with pytest.raises(DatabaseDamaged, match="the database or the disk is"):
         backup(engine, tmp_path / "copy.db")
 
 

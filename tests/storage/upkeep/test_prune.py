@@ -295,7 +295,7 @@ def test_what_is_pruned_and_not_folded_is_said_to_be_pruned(
     drop(engine, profile)
 
     def full(folding, row):
-        msg = "full. Nothing of this was stored"
+        msg = "full. Nothing was stored"
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:
