@@ -65,9 +65,8 @@ def record(
     """Return what the ledger keeps of the score before learning.
 
     It is what live figures and the fusion of the views need: the decision, its
-    log-odds, what each classifier that decides says by itself with the number of
-    features that it rests on, and, relative to the first class, what each term of the
-    verdict's rule says of each class.  What is not finite is None.
+    log-odds and, relative to the first class, what the prior and each term of the
+    verdict's rule say of each class.  What is not finite is None.
 
     Parameters
     ----------
@@ -85,10 +84,6 @@ def record(
     return {
         "decision": verdict.decision,
         "log_odds": finite(verdict.log_odds),
-        "views": {
-            name: {"log_odds": finite(view.log_odds), "features": view.features}
-            for name, view in verdict.views.items()
-        },
         "prior": prior,
         "terms": dict(zip(specification.verdict.names, terms, strict=True)),
     } | ({} if arrived is None else {"arrived": arrived})
@@ -201,7 +196,7 @@ def _require_terms(document: object) -> None:
 
 
 def _require_views(document: object) -> None:
-    """Raise if it is not what each classifier says by itself."""
+    """Raise if it is not what each classifier says by itself, as records once had."""
     for said in _object(document).values():
         if not isinstance(said, dict) or said.keys() != {"log_odds", "features"}:
             raise _strange(said, "what a view says")

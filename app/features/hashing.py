@@ -131,6 +131,40 @@ class FeatureNames(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs(SparseCounts):
+    """Pairs of words, each once, and the words that they are made of.
+
+    Parameters
+    ----------
+    left, right : ndarray of int64, shape (n,)
+        Ids of the first and of the second word of each pair; the pairs in any order.
+
+    Examples
+    --------
+    >>> at, noon = ids_of(["at", "noon"])
+    >>> Pairs.of_words(np.array([at]), np.array([noon])).ids.tolist()
+    [-2262804193476166254]
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+
+    @classmethod
+    def of_words(cls, left: NDArray[np.int64], right: NDArray[np.int64]) -> Self:
+        """Return the pairs of some words.
+
+        Raises
+        ------
+        InvalidObservation
+            If one is there twice.
+        """
+        ids = np.empty(left.size, np.int64)
+        joined(left, right, ids)
+        ids.sort()
+        return cls(ids, np.ones_like(ids), left, right)
+
+
 def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
     """Return the names at some places, in their order."""
     if isinstance(names, FeatureNames):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.features.hashing import FeatureNames
+from app.features.hashing import FeatureNames, Pairs
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
 
@@ -107,7 +107,7 @@ class Tokens:
 
     def pairs(
         self, first: int, last: int, *, most: int | None = None
-    ) -> tuple[SparseCounts, FeatureNames]:
+    ) -> tuple[Pairs, FeatureNames]:
         """Return the pairs of neighbours in some spans, each once, and their names.
 
         Only those of the first `most` tokens, if it is given.
@@ -124,8 +124,14 @@ class Tokens:
         size = kernel.neighbours(
             ids, np.minimum(self.ends[first:last] - start, ids.size), room
         )
-        x = SparseCounts.of_sorted(room[0, :size].copy(), np.ones(size, np.int64))
-        return x, FeatureNames(self.text, self.bounds, room[2, :size] + start, words=2)
+        at = room[2, :size] + start
+        x = Pairs(
+            room[0, :size].copy(),
+            np.ones(size, np.int64),
+            self.ids.take(at),
+            self.ids.take(at + 1),
+        )
+        return x, FeatureNames(self.text, self.bounds, at, words=2)
 
 
 def tokens_of(spans: Sequence[Span]) -> Tokens:

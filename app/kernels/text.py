@@ -406,6 +406,40 @@ def mixed(left: int, right: int) -> np.int64:
 
 
 @in_place
+def paired(words: Ints, left: Ints, right: Ints, into: Ints) -> bool:
+    """Write where each pair is among those of all words; return whether all are there.
+
+    Parameters
+    ----------
+    words : ndarray of int64, shape (n,)
+        Ids, strictly increasing.
+    left, right : ndarray of int64, shape (m,)
+        Ids of the words of each pair.
+    into : ndarray of int64, shape (m,)
+        Written: n times the place of the left word, and that of the right one.
+    """
+    for i in range(min(left.size, right.size, into.size)):
+        at, next_to = place_of(words, left[i]), place_of(words, right[i])
+        if at < 0 or next_to < 0:
+            return False
+        into[i] = at * words.size + next_to
+    return True
+
+
+@part
+def place_of(words: Ints, word: int) -> int:
+    """Return the place of an id among sorted ones; -1 if it is not there."""
+    begin, end = 0, words.size
+    while begin < end:
+        middle = (begin + end) // 2
+        if words[middle] < word:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin if begin < words.size and words[begin] == word else -1
+
+
+@in_place
 def joined(left: Ints, right: Ints, into: Ints) -> None:
     """Write the hash of each pair of ids, as `neighbours` has it."""
     for i in range(min(left.size, right.size, into.size)):

@@ -1,6 +1,35 @@
 """Vectors: the features of one message as bytes.
 
-Layout, version 1, little-endian:
+Layout, version 2, little-endian:
+
+    version    1 byte     2
+    checksum   4 bytes    CRC-32 of everything after it
+    size       4 bytes    of the low bytes
+    low        the seven low bytes of the differences of all hashed ids
+    body       one zstd frame
+
+and in the body:
+
+    views      repeated until the end, sorted by name:
+        name     1 byte length, then UTF-8
+        kind     1 byte     what the payload is
+        n        4 bytes    number of features, of fields or of pairs
+        columns  of n numbers each
+
+    kind 1   features, all counts 1   high bytes of the differences of sorted ids
+    kind 2   features                 the same, and counts
+    kind 3   fields                   differences of ids, measurements in fixed point
+    kind 4   pairs of words           differences of their places (`_pairs`)
+    kind 5   features                 all of `_UNITED`, each once; no column
+
+A column is the width of its numbers, one byte, and their bytes: first all lowest ones,
+then all second ones.
+Ids of words are hashes, of which only the highest byte of a difference compresses, so
+the others are kept from the compressor.  A pair is two words of the message, so it
+takes a byte or two, and those that corrections learn are all that the message has:
+5.3 kB of a mean message became 2.7 (experiment 0091).
+
+Version 1, which is read, has 8 bytes for each id:
 
     version    1 byte     1
     checksum   4 bytes    CRC-32 of everything after it
@@ -12,65 +41,74 @@ Layout, version 1, little-endian:
         values   n x width of the kind
 
     kind 1       features   no values: all counts are 1
-    kind 2 to 5  features   counts, of the width that `_WIDTHS` says
+    kind 2 to 5  features   counts, of the width that `_FIRST_WIDTHS` says
     kind 6       fields     measurements in fixed point, signed, 8 bytes each
 
-Another kind of payload is another kind byte; code that does not know it refuses
-the vector and leaves it as it is.  Ids of features are hashes, so they do not
-compress: sorted and delta-coded they would save one byte of eight.
-
-The names of the features are kept apart, as compressed JSON, because most
-readers of a vector do not need them.
+Another layout is another version; code that does not know it refuses the vector and
+leaves it as it is.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from backports.zstd import (
+    CompressionParameter,
+    DecompressionParameter,
+    ZstdCompressor,
+    ZstdDecompressor,
+    ZstdDict,
+    ZstdError,
+)
 
 from app.bayes.measurements import MOST_FIELDS, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
-from app.features.hashing import FeatureNames
+from app.features.hashing import Pairs
+from app.kernels.text import paired
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
+
+    from numpy.typing import NDArray
 
     from app.features.observation import Payload
 
-VERSION: Final = 1
+VERSION: Final = 2
 MOST_VIEWS: Final = 64
 """Views of one vector, at most; a message has six."""
-LARGEST_NAMES: Final = 32 * 1024 * 1024
-"""Bytes of the names of one row before compression, at most.
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of a body before compression, at most.
 
-A few bytes of zlib can stand for a gigabyte of blanks.  Of 4 MiB of headers full of
-different Cyrillic words, which is what a message can have (`app.mail.limits`), the
-names are 22 MB.
+A few bytes of zstd can stand for a gigabyte of zeros.  A message has 100,000 features
+at most (`app.features.extract.MOST_WORDS`), and no kind has more than 9 bytes of one.
 """
-_ALL_ONES: Final = 1
-# Kind byte -> type of the counts; the narrowest that fits is used.
-_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
-    2: np.dtype("<u1"),
-    3: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    5: np.dtype("<i8"),
-}
-_LARGEST: Final = {kind: int(np.iinfo(width).max) for kind, width in _WIDTHS.items()}
-_MEASUREMENTS: Final = 6
-_KINDS: Final = frozenset((_ALL_ONES, _MEASUREMENTS, *_WIDTHS))
-_STEPS: Final = np.dtype("<i8")
-_ID: Final = np.dtype("<i8")
+_FIRST_VERSION: Final = 1
+_ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION = range(1, 6)
+_FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
+_WORDS: Final = "words"
+_UNITED: Final = ("headers", "pairs", _WORDS)
+_NUMBER: Final = np.dtype("<i8")
+_LOW: Final = 7
+# Bytes of a number -> the largest; the narrowest that fits is used.
+_WIDTHS: Final = {1: 2**8 - 1, 2: 2**16 - 1, 4: 2**32 - 1, 8: 2**63 - 1}
 _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
-# zlib level 1: on names of 300 features level 6 saves another tenth and takes
-# three times as long, which is most of what appending a row costs.
-_LEVEL: Final = 1
-_AS_JSON: Final = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
+# Level 3 takes 33 us for the names of a mean message, and 5 takes 69 for a twentieth
+# less.
+_PACKING: Final[dict[int, int]] = {
+    CompressionParameter.compression_level: 3,
+    CompressionParameter.checksum_flag: 1,
+}
+# The first bytes of a zstd frame (RFC 8878, section 3.1.1).
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# What level 3 needs at most, and what every decoder should have (RFC 8878, section
+# 3.1.1.1.2).  Unit: log2 of bytes.
+_UNPACKING: Final[dict[int, int]] = {DecompressionParameter.window_log_max: 23}
 
 
 def encode(views: Mapping[str, Payload]) -> bytes:
@@ -79,31 +117,38 @@ def encode(views: Mapping[str, Payload]) -> bytes:
     Raises
     ------
     InvalidObservation
-        If the name of a view is longer than 255 bytes.
+        If the name of a view is longer than 255 bytes, or there is more of them than
+        `LARGEST` bytes.
 
     Examples
     --------
     >>> views = {"words": SparseCounts.of({7: 1, -3: 1})}
-    >>> len(encode(views))
-    32
     >>> decode(encode(views)) == views
     True
     """
+    if not views:
+        return IN_SUM
+    low: list[bytes] = []
     parts = []
     for view in sorted(views):
-        x = views[view]
         name = view.encode()
         if len(name) > 0xFF:  # noqa: PLR2004  (the length is one byte)
             msg = f"The name of a view has at most 255 bytes, got {len(name)}."
             raise InvalidObservation(msg)
-        kind, values = _payload(x)
+        x = views[view]
+        kind, columns = _payload(view, x, views, low)
         parts += [bytes((len(name),)), name, bytes((kind,)), _COUNT.pack(x.size)]
-        parts += [x.ids.astype(_ID, copy=False).tobytes(), values]
+        parts += columns
     body = b"".join(parts)
-    return _HEAD.pack(VERSION, zlib.crc32(body)) + body
+    if len(body) > LARGEST:
+        msg = f"A vector of {len(body)} bytes is too large; {LARGEST} are allowed."
+        raise InvalidObservation(msg)
+    kept = b"".join(low)
+    rest = _COUNT.pack(len(kept)) + kept + packed(body)
+    return _HEAD.pack(VERSION, zlib.crc32(rest)) + rest
 
 
-IN_SUM: Final = encode({})
+IN_SUM: Final = _HEAD.pack(_FIRST_VERSION, zlib.crc32(b""))
 """The vector of a message whose features are in a sum, with those of others."""
 
 
@@ -120,105 +165,66 @@ def decode(vector: bytes) -> dict[str, Payload]:
     --------
     >>> decode(encode({"words": SparseCounts.of({7: 1})})[:-1])
     Traceback (most recent call last):
-    app.errors.CorruptVector: The checksum of a stored vector of 23 bytes is wrong.
+    app.errors.CorruptVector: The checksum of a stored vector of 38 bytes is wrong.
     """
     if len(vector) < _HEAD.size:
         raise CorruptVector(f"A stored vector of {len(vector)} bytes is too short.")
     version, checksum = _HEAD.unpack_from(vector)
-    if version != VERSION:
+    if version not in (_FIRST_VERSION, VERSION):
         msg = f"A stored vector has version {version}; this Postbayes reads {VERSION}."
         raise CorruptVector(msg)
-    body = memoryview(vector)[_HEAD.size :]
-    if zlib.crc32(body) != checksum:
+    rest = memoryview(vector)[_HEAD.size :]
+    if zlib.crc32(rest) != checksum:
         msg = f"The checksum of a stored vector of {len(vector)} bytes is wrong."
         raise CorruptVector(msg)
     try:
-        return _views(body)
+        return _first_views(rest) if version == _FIRST_VERSION else _views(rest)
     # The checksum is right, so somebody wrote these bytes on purpose.
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored vector of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
 
 
-def encode_names(names: Mapping[str, Sequence[str]]) -> bytes:
-    """Return the text of a message's features as compressed bytes.
-
-    Examples
-    --------
-    >>> names = {"words": ("money", "subject:money")}
-    >>> decode_names(encode_names(names)) == names
-    True
-    """
-    lists = [
-        _AS_JSON(view).encode()
-        + b":"
-        + (
-            # In a twentieth of the time, to the same bytes.
-            texts.as_json()
-            if isinstance(texts, FeatureNames)
-            else _AS_JSON(list(texts)).encode()
-        )
-        for view, texts in names.items()
-    ]
-    return zlib.compress(b"{" + b",".join(lists) + b"}", _LEVEL)
+def packer(dictionary: ZstdDict | None = None) -> Callable[[bytes], bytes]:
+    """Return a function that makes zstd frames, after some text or none."""
+    # One for all: it has a lock, each call makes a whole frame, and another one for
+    # each call would take twice the time.
+    digested = None if dictionary is None else dictionary.as_digested_dict
+    compressor = ZstdCompressor(options=_PACKING, zstd_dict=digested)
+    return partial(compressor.compress, mode=ZstdCompressor.FLUSH_FRAME)
 
 
-def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
-    """Return the text of a message's features, view by view.
+packed: Final = packer()
+"""Makes a zstd frame of bytes."""
+
+
+def unpacked(
+    compressed: bytes | memoryview, *, most: int, dictionary: ZstdDict | None = None
+) -> bytes:
+    """Return what is in a zstd frame, or in zlib as of earlier versions.
 
     Raises
     ------
-    CorruptVector
-        If the bytes were not written by `encode_names` or were changed since, or
-        are more than `LARGEST_NAMES` without compression.
+    ValueError
+        If it is neither, ends early, is followed by something else, or holds more than
+        `most` bytes.
     """
+    unpacker = (
+        ZstdDecompressor(zstd_dict=dictionary, options=_UNPACKING)
+        if compressed[: len(_MAGIC)] == _MAGIC
+        else zlib.decompressobj()
+    )
     try:
-        read = json.loads(_unpacked(names))
-        return {str(view): tuple(map(str, texts)) for view, texts in read.items()}
-    except (
-        zlib.error,
-        ValueError,
-        AttributeError,
-        TypeError,
-        RecursionError,
-    ) as error:
-        msg = f"Stored feature names of {len(names)} bytes cannot be read: {error}."
-        raise CorruptVector(msg) from error
-
-
-def _unpacked(names: bytes) -> bytes:
-    """Return what was compressed, within its limit."""
-    unpacker = zlib.decompressobj()
-    # One byte more than is allowed, so that more than is allowed is seen.
-    text = unpacker.decompress(names, LARGEST_NAMES + 1)
-    if len(text) > LARGEST_NAMES:
-        raise ValueError(f"they are more than {LARGEST_NAMES} bytes")
+        # One byte more than is allowed, so that more than is allowed is seen.
+        body = unpacker.decompress(compressed, most + 1)
+    except (ZstdError, zlib.error) as error:
+        raise ValueError(str(error)) from error
+    if len(body) > most:
+        raise ValueError(f"they are more than {most} bytes")
     if not unpacker.eof or unpacker.unused_data:
         msg = "they do not end where they should"
         raise ValueError(msg)
-    return text
-
-
-def _payload(x: Payload) -> tuple[int, bytes]:
-    """Return the kind that `x` takes, and its values; the narrowest that fits."""
-    if isinstance(x, Measurements):
-        return _MEASUREMENTS, x.values.astype(_STEPS, copy=False).tobytes()
-    most = int(np.maximum.reduce(x.counts, initial=1))
-    if most == 1:
-        return _ALL_ONES, b""
-    kind = next(kind for kind, largest in _LARGEST.items() if most <= largest)
-    return kind, x.counts.astype(_WIDTHS[kind]).tobytes()
-
-
-def _views(body: memoryview) -> dict[str, Payload]:
-    """Return the views of the body of a vector."""
-    views: dict[str, Payload] = {}
-    at = 0
-    while at < len(body):
-        view, x, at = _view(body, at)
-        require_new(view, views)
-        views[view] = x
-    return views
+    return body
 
 
 def require_new(view: str, views: Collection[str]) -> None:
@@ -229,28 +235,194 @@ def require_new(view: str, views: Collection[str]) -> None:
         raise ValueError(f"there are more than {MOST_VIEWS} views")
 
 
-def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
-    """Return one view, its name and where the next one starts."""
-    length = body[at]
-    at += 1
-    view = bytes(body[at : at + length]).decode()
-    at += length
-    kind = body[at]
-    at += 1
-    if kind not in _KINDS:
-        raise ValueError(f"view {view!r} is of the unknown kind {kind}")
-    (n,) = _COUNT.unpack_from(body, at)
-    at += _COUNT.size
-    # Copies: a view into the bytes would be read-only and keep them alive.
-    ids = np.frombuffer(body, _ID, n, at).astype(np.int64)
-    at += n * _ID.itemsize
-    if kind == _ALL_ONES:
-        return view, SparseCounts(ids, np.ones(n, np.int64)), at
-    if kind == _MEASUREMENTS:
-        if n > MOST_FIELDS:
-            raise ValueError(f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed")
-        steps = np.frombuffer(body, _STEPS, n, at).astype(np.int64)
-        return view, Measurements(ids, steps), at + n * _STEPS.itemsize
-    width = _WIDTHS[kind]
-    counts = np.frombuffer(body, width, n, at).astype(np.int64)
-    return view, SparseCounts(ids, counts), at + n * width.itemsize
+def _payload(
+    view: str, x: Payload, views: Mapping[str, Payload], low: list[bytes]
+) -> tuple[int, list[bytes]]:
+    """Return the kind that a view takes, and its columns; its low bytes go to `low`."""
+    if isinstance(x, Measurements):
+        return _FIELDS, [*_column(_steps(x.ids)), *_column(x.values)]
+    if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
+        return _PAIRS, [*_column(_steps(places))]
+    ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
+    if ones and view not in _UNITED and _is_united(x.ids, views):
+        return _UNION, []
+    by_id = _steps(x.ids).astype(_NUMBER, copy=False).view(np.uint8)
+    by_id = by_id.reshape(-1, _LOW + 1)
+    low.append(by_id[:, :_LOW].tobytes())
+    high = by_id[:, _LOW].tobytes()
+    return (_ALL_ONES, [high]) if ones else (_COUNTS, [high, *_column(x.counts)])
+
+
+def _column(numbers: NDArray[np.int64]) -> tuple[bytes, bytes]:
+    """Return the width of some numbers, and their bytes."""
+    most = int(np.maximum.reduce(numbers, initial=0))
+    if int(np.minimum.reduce(numbers, initial=0)) < 0:
+        most = _WIDTHS[_NUMBER.itemsize]
+    width = next(width for width, largest in _WIDTHS.items() if most <= largest)
+    narrow = numbers.astype(f"<u{width}")
+    return bytes((width,)), narrow.view(np.uint8).reshape(-1, width).T.tobytes()
+
+
+def _read_column(body: bytes, at: int, n: int) -> tuple[NDArray[np.int64], int]:
+    """Return the numbers of a column, and where what follows it starts."""
+    width = body[at]
+    if width not in _WIDTHS:
+        raise ValueError(f"a number of {width} bytes is unknown")
+    found = np.frombuffer(body, np.uint8, n * width, at + 1).reshape(width, n).T
+    numbers = np.ascontiguousarray(found).view(f"<u{width}")[:, 0].astype(np.int64)
+    return numbers, at + 1 + n * width
+
+
+def _steps(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first of some numbers, and the differences of each to the next."""
+    # Modulo 2**64: ids use all 64 bits, and their sum comes back.
+    steps = numbers.copy()
+    steps[1:] -= numbers[:-1]
+    return steps
+
+
+def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
+    """Return the places of pairs among all that the words of a message can make.
+
+    Of n words in the order of their ids, the pair of those at i and j has the place
+    n i + j.  None if a word is not there.
+    """
+    words = views[_WORDS].ids if _WORDS in views else x.ids[:0]
+    places = np.empty(x.size, np.int64)
+    if not paired(words, x.left, x.right, places):
+        return None
+    places.sort()
+    return places
+
+
+def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
+    """Return the pairs at some places, as `_places` numbers them."""
+    words = views[_WORDS].ids if _WORDS in views else np.empty(0, np.int64)
+    # An index beyond the words raises IndexError.
+    left, right = np.divmod(places, max(words.size, 1))
+    if np.count_nonzero(left < 0):
+        msg = "a pair is of no words"
+        raise ValueError(msg)
+    return Pairs.of_words(words[left], words[right])
+
+
+def _united(views: Mapping[str, Payload]) -> NDArray[np.int64]:
+    """Return the features of `_UNITED`, each once."""
+    ids = [views[view].ids for view in _UNITED if view in views]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *ids]))
+
+
+def _is_united(ids: NDArray[np.int64], views: Mapping[str, Payload]) -> bool:
+    """Whether these are the features of `_UNITED`, each once."""
+    sizes = [views[view].size for view in _UNITED if view in views]
+    # Most views are too small or too large.
+    there = max(sizes, default=0) <= ids.size <= sum(sizes)
+    return there and np.array_equal(ids, _united(views))
+
+
+def _views(rest: memoryview) -> dict[str, Payload]:
+    """Return the views of a vector of version 2."""
+    (size,) = _COUNT.unpack_from(rest)
+    end = _COUNT.size + size
+    low = np.frombuffer(rest[_COUNT.size : end], np.uint8).reshape(-1, _LOW)
+    body = unpacked(rest[end:], most=LARGEST)
+    views: dict[str, Payload] = {}
+    places: dict[str, NDArray[np.int64]] = {}
+    united: list[str] = []
+    at = 0
+    while at < len(body):
+        view, at = read_name(body, at)
+        require_new(view, [*views, *places, *united])
+        kind = body[at]
+        (n,) = _COUNT.unpack_from(body, at + 1)
+        at += 1 + _COUNT.size
+        # Pairs are made of the words, and what is united of both.
+        if kind == _PAIRS:
+            steps, at = _read_column(body, at, n)
+            places[view] = np.cumsum(steps)
+        elif kind == _UNION:
+            united.append(view)
+        elif kind == _FIELDS:
+            _require_few(view, n)
+            steps, at = _read_column(body, at, n)
+            values, at = _read_column(body, at, n)
+            views[view] = Measurements(np.cumsum(steps), values)
+        elif kind in _FEATURES:
+            views[view], at = _features(body, at, low[:n], counted=kind == _COUNTS)
+            low = low[n:]
+        else:
+            raise ValueError(f"view {view!r} is of the unknown kind {kind}")
+    if low.size:
+        msg = "it has more ids than features"
+        raise ValueError(msg)
+    views |= {view: _pairs(at, views) for view, at in places.items()}
+    for view in united:
+        ids = _united(views)
+        views[view] = SparseCounts(ids, np.ones_like(ids))
+    return {view: views[view] for view in sorted(views)}
+
+
+def _features(
+    body: bytes, at: int, low: NDArray[np.uint8], *, counted: bool
+) -> tuple[SparseCounts, int]:
+    """Return features of these low bytes of ids, and where the next view starts."""
+    n = low.shape[0]
+    steps = np.column_stack((low, np.frombuffer(body, np.uint8, n, at)))
+    ids = np.cumsum(steps.view(_NUMBER)[:, 0], dtype=np.int64)
+    at += n
+    if not counted:
+        return SparseCounts(ids, np.ones_like(ids)), at
+    counts, at = _read_column(body, at, n)
+    return SparseCounts(ids, counts), at
+
+
+def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:
+    """Return a name, and where what follows it starts."""
+    end = at + 1 + body[at]
+    if end > len(body):
+        msg = "a name is cut short"
+        raise ValueError(msg)
+    return bytes(body[at + 1 : end]).decode(), end
+
+
+def _require_few(view: str, n: int) -> None:
+    if n > MOST_FIELDS:
+        raise ValueError(f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed")
+
+
+# Kind byte of version 1 -> type of the counts.
+_FIRST_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
+    2: np.dtype("<u1"),
+    3: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    5: np.dtype("<i8"),
+}
+_FIRST_FIELDS: Final = 6
+
+
+def _first_views(body: memoryview) -> dict[str, Payload]:
+    """Return the views of a vector of version 1."""
+    views: dict[str, Payload] = {}
+    at = 0
+    while at < len(body):
+        view, at = read_name(body, at)
+        require_new(view, views)
+        kind = body[at]
+        (n,) = _COUNT.unpack_from(body, at + 1)
+        at += 1 + _COUNT.size
+        # Copies: a view into the bytes would be read-only and keep them alive.
+        ids = np.frombuffer(body, _NUMBER, n, at).astype(np.int64)
+        at += ids.nbytes
+        if kind == _ALL_ONES:
+            views[view] = SparseCounts(ids, np.ones(n, np.int64))
+            continue
+        if kind == _FIRST_FIELDS:
+            _require_few(view, n)
+        elif kind not in _FIRST_WIDTHS:
+            raise ValueError(f"view {view!r} is of the unknown kind {kind}")
+        width = _FIRST_WIDTHS.get(kind, _NUMBER)
+        values = np.frombuffer(body, width, n, at).astype(np.int64)
+        at += n * width.itemsize
+        made = Measurements if kind == _FIRST_FIELDS else SparseCounts
+        views[view] = made(ids, values)
+    return views

@@ -36,7 +36,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from learn' -l junk -r -d 'Labe
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l index -r -d 'Learn the messages in a TREC-style index: LABEL PATH per line.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l profile -r -d 'Name of the profile. [POSTBAYES_PROFILE]'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l batch -r -d 'Messages per transaction: 200, or 1000 with --sums.'
-complete -c postbayes -n '__fish_seen_subcommand_from learn' -l sums -d 'Store the sum of each batch instead of the features of each message: a third of the disk space, but single messages cannot be relabelled or forgotten, and an undo takes back whole batches.'
+complete -c postbayes -n '__fish_seen_subcommand_from learn' -l sums -d 'Store the sum of each batch instead of the features of each message: half the disk space, but single messages cannot be relabelled or forgotten, and an undo takes back whole batches.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l processes -r -d 'Number of processes; one per core if not given.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l dask -r -d 'Address of a Dask scheduler, whose workers read the mail instead of local processes.'
 complete -c postbayes -n '__fish_seen_subcommand_from learn' -l source -r -d 'The source of the feedback, kept in the ledger.'

@@ -155,14 +155,15 @@ def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
     assert sentence in done.stderr
 
 
-def test_sizes_are_told_three_times(tmp_path):
-    """As learned, without vectors, and pruned."""
+@pytest.mark.parametrize("way", ["learn", "feedback", "sums"])
+def test_sizes_are_told_four_times(tmp_path, way):
+    """As written, as learned, without vectors, and pruned."""
     index = write_stream(tmp_path / "stream", 60)
-    rows = run("sizes", "--index", str(index)).splitlines()
+    rows = run("sizes", "--index", str(index), "--way", way).splitlines()
 
     assert "60 messages; kB, and bytes per message" == rows[0]
-    assert ["learned", "vectors", "dropped", "pruned"] == rows[1].split()
-    assert ["all", "loaded"] == [row.split()[0] for row in rows[-2:]]
+    assert ["fresh", "learned", "vectors", "dropped", "pruned"] == rows[1].split()
+    assert ["all", "loaded", "learned"] == [row.split()[0] for row in rows[-3:]]
 
 
 def test_a_start_is_measured():

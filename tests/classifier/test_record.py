@@ -36,14 +36,14 @@ def verdict():
     return score(snapshot, extract(parse(spam(4)), SPECIFICATION.views).views)
 
 
-def test_a_record_has_the_decision_and_every_view():
+def test_a_record_has_the_decision_and_every_term():
     """It is what the live figures and a person with a database shell read."""
     said = verdict()
     kept = record(said, SPECIFICATION)
 
     assert said.decision == kept["decision"]
     assert said.log_odds == kept["log_odds"]
-    assert set(said.views) == set(kept["views"])
+    assert set(SPECIFICATION.verdict.names) == set(kept["terms"])
 
 
 def test_what_is_read_back_is_what_was_written():

@@ -57,15 +57,15 @@ SUM = State(
 )
 
 
-def packed(body, *, size=None):
+def packed(body, *, size=None, version=VERSION, pack=vector.packed):
     """Return a sum with any body, and the head that fits it."""
-    rest = struct.pack("<I", len(body) if size is None else size) + zlib.compress(body)
-    return struct.pack("<BI", VERSION, zlib.crc32(rest)) + rest
+    rest = struct.pack("<I", len(body) if size is None else size) + pack(body)
+    return struct.pack("<BI", version, zlib.crc32(rest)) + rest
 
 
 def body_of(encoded):
     """Return what was compressed."""
-    return zlib.decompress(encoded[9:])
+    return vector.unpacked(encoded[9:], most=sums.LARGEST)
 
 
 @given(views_of_sums)
@@ -94,9 +94,9 @@ def test_equal_sums_are_equal_bytes():
 
 def test_a_sum_is_not_taken_for_a_message_nor_the_other_way_round():
     """The first byte tells them apart."""
-    with pytest.raises(CorruptVector, match="has version 129"):
+    with pytest.raises(CorruptVector, match="has version 130"):
         vector.decode(encode_sum(SUM, LABELS))
-    with pytest.raises(CorruptVector, match="has version 1;"):
+    with pytest.raises(CorruptVector, match="has version 2;"):
         decode_sum(vector.encode({"words": SparseCounts.of({1: 1})}), LABELS)
 
 
@@ -118,6 +118,15 @@ def test_a_changed_byte_is_noticed(data):
 
     with pytest.raises(CorruptVector):
         decode_sum(bytes(encoded), LABELS)
+
+
+@given(views_of_sums)
+def test_a_sum_of_version_1_is_read(state):
+    """Its body is the same, compressed by zlib."""
+    body = body_of(encode_sum(state, LABELS))
+    earlier = packed(body, version=0x81, pack=zlib.compress)
+
+    assert state == decode_sum(earlier, LABELS)
 
 
 @given(st.binary(max_size=200))
@@ -142,8 +151,10 @@ def test_a_bomb_is_not_unpacked(monkeypatch):
     zeros = bytes(100_000)
 
     for size in (1, 999, 100_000):
-        with pytest.raises(CorruptVector, match="not of the size that it says"):
+        with pytest.raises(CorruptVector, match=f"more than {min(size, 1000)} bytes"):
             decode_sum(packed(zeros, size=size), LABELS)
+    with pytest.raises(CorruptVector, match="not of the size that it says"):
+        decode_sum(packed(bytes(100), size=101), LABELS)
     with pytest.raises(InvalidObservation, match="is too large; 1000 are allowed"):
         encode_sum(
             State(

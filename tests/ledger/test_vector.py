@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
+from app.features.extract import VIEWS, extract
 from app.ledger import vector
-from app.ledger.vector import VERSION, decode, decode_names, encode, encode_names
+from app.ledger.vector import VERSION, decode, encode, packed
+from app.mail.parse import parse
 from tests.support.vectors import features, measured, measurements
 
 views_of_messages = st.dictionaries(
@@ -27,9 +29,14 @@ MESSAGE = {
 }
 
 
-def signed(body):
-    """Return a vector with any body and the checksum that fits it."""
-    return struct.pack("<BI", VERSION, zlib.crc32(body)) + body
+def signed(rest, version=1):
+    """Return a vector of anything and the checksum that fits it."""
+    return struct.pack("<BI", version, zlib.crc32(rest)) + rest
+
+
+def made(body, low=b""):
+    """Return a vector of version 2 with any body and any low bytes of ids."""
+    return signed(struct.pack("<I", len(low)) + low + packed(body), VERSION)
 
 
 @given(views_of_messages)
@@ -45,18 +52,6 @@ def test_a_vector_comes_back_as_it_was(views):
 def test_equal_vectors_are_equal_bytes(views):
     """The order in which views were filled in does not matter."""
     assert encode(views) == encode(dict(reversed(views.items())))
-
-
-@pytest.mark.parametrize(
-    ("most", "width"),
-    [(1, 0), (2, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 4), (2**32, 8)],
-)
-def test_counts_take_the_narrowest_width(most, width):
-    """A count costs nothing where all are one, else as little as holds the most."""
-    x = SparseCounts.of({1: 1, 2: most})
-    head = len(encode({"words": SparseCounts.of({})}))
-
-    assert head + 2 * (8 + width) == len(encode({"words": x}))
 
 
 def test_a_decoded_vector_can_be_written_to():
@@ -88,11 +83,11 @@ def test_every_flipped_bit_is_noticed():
             decode(bytes(wrong))
 
 
-@given(st.binary(max_size=80))
-def test_any_bytes_with_a_right_checksum_are_read_or_refused(body):
+@given(st.binary(max_size=80), st.binary(max_size=28), st.sampled_from([signed, made]))
+def test_any_bytes_with_a_right_checksum_are_read_or_refused(body, low, vector_of):
     """Decoding never fails in any other way than `CorruptVector`."""
     try:
-        views = decode(signed(body))
+        views = decode(made(body, low) if vector_of is made else signed(body))
     except CorruptVector:
         return
 
@@ -103,8 +98,9 @@ def test_a_kind_of_payload_from_the_future_is_refused():
     """The sentence names the view and the kind."""
     body = b"\x05words" + bytes([99]) + struct.pack("<I", 0)
 
-    with pytest.raises(CorruptVector, match="'words' is of the unknown kind 99"):
-        decode(signed(body))
+    for written in (signed(body), made(body)):
+        with pytest.raises(CorruptVector, match="'words' is of the unknown kind 99"):
+            decode(written)
 
 
 def test_a_view_without_fields_is_still_one_of_measurements():
@@ -114,11 +110,137 @@ def test_a_view_without_fields_is_still_one_of_measurements():
     assert [Measurements, SparseCounts] == [type(x) for x in views.values()]
 
 
-def test_the_bytes_of_measurements_stay_as_they_are():
-    """Vectors that were written by this version can be read for ever."""
-    body = b"\x05sizes\x06" + struct.pack("<Iqqqq", 2, 1, 16, -3, LIMIT)
+@pytest.mark.parametrize(
+    ("kind", "width", "most"),
+    [(2, "B", 255), (3, "H", 65_535), (4, "I", 2**32 - 1), (5, "q", 2**63 - 1)],
+)
+def test_counts_of_version_1_are_read(kind, width, most):
+    """They took the narrowest width that holds them."""
+    head = b"\x05words" + bytes([kind])
+    written = signed(head + struct.pack(f"<Iqq2{width}", 2, -5, 7, 1, most))
 
-    assert signed(body) == encode({"sizes": measured({1: -3, 16: LIMIT})})
+    assert {"words": SparseCounts.of({-5: 1, 7: most})} == decode(written)
+
+
+def test_features_and_fields_of_version_1_are_read():
+    """Vectors that were written by any version can be read for ever."""
+    words = b"\x05words\x01" + struct.pack("<Iqq", 2, -5, 7)
+    sizes = b"\x05sizes\x06" + struct.pack("<Iqqqq", 2, 1, 16, -3, LIMIT)
+
+    assert {
+        "words": SparseCounts.of({-5: 1, 7: 1}),
+        "sizes": measured({1: -3, 16: LIMIT}),
+    } == decode(signed(words + sizes))
+
+
+def test_the_bytes_of_version_2_stay_as_they_are():
+    """Vectors that were written by this version can be read for ever."""
+    written = made(
+        b"\x05sizes\x03\1\0\0\0"
+        b"\x01\x10\x08"
+        + struct.pack("<q", -3)
+        + b"\x05words\x01\2\0\0\0"
+        + bytes([0xFF, 0]),
+        bytes([0xFB, *[0xFF] * 6, 12, *[0] * 6]),
+    )
+
+    assert {"words": SparseCounts.of({-5: 1, 7: 1}), "sizes": measured({16: -3})} == (
+        decode(written)
+    )
+
+
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(["at", "noon", "or", "one", "two"]), max_size=9),
+    max_size=4,
+)
+
+
+def message(sentences):
+    """Return the words and pairs of sentences, and what corrections learn of them."""
+    text = "\n\n".join(" ".join(words) for words in sentences)
+    seen = extract(parse(f"Subject: noon\n\n{text}".encode()), VIEWS).views
+    ids = np.unique(
+        np.concatenate([seen[view].ids for view in ("words", "headers", "pairs")])
+    )
+    return {**seen, "corrections": SparseCounts(ids, np.ones_like(ids))}
+
+
+@given(SENTENCES)
+def test_a_message_comes_back_as_it_was(sentences):
+    """Its pairs are stored as places of words, and corrections as what they unite."""
+    views = message(sentences)
+    back = decode(encode(views))
+
+    assert views == back
+    assert encode(views) == encode(back)
+
+
+def test_pairs_take_a_byte_or_two():
+    """And what corrections learn takes nothing, where ids take eight."""
+    views = message([[f"word{n}" for n in range(1000)]])
+    pairs = views["pairs"]
+    others = {view: x for view, x in views.items() if view != "corrections"}
+
+    assert len(encode(views)) < len(encode(others)) + 30
+    bare = {**others, "pairs": SparseCounts(pairs.ids, pairs.counts)}
+    assert len(encode(others)) + 5 * pairs.size < len(encode(bare))
+    assert decode(encode(others)) == decode(encode(bare))
+
+
+@pytest.mark.parametrize("words", [{}, {"words": SparseCounts.of({1: 1})}])
+def test_pairs_of_words_that_are_not_there_keep_their_ids(words):
+    """A key or another set of views has changed the words."""
+    pairs = message([["at", "noon"]])["pairs"]
+    views = {**words, "pairs": pairs}
+
+    assert views == decode(encode(views))
+
+
+@pytest.mark.parametrize("places", [[4], [-1], [2**62], [0, 0]])
+def test_a_pair_of_no_words_is_refused(places):
+    """Two words make four pairs, each of which is there once."""
+    steps = np.diff(np.array(places), prepend=0).view(np.uint8).reshape(-1, 8)
+    head = b"\x05pairs\4" + struct.pack("<I", len(places))
+    pairs = head + b"\x08" + steps.T.tobytes()
+    words = b"\x05words\x01\2\0\0\0" + bytes(2)
+
+    with pytest.raises(CorruptVector, match="cannot be read"):
+        decode(made(pairs + words, bytes([1, *[0] * 6] * 2)))
+
+
+@pytest.mark.parametrize(
+    ("most", "width"),
+    [(1, 0), (2, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 4), (2**32, 8)],
+)
+def test_counts_take_the_narrowest_width(most, width, monkeypatch):
+    """A count costs nothing where all are one, else as little as holds the most."""
+    monkeypatch.setattr(vector, "packed", bytes)
+    x = SparseCounts.of({1: 1, 2: most})
+    head = len(encode({"words": SparseCounts.of({})}))
+
+    assert head + 2 * (8 + width) + (width > 0) == len(encode({"words": x}))
+
+
+def test_a_number_of_an_unknown_width_is_refused():
+    """There are those of one, two, four and eight bytes."""
+    with pytest.raises(CorruptVector, match="a number of 3 bytes is unknown"):
+        decode(made(b"\x05sizes\x03\1\0\0\0\x03" + bytes(20)))
+
+
+def test_ids_of_no_feature_are_refused():
+    """The low bytes are those of the features, and no more."""
+    with pytest.raises(CorruptVector, match="more ids than features"):
+        decode(made(b"", bytes(7)))
+
+
+def test_a_vector_is_not_unpacked_beyond_a_limit(monkeypatch):
+    """A few bytes of zstd can stand for a gigabyte of zeros."""
+    monkeypatch.setattr(vector, "LARGEST", 100)
+
+    with pytest.raises(CorruptVector, match="more than 100 bytes"):
+        decode(made(bytes(101)))
+    with pytest.raises(InvalidObservation, match="too large; 100 are allowed"):
+        encode({"words": SparseCounts.of(dict.fromkeys(range(100), 1))})
 
 
 def test_a_measurement_beyond_the_limit_is_refused():
@@ -131,16 +253,18 @@ def test_a_measurement_beyond_the_limit_is_refused():
 
 def test_a_version_from_the_future_is_refused():
     """The sentence says which version it is and which is known."""
-    with pytest.raises(CorruptVector, match="version 9; this Postbayes reads 1"):
+    with pytest.raises(CorruptVector, match="version 9; this Postbayes reads 2"):
         decode(b"\x09" + encode(MESSAGE)[1:])
 
 
 def test_ids_out_of_order_are_refused():
     """A vector that is no sparse vector does not become one."""
-    body = b"\x01w\x01" + struct.pack("<Iqq", 2, 5, 5)
+    earlier = signed(b"\x01w\x01" + struct.pack("<Iqq", 2, 5, 5))
+    written = made(b"\x01w\x01\2\0\0\0" + bytes(2), bytes([5, *[0] * 13]))
 
-    with pytest.raises(CorruptVector, match="strictly increasing"):
-        decode(signed(body))
+    for each in (earlier, written):
+        with pytest.raises(CorruptVector, match="strictly increasing"):
+            decode(each)
 
 
 def test_a_view_that_is_there_twice_is_refused():
@@ -155,49 +279,6 @@ def test_the_name_of_a_view_is_short():
     """A name that does not fit its length byte is refused."""
     with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
         encode({"w" * 256: SparseCounts.of({})})
-
-
-@given(
-    st.dictionaries(
-        st.text(),
-        st.lists(st.text(st.characters(exclude_categories=()))).map(tuple),
-        max_size=3,
-    )
-)
-def test_names_come_back_as_they_were(names):
-    """Any text is kept, lone surrogates and NUL too."""
-    assert names == decode_names(encode_names(names))
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_names_or_refused(junk):
-    """Decoding names never fails in any other way than `CorruptVector`."""
-    with pytest.raises(CorruptVector):
-        decode_names(junk)
-
-
-@pytest.mark.parametrize(
-    "text", [b"[]", b"7", b'{"words": 7}', b"{", b"\xff", b"[" * 200_000]
-)
-def test_compressed_text_that_is_no_names_is_refused(text):
-    """What decompresses may still be something else."""
-    with pytest.raises(CorruptVector):
-        decode_names(zlib.compress(text))
-
-
-def test_names_are_not_unpacked_beyond_a_limit(monkeypatch):
-    """A few bytes of zlib can stand for a gigabyte of blanks."""
-    monkeypatch.setattr(vector, "LARGEST_NAMES", 1000)
-
-    with pytest.raises(CorruptVector, match="more than 1000 bytes"):
-        decode_names(zlib.compress(b" " * 1000 + b"{}"))
-    assert {} == decode_names(zlib.compress(b" " * 998 + b"{}"))
-
-
-def test_names_that_something_follows_are_refused():
-    """It is not what was written."""
-    with pytest.raises(CorruptVector, match="do not end"):
-        decode_names(zlib.compress(b"{}") + b"more")
 
 
 def test_a_vector_has_few_fields():

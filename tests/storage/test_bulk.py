@@ -71,7 +71,7 @@ def test_rows_come_back_as_they_were_written(engine):
         (row.source, row.time, row.label_before, row.label, row.scores) for row in found
     }
     assert 2 == len({row.digest for row in found})
-    with pytest.raises(CorruptVector, match="has version 129"):
+    with pytest.raises(CorruptVector, match="has version 130"):
         _ = found[0].views
 
 

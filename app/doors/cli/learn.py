@@ -95,7 +95,7 @@ def learn(
         typer.Option(
             "--sums",
             help="Store the sum of each batch instead of the features of each "
-            "message: a third of the disk space, but single messages cannot "
+            "message: half the disk space, but single messages cannot "
             "be relabelled or forgotten, and an undo takes back whole "
             "batches.",
         ),

@@ -27,6 +27,7 @@ import numpy as np
 
 from app.bayes.sparse import SparseCounts
 from app.errors import DatabaseUnavailable
+from app.features.hashing import Pairs
 from app.ledger.teaching import ScoredRow
 from app.services.memory.queue import Job, ProfileThread
 from app.storage import history, ledger, profiles
@@ -315,7 +316,10 @@ def _features(scored: _Scored) -> int:
 
 
 def _bytes(row: ScoredRow) -> int:
-    arrays = sum(x.ids.nbytes + x.values.nbytes for x in row.views.values())
+    # Pairs have four arrays: those of their words, too.
+    arrays = sum(
+        x.ids.nbytes * (4 if isinstance(x, Pairs) else 2) for x in row.views.values()
+    )
     return len(row.vector) + len(row.encoded_names or b"") + arrays
 
 
