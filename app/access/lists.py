@@ -267,9 +267,9 @@ class ListEntry:
         What it adds to the log-odds: negative allows, positive denies.  Unit: nats.
     source : str
         Who set it.
-    created : datetime
+    created_at : datetime
         When.
-    expires : datetime or None
+    expires_at : datetime or None
         When it stops to count; None: never.
     note : str
         What that one noted.
@@ -283,8 +283,8 @@ class ListEntry:
     subject: ListSubject
     nats: float
     source: str
-    created: datetime
-    expires: datetime | None = None
+    created_at: datetime
+    expires_at: datetime | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -296,16 +296,16 @@ class ListEntry:
                 "positive ones deny"
             )
             raise InvalidInput(msg)
-        if self.expires is not None and self.expires <= self.created:
+        if self.expires_at is not None and self.expires_at <= self.created_at:
             msg = (
                 f"the entry {self.subject} would expire at "
-                f"{self.expires.isoformat()}, which is in the past"
+                f"{self.expires_at.isoformat()}, which is in the past"
             )
             raise InvalidInput(msg)
-        if self.expires is not None and self.expires - self.created > MAX_LIFE:
+        if self.expires_at is not None and self.expires_at - self.created_at > MAX_LIFE:
             msg = (
                 f"the entry {self.subject} would expire at "
-                f"{self.expires.isoformat()}, more than 100 years from now; "
+                f"{self.expires_at.isoformat()}, more than 100 years from now; "
                 "for no expiry, leave it out"
             )
             raise InvalidInput(msg)
@@ -323,7 +323,7 @@ class ListEntry:
 
     def counts(self, now: datetime) -> bool:
         """Return whether it has not expired."""
-        return self.expires is None or now < self.expires
+        return self.expires_at is None or now < self.expires_at
 
     def statement(self) -> Statement:
         """Return what it states of a message."""
@@ -332,7 +332,8 @@ class ListEntry:
             kind="list",
             name=str(self.subject),
             nats=self.nats,
-            text=f"{did} by {self.source} on {self.created:%Y-%m-%d}: {self.subject}",
+            text=f"{did} by {self.source} on {self.created_at:%Y-%m-%d}: "
+            f"{self.subject}",
         )
 
     def line(self) -> str:
@@ -342,16 +343,18 @@ class ListEntry:
         --------
         >>> time = datetime(2026, 3, 1, tzinfo=UTC)
         >>> subject = ListSubject.parse("ann@example.org")
-        >>> ListEntry(subject=subject, nats=-5, source="cli:bob", created=time,
+        >>> ListEntry(subject=subject, nats=-5, source="cli:bob", created_at=time,
         ...           note="a friend").line()
         "allow ann@example.org nats=5 note='a friend'  # by cli:bob on 2026-03-01"
         """
         parts = [self.verb, shlex.quote(str(self.subject)), f"nats={abs(self.nats):g}"]
-        if self.expires is not None:
-            parts.append(f"expires={self.expires.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        if self.expires_at is not None:
+            parts.append(
+                f"expires={self.expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            )
         if self.note:
             parts.append(f"note={shlex.quote(self.note)}")
-        return f"{' '.join(parts)}  # by {self.source} on {self.created:%Y-%m-%d}"
+        return f"{' '.join(parts)}  # by {self.source} on {self.created_at:%Y-%m-%d}"
 
 
 class ListTable:
@@ -537,7 +540,7 @@ def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
         subject=ListSubject.parse(subject),
         nats=nats_of(verb, strength),
         source=source,
-        created=now,
-        expires=expiry_of(given["expires"], now) if "expires" in given else None,
+        created_at=now,
+        expires_at=expiry_of(given["expires"], now) if "expires" in given else None,
         note=given.get("note", ""),
     )

@@ -37,7 +37,7 @@ class Person:
         A name of `app.access.rights.ROLES`.
     profile : str or None
         The only profile that they see; None: all.
-    created : datetime
+    created_at : datetime
         When they were added.
     revision : int
         Counts the changes; a session is of one revision.
@@ -47,7 +47,7 @@ class Person:
     password: str | None
     role: str
     profile: str | None
-    created: datetime
+    created_at: datetime
     revision: int = 1
 
     @property
@@ -158,21 +158,21 @@ class AccessKey:
         Where it may come from; empty: anywhere.
     names_sources : bool
         Whether it may say who teaches, as a mail server that knows its users.
-    created, expires, last_used, revoked : datetime or None
+    created_at, expires_at, last_used_at, revoked_at : datetime or None
         When; None: never.
     """
 
     name: str
     digest: bytes
     rights: frozenset[Right]
-    created: datetime
+    created_at: datetime
     profiles: frozenset[str] | None = None
     labels: frozenset[str] | None = None
     networks: tuple[str, ...] = ()
     names_sources: bool = False
-    expires: datetime | None = None
-    last_used: datetime | None = None
-    revoked: datetime | None = None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
 
     @property
     def principal(self) -> Principal:
@@ -214,7 +214,7 @@ class Keyring:
     ...     name="mx1",
     ...     digest=digest_of(text),
     ...     rights=frozenset({Right.CLASSIFY}),
-    ...     created=datetime(2026, 1, 1, tzinfo=UTC),
+    ...     created_at=datetime(2026, 1, 1, tzinfo=UTC),
     ... )
     >>> keys = Keyring([key])
     >>> keys.find(text, host="192.0.2.1", time=0.0).name
@@ -230,10 +230,10 @@ class Keyring:
                 key.digest,
                 key.principal,
                 Networks(key.networks, of="a key") if key.networks else None,
-                float("inf") if key.expires is None else key.expires.timestamp(),
+                float("inf") if key.expires_at is None else key.expires_at.timestamp(),
             )
             for key in keys
-            if key.revoked is None
+            if key.revoked_at is None
         }
 
     def __len__(self) -> int:

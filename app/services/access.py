@@ -145,8 +145,8 @@ def made_key(
         labels=frozenset(limits[1]) or None,
         networks=limits[2],
         names_sources=names_sources,
-        created=time,
-        expires=expires,
+        created_at=time,
+        expires_at=expires,
     )
 
 
@@ -355,7 +355,7 @@ def add_person(
         password=None if password is None else _HASHER.hash(password),
         role=role,
         profile=profile,
-        created=now(),
+        created_at=now(),
     )
     with writing(engine) as connection:
         access.add_person(connection, new)

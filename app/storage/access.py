@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
@@ -55,19 +56,13 @@ def add_key(connection: Connection, key: AccessKey) -> None:
     NameTaken
         If there is one of this name.
     """
-    values = {
-        "digest": key.digest,
+    values = asdict(key) | {
         "rights": sorted(key.rights),
         "profiles": _list(key.profiles),
         "labels": _list(key.labels),
         "networks": list(key.networks) or None,
-        "names_sources": key.names_sources,
-        "created_at": key.created,
-        "expires_at": key.expires,
-        "last_used_at": None,
-        "revoked_at": None,
     }
-    if not _added(connection, access_key.c.revoked_at, key.name, values):
+    if not _added(connection, access_key.c.revoked_at, values):
         msg = (
             f"the key {key.name!r} already exists; choose another name, or revoke "
             "that key first"
@@ -108,19 +103,17 @@ def keys_used(connection: Connection, used: Mapping[str, datetime]) -> None:
 
 
 def _key(row: Row[Any]) -> AccessKey:
+    values = row._asdict()
+    del values["revision"]
     return AccessKey(
-        name=row.name,
-        digest=row.digest,
-        # A newer version may have more of them.
-        rights=frozenset(each for each in Right if each in row.rights),
-        profiles=_set(row.profiles),
-        labels=_set(row.labels),
-        networks=tuple(row.networks or ()),
-        names_sources=row.names_sources,
-        created=row.created_at,
-        expires=row.expires_at,
-        last_used=row.last_used_at,
-        revoked=row.revoked_at,
+        **values
+        | {
+            # A newer version may have more of them.
+            "rights": frozenset(each for each in Right if each in row.rights),
+            "profiles": _set(row.profiles),
+            "labels": _set(row.labels),
+            "networks": tuple(row.networks or ()),
+        }
     )
 
 
@@ -134,20 +127,11 @@ def _set(names: list[str] | None) -> frozenset[str] | None:
 
 def people(connection: Connection) -> list[Person]:
     """Return everybody who may sign in, in the order of their names."""
+    columns = [person.c[field.name] for field in fields(Person)]
     rows = connection.execute(
-        select(person).where(person.c.removed_at.is_(None)).order_by(person.c.name)
+        select(*columns).where(person.c.removed_at.is_(None)).order_by(person.c.name)
     )
-    return [
-        Person(
-            name=row.name,
-            password=row.password,
-            role=row.role,
-            profile=row.profile,
-            created=row.created_at,
-            revision=row.revision,
-        )
-        for row in rows
-    ]
+    return [Person(**row._asdict()) for row in rows]
 
 
 def add_person(connection: Connection, new: Person) -> None:
@@ -158,14 +142,8 @@ def add_person(connection: Connection, new: Person) -> None:
     NameTaken
         If there is somebody of this name.
     """
-    values = {
-        "password": new.password,
-        "role": new.role,
-        "profile": new.profile,
-        "created_at": new.created,
-        "removed_at": None,
-    }
-    if not _added(connection, person.c.removed_at, new.name, values):
+    values = asdict(new) | {"removed_at": None}
+    if not _added(connection, person.c.removed_at, values):
         raise NameTaken(f"the person {new.name!r} already exists; choose another name")
 
 
@@ -188,12 +166,11 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
 def _added(
     connection: Connection,
     ended: Column[Any],
-    name: str,
     values: Mapping[str, object],
 ) -> bool:
     """Store a row, in the place of an ended one of its name; whether it could be."""
     table = ended.table
-    new = insert_into(connection, table).values(name=name, revision=1, **values)
+    new = insert_into(connection, table).values({**values, "revision": 1})
     # By what it returns: on PostgreSQL the row count of an insert is -1.
     stored = connection.execute(
         new.on_conflict_do_update(
@@ -223,15 +200,10 @@ def _changed(
 
 def add_event(connection: Connection, event: AuditEvent) -> None:
     """Store an event, in the transaction of what it reports."""
-    connection.execute(
-        insert(audit_event).values(
-            time=event.time,
-            who=event.who,
-            act=event.act,
-            object=event.object,
-            details=event.details,
-        )
-    )
+    values = asdict(event)
+    # The database counts.
+    del values["id"]
+    connection.execute(insert(audit_event).values(values))
 
 
 def events(

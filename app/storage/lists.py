@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final, cast
 
 from sqlalchemy import delete, func, select, tuple_, update
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sqlalchemy import Connection
+
+_FIELDS: Final = [field.name for field in fields(ListEntry) if field.name != "subject"]
 
 
 def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
@@ -65,11 +68,7 @@ def entries(
     return [
         ListEntry(
             subject=ListSubject(cast("ListKind", row.kind), row.value),
-            nats=row.nats,
-            source=row.source,
-            created=row.created_at,
-            expires=row.expires_at,
-            note=row.note,
+            **{name: getattr(row, name) for name in _FIELDS},
         )
         for row in rows
     ]
@@ -91,11 +90,7 @@ def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) 
             "profile_id": profile_id,
             "kind": each.subject.kind,
             "value": each.subject.value,
-            "nats": each.nats,
-            "source": each.source,
-            "created_at": each.created,
-            "expires_at": each.expires,
-            "note": each.note,
+            **{name: getattr(each, name) for name in _FIELDS},
         }
         for each in new
     ]

@@ -23,7 +23,7 @@ from app.errors import Forbidden, InvalidInput
 TEXT = text_of(bytes(32))
 MADE = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AccessKey(
-    name="mx1", digest=digest_of(TEXT), rights=frozenset({Right.TEACH}), created=MADE
+    name="mx1", digest=digest_of(TEXT), rights=frozenset({Right.TEACH}), created_at=MADE
 )
 
 
@@ -36,10 +36,10 @@ def found(key, text=TEXT, *, host="192.0.2.1", time=MADE):
 def test_a_key_counts_until_it_is_revoked_or_expires():
     """To the second."""
     expires = MADE + timedelta(days=1)
-    mortal = replace(KEY, expires=expires)
+    mortal = replace(KEY, expires_at=expires)
 
     assert "key:mx1" == found(KEY)
-    assert found(replace(KEY, revoked=MADE)) is None
+    assert found(replace(KEY, revoked_at=MADE)) is None
     assert "key:mx1" == found(mortal, time=expires - timedelta(seconds=1))
     assert found(mortal, time=expires) is None
 

@@ -31,7 +31,7 @@ def entry(text, nats=-5.0, **given):
         subject=ListSubject.parse(text),
         nats=nats,
         source="cli:bob",
-        created=NOW,
+        created_at=NOW,
         **given,
     )
 
@@ -221,7 +221,7 @@ def test_an_entry_counts_until_it_expires():
     """Then the next one does."""
     until = NOW + timedelta(days=30)
     table = ListTable(
-        [entry("ann@mail.example.org", expires=until), entry("mail.example.org")]
+        [entry("ann@mail.example.org", expires_at=until), entry("mail.example.org")]
     )
     last = until - timedelta(microseconds=1)
 
@@ -262,7 +262,7 @@ def test_nats_out_of_range_are_refused(nats):
 def test_an_expiry_in_the_past_is_refused():
     """Such an entry would never count."""
     with pytest.raises(InvalidInput, match="which is in the past"):
-        entry("example.org", expires=NOW)
+        entry("example.org", expires_at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,11 @@ def test_an_expiry_in_the_past_is_refused():
 def test_an_expiry_beyond_the_calendar_is_refused(expires):
     """A database that cannot show it would not show the others either."""
     with pytest.raises(InvalidInput, match="for no expiry, leave it out"):
-        entry("example.org", expires=datetime.fromisoformat(expires))
+        entry("example.org", expires_at=datetime.fromisoformat(expires))
     with pytest.raises(InvalidInput, match="which is in the past"):
         entry(
-            "example.org", expires=datetime.fromisoformat("0001-01-01T00:00:00+12:00")
+            "example.org",
+            expires_at=datetime.fromisoformat("0001-01-01T00:00:00+12:00"),
         )
 
 
@@ -297,7 +298,7 @@ def test_a_note_is_one_short_line(note):
 def test_a_list_is_read_as_it_was_written(text, strength, verb, days, note):
     """But for who set it and when: those are of the import."""
     expires = None if days is None else NOW + timedelta(hours=days)
-    written = entry(text, nats_of(verb, strength), expires=expires, note=note)
+    written = entry(text, nats_of(verb, strength), expires_at=expires, note=note)
     (read,) = parse_lists(written.line(), "f", source="ann", now=NOW)
 
     assert replace(written, source="ann") == read

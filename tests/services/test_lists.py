@@ -50,7 +50,7 @@ def put(app, profile, text, nats=-5.0, **given):
         subject=ListSubject.parse(text),
         nats=nats,
         source="user:carl",
-        created=now(),
+        created_at=now(),
         **given,
     )
     app.add_list_entries(profile, [entry], who="user:carl")
@@ -149,7 +149,7 @@ def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
 ):
     """What is listed can be imported again."""
     begun = now()
-    put(app, SITE, SENDER, expires=begun + timedelta(hours=1))
+    put(app, SITE, SENDER, expires_at=begun + timedelta(hours=1))
     put(app, SITE, "example.com")
     listed = len(list_entries(app.engine, SITE))
     monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
@@ -165,7 +165,7 @@ def test_an_entry_ends_when_it_expires(app, monkeypatch):
     """No process has to be told, and the next change removes it."""
     times = count()
     begun = now()
-    put(app, SITE, SENDER, expires=begun + timedelta(hours=1))
+    put(app, SITE, SENDER, expires_at=begun + timedelta(hours=1))
     before = stated(app)
     later = begun + timedelta(hours=2)
     monkeypatch.setattr(
@@ -236,11 +236,11 @@ def test_lists_go_with_their_profile(app):
 
 def test_an_entry_replaces_that_of_its_subject(app):
     """With its note, its expiry, and who set it."""
-    put(app, SITE, SENDER, note="new", expires=now() + timedelta(days=9))
+    put(app, SITE, SENDER, note="new", expires_at=now() + timedelta(days=9))
     put(app, SITE, SENDER.upper(), 7.0)
     (only,) = list_entries(app.engine, SITE)
 
-    assert (7.0, "", None) == (only.nats, only.note, only.expires)
+    assert (7.0, "", None) == (only.nats, only.note, only.expires_at)
 
 
 def test_entries_are_listed_from_a_place_on(app):

@@ -193,7 +193,7 @@ def _access(engine, profile):
                     rights=frozenset({Right.CLASSIFY, Right.TEACH}),
                     profiles=profiles_,
                     networks=("192.0.2.0/24",),
-                    created=MARCH,
+                    created_at=MARCH,
                 ),
             )
         access.revoke_key(connection, ann, time=APRIL)
@@ -205,7 +205,7 @@ def _access(engine, profile):
                 password="$argon2id$",  # noqa: S106  no password
                 role="teacher",
                 profile="site",
-                created=MARCH,
+                created_at=MARCH,
             ),
         )
         access.add_secret(connection, "cookies", bytes(32))
@@ -244,15 +244,15 @@ def _lists(engine, profile):
         subject=ListSubject.parse("ann@example.org"),
         nats=-5.0,
         source="user:bob",
-        created=MARCH,
+        created_at=MARCH,
         note="a friend",
     )
     hosts = ListEntry(
         subject=ListSubject.parse("192.0.2.0/24"),
         nats=8.0,
         source="cli:root",
-        created=MARCH,
-        expires=APRIL,
+        created_at=MARCH,
+        expires_at=APRIL,
     )
     with writing(engine) as connection:
         lists.put_many(connection, profile.id, [friend, hosts])

@@ -148,14 +148,14 @@ def _key_line(key: AccessKey) -> str:
             parts.append(f"{what} {', '.join(sorted(limits))}")
     if key.names_sources:
         parts.append("names sources")
-    parts.append(f"made {_day(key.created)}")
-    if key.expires is not None:
-        parts.append(f"expires {_day(key.expires)}")
+    parts.append(f"made {_day(key.created_at)}")
+    if key.expires_at is not None:
+        parts.append(f"expires {_day(key.expires_at)}")
     parts.append(
-        "never used" if key.last_used is None else f"used {_day(key.last_used)}"
+        "never used" if key.last_used_at is None else f"used {_day(key.last_used_at)}"
     )
-    if key.revoked is not None:
-        parts.append(f"revoked {_day(key.revoked)}")
+    if key.revoked_at is not None:
+        parts.append(f"revoked {_day(key.revoked_at)}")
     return "  ".join(parts)
 
 
@@ -237,7 +237,7 @@ def _list_people(*, as_json: bool) -> None:
         f"{each.name}  {each.role}"
         + (f"  profile {each.profile}" if each.profile else "")
         + ("" if each.password else "  no password")
-        + f"  added {each.created:%Y-%m-%d}"
+        + f"  added {each.created_at:%Y-%m-%d}"
         for each in found
     )
     documents = [{n: getattr(each, n) for n in names} for each in found]

@@ -118,8 +118,8 @@ def lists(
                 subject=ListSubject.parse(each),
                 nats=nats_of("allow" if allow else "deny", nats),
                 source=who,
-                created=time,
-                expires=None if expires is None else expiry_of(expires, time),
+                created_at=time,
+                expires_at=None if expires is None else expiry_of(expires, time),
                 note=note,
             )
             for each in given

@@ -200,7 +200,7 @@ def require_locked(settings: Settings) -> None:
         return
     prepare_database(settings)
     with opened_database(settings) as engine:
-        if any(key.revoked is None for key in list_keys(engine)):
+        if any(key.revoked_at is None for key in list_keys(engine)):
             return
     msg = (
         f"{open_to[0]} is not the loopback, and there is no key yet, so no client "

@@ -89,10 +89,6 @@ class KeyOut(AnswerDocument):
             profiles=None if key.profiles is None else sorted(key.profiles),
             labels=None if key.labels is None else sorted(key.labels),
             networks=[*key.networks],
-            created_at=key.created,
-            expires_at=key.expires,
-            last_used_at=key.last_used,
-            revoked_at=key.revoked,
             **more,
         )
 
@@ -159,11 +155,7 @@ class PersonOut(AnswerDocument):
     @classmethod
     def of(cls, person: Person) -> Self:
         """Return the document of a person."""
-        return cls.describing(
-            person,
-            has_password=person.password is not None,
-            created_at=person.created,
-        )
+        return cls.describing(person, has_password=person.password is not None)
 
 
 class PeopleOut(BaseModel):
@@ -226,8 +218,8 @@ class ListEntryIn(RequestDocument):
             subject=ListSubject.parse(self.entry),
             nats=self.nats,
             source=source,
-            created=now,
-            expires=self.expires_at,
+            created_at=now,
+            expires_at=self.expires_at,
             note=self.note,
         )
 
@@ -263,8 +255,6 @@ class ListEntryOut(AnswerDocument):
             entry,
             entry=str(entry.subject),
             kind=entry.subject.kind,
-            created_at=entry.created,
-            expires_at=entry.expires,
         )
 
 

@@ -60,7 +60,7 @@ def named(text, *rights, **limits):
         name="mx1",
         digest=digest_of(text),
         rights=frozenset(rights),
-        created=datetime(2026, 1, 1, tzinfo=UTC),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
         **limits,
     )
 

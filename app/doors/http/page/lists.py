@@ -183,8 +183,8 @@ async def set_entry_page(
         subject=ListSubject.parse(form.get("entry", "")),
         nats=nats,
         source=who,
-        created=time,
-        expires=expiry_of(expires, time) if expires else None,
+        created_at=time,
+        expires_at=expiry_of(expires, time) if expires else None,
         note=form.get("note", "").strip(),
     )
     await _set(app, name, [entry], who=who)
