@@ -407,3 +407,33 @@ class CountSource(Protocol):
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element."""
         ...
+
+
+class FeatureModel:
+    """An event model whose training state counts features."""
+
+    __slots__ = ()
+
+    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : SparseCounts
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        FeatureCounts
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return FeatureCounts.of(x, label=label, n_classes=n_classes)

@@ -401,3 +401,13 @@ def _without_empty_fields(state: MomentSums) -> MomentSums:
         state.pairs[both],
         state.second[both],
     )
+
+
+class MeasurementModel:
+    """An event model whose training state sums measurements and their products."""
+
+    __slots__ = ()
+
+    def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
+        """Return what one labelled message adds, as `FeatureModel.observe`."""
+        return MomentSums.of(x, label=label, n_classes=n_classes)

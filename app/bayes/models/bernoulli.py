@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts, require_frequencies
+from app.bayes.counts import FeatureModel, require_frequencies
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
@@ -23,7 +23,7 @@ LAPLACE = Lidstone(1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bernoulli:
+class Bernoulli(FeatureModel):
     r"""Multivariate Bernoulli event model.
 
     Given its class, a message holds each feature of the vocabulary or not,
@@ -72,30 +72,6 @@ class Bernoulli:
 
     smoothing: Smoothing = LAPLACE
     vocabulary: int | None = None
-
-    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
-        """Return what one labelled message adds to the training state.
-
-        Parameters
-        ----------
-        x : SparseCounts
-            The message.
-        label : int
-            Class index in ``range(n_classes)``.
-        n_classes : int
-            Number of classes K.
-
-        Returns
-        -------
-        FeatureCounts
-            Add it to learn the message, subtract it to unlearn it.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is out of range.
-        """
-        return FeatureCounts.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, source: CountSource) -> BernoulliLikelihood:
         """Return the likelihood under a training state.

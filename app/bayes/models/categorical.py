@@ -108,26 +108,12 @@ class Categorical:
     domains: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
-        """Return what one labelled message adds to the training state.
-
-        Parameters
-        ----------
-        x : SparseCounts
-            The values of the message, by `value_id`.
-        label : int
-            Class index in ``range(n_classes)``.
-        n_classes : int
-            Number of classes K.
-
-        Returns
-        -------
-        FeatureCounts
-            Add it to learn the message, subtract it to unlearn it.
+        """Return what one labelled message adds, as `FeatureModel.observe`.
 
         Raises
         ------
         InvalidObservation
-            If `label` is out of range or a field has two values.
+            If `label` is out of range, or a field has two values.
         """
         fields = x.ids >> VALUE_BITS
         repeated = fields[1:][fields[1:] == fields[:-1]]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.bayes.counts import FeatureCounts
+from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidSetting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differential:
+class Differential(FeatureModel):
     r"""Event model that weighs each feature by how far it tells the classes apart.
 
     Parameters
@@ -80,18 +80,6 @@ class Differential:
         if not (math.isfinite(self.kappa) and self.kappa > 0):
             msg = f"kappa must be positive and finite, got {self.kappa!r}"
             raise InvalidSetting(msg)
-
-    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
-        """Return what one labelled message adds to the training state.
-
-        Add it to learn the message, subtract it to unlearn it.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is out of range.
-        """
-        return FeatureCounts.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, source: CountSource) -> DifferentialLikelihood:
         """Return the likelihood under a training state; O(1) work."""

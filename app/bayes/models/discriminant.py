@@ -17,11 +17,13 @@ from app.bayes.models.gaussian import (
     mean,
     population_variance,
 )
-from app.bayes.moments import MomentSums
+from app.bayes.moments import MeasurementModel
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from app.bayes.moments import MomentSums
 
 SMALLEST_STEP: Final = 1e-10
 """First fraction that is tried where a matrix has no Cholesky factor."""
@@ -149,7 +151,7 @@ ESTIMATED = LedoitWolf()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discriminant:
+class Discriminant(MeasurementModel):
     r"""Gaussian event model with one full covariance for all classes.
 
     Parameters
@@ -193,6 +195,7 @@ class Discriminant:
     --------
     >>> from app.bayes.models.discriminant import StatedFraction
     >>> model = Discriminant(shrinkage=StatedFraction(0.0))
+    >>> from app.bayes.moments import MomentSums
     >>> state = MomentSums.zero(2)
     >>> points = ((0, 0), (2, 0), (1, 3)), ((4, 4), (6, 4), (5, 7))
     >>> for label, members in enumerate(points):
@@ -211,30 +214,6 @@ class Discriminant:
     shrinkage: Shrinkage = ESTIMATED
     floor: Floor | Added = FLOOR
     constant: Constant = "floor"
-
-    def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
-        """Return what one labelled message adds to the training state.
-
-        Parameters
-        ----------
-        x : Measurements
-            The message.
-        label : int
-            Class index in ``range(n_classes)``.
-        n_classes : int
-            Number of classes K.
-
-        Returns
-        -------
-        MomentSums
-            Add it to learn the message, subtract it to unlearn it.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is out of range.
-        """
-        return MomentSums.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, state: MomentSums) -> DiscriminantLikelihood:
         """Return the likelihood under a training state; O(D^3) work."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
-from app.bayes.moments import MomentSums
+from app.bayes.moments import MeasurementModel
 from app.errors import InvalidObservation
 from app.kernels import likelihood
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.moments import Integers
+    from app.bayes.moments import Integers, MomentSums
 
 Constant = Literal["floor", "drop"]
 """What becomes of a feature that is constant: the floor, or it is left out."""
@@ -158,7 +158,7 @@ FLOOR = Floor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian:
+class Gaussian(MeasurementModel):
     r"""Gaussian event model with a diagonal covariance.
 
     Parameters
@@ -195,6 +195,7 @@ class Gaussian:
     Examples
     --------
     >>> model = Gaussian()
+    >>> from app.bayes.moments import MomentSums
     >>> state = MomentSums.zero(2)
     >>> for value, label in ((1.0, 0), (3.0, 0), (6.0, 1), (8.0, 1)):
     ...     x = Measurements.of({1: value})
@@ -210,30 +211,6 @@ class Gaussian:
     floor: Floor | Added = FLOOR
     constant: Constant = "floor"
     variances: Variances = "class"
-
-    def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
-        """Return what one labelled message adds to the training state.
-
-        Parameters
-        ----------
-        x : Measurements
-            The message.
-        label : int
-            Class index in ``range(n_classes)``.
-        n_classes : int
-            Number of classes K.
-
-        Returns
-        -------
-        MomentSums
-            Add it to learn the message, subtract it to unlearn it.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is out of range.
-        """
-        return MomentSums.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, state: MomentSums) -> GaussianLikelihood:
         """Return the likelihood under a training state; O(D K) work."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts
+from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import (
     Backoff,
@@ -31,7 +31,7 @@ LIGHT = Lidstone(0.1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Multinomial:
+class Multinomial(FeatureModel):
     r"""Multinomial event model.
 
     Given its class :math:`c`, a message is a bag of independent draws from a
@@ -102,30 +102,6 @@ class Multinomial:
     counting: Counting = "presence"
     vocabulary: int | None = None
     backoff: Backoff | None = None
-
-    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
-        """Return what one labelled message adds to the training state.
-
-        Parameters
-        ----------
-        x : SparseCounts
-            The message.
-        label : int
-            Class index in ``range(n_classes)``.
-        n_classes : int
-            Number of classes K.
-
-        Returns
-        -------
-        FeatureCounts
-            Add it to learn the message, subtract it to unlearn it.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is out of range.
-        """
-        return FeatureCounts.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, source: CountSource) -> MultinomialLikelihood:
         """Return the likelihood under a training state; O(K) work.
