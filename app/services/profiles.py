@@ -23,8 +23,8 @@ from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
-    from collections import Counter, defaultdict
-    from collections.abc import Iterator, Mapping
+    from collections import Counter
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -182,10 +182,11 @@ def create_profile(
             note(connection, "profile created", who=who, of=name)
 
 
-def count_messages(engine: Engine) -> defaultdict[int, Counter[str]]:
-    """Return how many messages of each label each profile has learned, by its key."""
+def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[str]]:
+    """Return how many messages of each label each of some profiles has learned."""
     with reading(engine) as connection:
-        return profiles.learned(connection)
+        counts = profiles.count_by_month(connection, [row.id for row in rows])
+    return [counts[row.id].by_label() for row in rows]
 
 
 def rename_profile(engine: Engine, name: str, new: str) -> None:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -234,37 +236,6 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
     connection.execute(update(profile).where(profile.c.id == row.id).values(name=name))
 
 
-def learned(connection: Connection) -> defaultdict[int, Counter[str]]:
-    """Return how many messages of each label each profile has learned, by its key.
-
-    They are those of the counts and of the ledger rows that are not folded; sums
-    of an import that waits to be folded are left out.
-    """
-    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    counted = class_count.c
-    folded = connection.execute(
-        select(
-            counted.profile_id, counted.view, counted.label, func.sum(counted.messages)
-        ).group_by(counted.profile_id, counted.view, counted.label)
-    )
-    for profile_id, _, label, messages in folded:
-        # Views that came later know fewer messages.
-        known = found[profile_id]
-        known[label] = max(known[label], int(messages))
-    taught = connection.execute(
-        select(ledger.c.profile_id, ledger.c.label_before, ledger.c.label, func.count())
-        .join(fold, fold.c.profile_id == ledger.c.profile_id)
-        .where(ledger.c.revision > fold.c.folded_revision, ledger.c.kind == "message")
-        .group_by(ledger.c.profile_id, ledger.c.label_before, ledger.c.label)
-    )
-    for profile_id, before, label, messages in taught:
-        if before is not None:
-            found[profile_id][before] -= messages
-        if label is not None:
-            found[profile_id][label] += messages
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class MonthlyCounts:
     """The messages that a profile has learned.
@@ -278,18 +249,36 @@ class MonthlyCounts:
         moment than the profile's revision.
     """
 
-    messages: Counter[tuple[str | None, int, str]]
+    messages: Counter[tuple[str | None, int, str | None]]
     settled: bool
+
+    def by_label(self) -> Counter[str]:
+        """Return the messages of each label in all months.
+
+        Views that came later know fewer of them: the most of any view count.
+        """
+        of_view: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
+        for (view, _, label), n in self.messages.items():
+            if label is not None:
+                of_view[view][label] += n
+        unfolded = of_view.pop(None, Counter())
+        found: Counter[str] = reduce(or_, of_view.values(), Counter())
+        found.update(unfolded)
+        return found
 
 
 def count_by_month(
     connection: Connection, profile_ids: Sequence[int]
 ) -> dict[int, MonthlyCounts]:
-    """Return what some profiles have learned, by their keys; see `learned`."""
+    """Return what some profiles have learned, by their keys.
+
+    That is what is counted and what the ledger rows teach that are not folded; sums of
+    an import that waits to be folded are left out.
+    """
     found: dict[int, MonthlyCounts] = {}
     for first in range(0, len(profile_ids), _AT_ONCE):
         some = profile_ids[first : first + _AT_ONCE]
-        messages: defaultdict[int, Counter[tuple[str | None, int, str]]]
+        messages: defaultdict[int, Counter[tuple[str | None, int, str | None]]]
         messages = defaultdict(Counter)
         counted, row = class_count.c, ledger.c
         for profile_id, *key, n in connection.execute(

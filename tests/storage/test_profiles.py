@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from app.errors import ProfileExists, UnknownProfile
@@ -74,3 +76,24 @@ def test_profiles_are_listed_by_name(engine):
         names = [row.name for row in profiles.list_all(connection)]
 
     assert ["a", "b", "c"] == names
+
+
+def test_messages_are_those_of_the_view_that_has_seen_most():
+    """A view that came later knows fewer; rows that are not folded count on top."""
+    counts = profiles.MonthlyCounts(
+        Counter(
+            {
+                ("words", 202603, "ham"): 2,
+                ("words", 202604, "ham"): 3,
+                ("words", 202604, "spam"): 4,
+                ("pairs", 202604, "ham"): 3,
+                # One ham is now spam, and one message is new.
+                (None, 202604, "ham"): -1,
+                (None, 202604, "spam"): 2,
+                (None, 202604, None): -1,
+            }
+        ),
+        settled=False,
+    )
+
+    assert {"ham": 4, "spam": 6} == counts.by_label()

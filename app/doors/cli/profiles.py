@@ -113,11 +113,11 @@ def profiles(
             rename_profile(engine, *rename)
         if delete is not None:
             _delete(engine, delete, yes=yes)
-        rows, counted = list_profiles(engine), count_messages(engine)
-    for row in rows:
-        messages = counted[row.id]
+        rows = list_profiles(engine)
+        counted = count_messages(engine, rows)
+    for row, messages in zip(rows, counted, strict=True):
         labelled = ", ".join(
-            f"{messages.get(label, 0):,} {label}"
+            f"{messages[label]:,} {label}"
             + (" (spam)" if label in row.spam_labels else "")
             for label in row.labels
         )
