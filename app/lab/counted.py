@@ -21,17 +21,9 @@ from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.table import (
-    FACTORS,
-    ColumnGroup,
-    LearnedTable,
-    Number,
-    Rule,
-    is_count,
-    rational,
-    share,
-    written,
-)
+from app.lab.groups import ColumnGroup, LearnedTable, Number
+from app.lab.shares import FACTORS, Rule, rational, share, written
+from app.lab.table import is_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

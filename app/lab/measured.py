@@ -21,7 +21,9 @@ from app.bayes.models.discriminant import (
 from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
-from app.lab.table import ColumnGroup, LearnedTable, Number, is_number, rational
+from app.lab.groups import ColumnGroup, LearnedTable, Number
+from app.lab.shares import rational
+from app.lab.table import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,16 +27,18 @@ from app.drawing.svg import (
 )
 from app.lab.fitted import Fitted, decided
 from app.lab.measured import number as measured
-from app.lab.table import Kind, Row, probability
+from app.lab.shares import probability
+from app.lab.table import Kind, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from app.lab.fitted import Prediction, Regressed
+    from app.lab.fitted import Prediction
+    from app.lab.groups import LearnedTable
+    from app.lab.regression import Regressed
     from app.lab.report import Effect, Validation
-    from app.lab.table import LearnedTable
 
 CELLS: Final = 60
 """Places of a column at which a boundary or a density is computed."""

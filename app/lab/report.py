@@ -16,9 +16,10 @@ import numpy as np
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design as design_of
-from app.lab.fitted import Fitted, Regressed, decided, fit, regressed, sums
+from app.lab.fitted import Fitted, decided, fit, sums
 from app.lab.measured import Measured
-from app.lab.table import written
+from app.lab.regression import Regressed, regressed
+from app.lab.shares import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
     from app.bayes.smoothing import Lidstone
     from app.lab.design import Choices, Design
-    from app.lab.fitted import Prediction, Regressed
-    from app.lab.table import LearnedTable, Row, Table
+    from app.lab.fitted import Prediction
+    from app.lab.groups import LearnedTable
+    from app.lab.regression import Regressed
+    from app.lab.table import Row, Table
 
 FEWEST: Final = 2
 """Folds at least: with one, nothing is left to learn from."""

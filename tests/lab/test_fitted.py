@@ -15,7 +15,8 @@ from app.errors import MalformedTable
 from app.lab.design import Choices, design
 from app.lab.fitted import CHUNK, fit, sums
 from app.lab.report import cross_validate
-from app.lab.table import FACTORS, Kind, Model, Row, Table, read_text
+from app.lab.shares import FACTORS
+from app.lab.table import Kind, Model, Row, Table, read_text
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join)
 CELLS = st.fixed_dictionaries(

@@ -23,25 +23,17 @@ from app.lab.design import Choices, design
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
 from app.lab.report import compare, cross_validate, learned, tested, training
-from app.lab.table import (
-    Kind,
-    Model,
-    four_digits,
-    power,
-    probability,
-    question,
-    questions,
-    read_table,
-    with_decimals,
-    written,
-)
+from app.lab.shares import four_digits, power, probability, with_decimals, written
+from app.lab.table import Kind, Model, question, questions, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.lab.fitted import Fitted, Prediction, Regressed
+    from app.lab.fitted import Fitted, Prediction
+    from app.lab.groups import LearnedTable, Number
+    from app.lab.regression import Regressed
     from app.lab.report import Effect, Validation
-    from app.lab.table import LearnedTable, Number, Row, Table
+    from app.lab.table import Row, Table
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
