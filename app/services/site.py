@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from app import __version__
 from app.services.application import require_startable, specify
 from app.services.log import keep_log
 from app.settings import PREFIX, Settings
@@ -44,51 +43,6 @@ class SettingState:
     value: str | None
     default: str | None
     description: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteState:
-    """What a service is made of.
-
-    Parameters
-    ----------
-    version : str
-        Of Postbayes.
-    database : str
-        `sqlite` or `postgresql`.
-    database_url : str
-        Where it is, without its password.
-    workers : int
-        Processes of the service.
-    profiles : int
-        Profiles of the database.
-    memory_bytes : int
-        What the counts of the profiles in memory take in this process.
-    settings : tuple of SettingState
-        All of them, in the order of the reference.
-    """
-
-    version: str
-    database: str
-    database_url: str
-    workers: int
-    profiles: int
-    memory_bytes: int
-    settings: tuple[SettingState, ...]
-
-
-def site_state(application: Application) -> SiteState:
-    """Return what a service is made of."""
-    settings = application.settings
-    return SiteState(
-        version=__version__,
-        database=application.database,
-        database_url=application.database_url,
-        workers=settings.workers,
-        profiles=sum(1 for _ in application.live),
-        memory_bytes=application.live.nbytes,
-        settings=in_force(settings),
-    )
 
 
 def in_force(settings: Settings) -> tuple[SettingState, ...]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from app import __version__
 from app.classifier.policy import MAX_COST
 from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, RequestDocument
 from app.errors import InvalidInput
+from app.services.site import in_force
+
+if TYPE_CHECKING:
+    from app.services.application import Application
 
 
 class ViewStateOut(AnswerDocument):
@@ -252,3 +257,16 @@ class SettingsOut(AnswerDocument):
         "process that answers."
     )
     settings: list[SettingOut] = Field(description="All settings.")
+
+    @classmethod
+    def of(cls, application: Application) -> Self:
+        """Return the document of a service."""
+        settings = application.settings
+        return cls.describing(
+            application,
+            version=__version__,
+            workers=settings.workers,
+            profiles=sum(1 for _ in application.live),
+            memory_bytes=application.live.nbytes,
+            settings=in_force(settings),
+        )

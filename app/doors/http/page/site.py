@@ -18,7 +18,6 @@ from app.doors.http.profiles import create, profiles
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database
 from app.errors import InvalidInput
-from app.services.site import site_state
 
 router = APIRouter(route_class=asking(Right.READ))
 page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
@@ -44,7 +43,7 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
     Who may use some profiles alone is refused.
     """
     principal_of(request).require_all("the settings, which are of all profiles")
-    return SettingsOut.model_validate(site_state(app))
+    return SettingsOut.of(app)
 
 
 @page.get("/site")
@@ -66,7 +65,7 @@ async def site_page(
             profile=profile,
             listed=profiles(request, app, after, LISTED),
             one=ProfileOut.model_validate(app.profile(name)),
-            site=site_state(app) if _sees_the_site(request) else None,
+            site=SettingsOut.of(app) if _sees_the_site(request) else None,
             may_manage=principal_of(request).may(Right.MANAGE),
             made=made,
             fields=FIELDS,
