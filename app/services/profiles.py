@@ -20,6 +20,7 @@ from app.features.id_key import KEY_BYTES, IdKey
 from app.services.access import note
 from app.storage import profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
+from app.storage.database.sqlite import give_to_owner_of
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
@@ -512,6 +513,7 @@ def _made(file: Path) -> IdKey | None:
             new.write(token_bytes(KEY_BYTES).hex() + "\n")
             new.flush()
             os.fsync(new.fileno())
+            give_to_owner_of(file.parent, new.fileno())
             # A rename would replace the key that another process has made meanwhile.
             with suppress(FileExistsError):
                 os.link(new.name, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,6 +56,19 @@ def add(settings, name):
         )
     finally:
         engine.dispose()
+
+
+def test_what_root_makes_belongs_to_the_owner_of_the_folder(chosen, tmp_path):
+    """A command before the first start leaves the service able to read its files."""
+    user = os.geteuid() or 65534
+    folder = tmp_path / "site"
+    folder.mkdir()
+    os.chown(folder, user, -1)
+    url = f"sqlite:///{folder}/new.db"
+    id_keys(chosen(database_url=url, key_file=folder / "key"))
+
+    made = {path.name: path.stat().st_uid for path in folder.iterdir()}
+    assert {"key": user, "new.db": user} == made
 
 
 def test_a_new_site_without_words_gets_a_key(chosen):

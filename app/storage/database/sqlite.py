@@ -323,7 +323,22 @@ def _make_private(path: Path) -> None:
     """
     # What prevents it prevents SQLite too, which says so.
     with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            give_to_owner_of(path.parent, file)
+        finally:
+            os.close(file)
+
+
+def give_to_owner_of(folder: Path, file: int) -> None:
+    """Let a new file of root belong to the owner of its folder.
+
+    A command that root runs before the first start would otherwise make a file that the
+    service may not read.  SQLite does the same for its log and its index.
+    """
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 def _path(arguments: Any, named: Any) -> Path:
