@@ -37,6 +37,7 @@ PROSE = [
     for name in (
         "README",
         "operating",
+        "troubleshooting",
         "portable",
         "connecting",
         "design",

@@ -79,7 +79,10 @@ def cluster(address: str) -> Iterator[Readers]:
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415  an extra
     except ImportError as error:
-        msg = "--dask needs Dask; install it with: pip install 'postbayes[cluster]'"
+        msg = (
+            "--dask needs Dask: run pip install '.[cluster]' in the folder of the "
+            "source"
+        )
         raise InvalidSetting(msg) from error
     try:
         client = Client(address, set_as_default=False)

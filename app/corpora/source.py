@@ -207,8 +207,8 @@ def mail_path(text: str) -> Path:
     except (ImportError, ValueError) as error:
         msg = (
             f"cannot read {text}: {error}; on each machine that reads mail, a "
-            "URL needs pip install 'postbayes[cluster]' and the fsspec driver "
-            "for its scheme"
+            "URL needs pip install '.[cluster]' in the folder of the source, and the "
+            "fsspec driver for its scheme"
         )
         raise UnreadableSource(msg) from error
     # Of the same methods, as far as mail is read by them.

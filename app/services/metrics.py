@@ -282,9 +282,8 @@ def tally_of(settings: Settings) -> Tally:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
         msg = (
-            "POSTBAYES_TRACES needs OpenTelemetry, which is not installed: add the "
-            "extra `tracing`, as in pip install 'postbayes[tracing]', or leave the "
-            "setting out"
+            "POSTBAYES_TRACES needs OpenTelemetry, which is not installed: run pip "
+            "install '.[tracing]' in the folder of the source, or leave the setting out"
         )
         raise InvalidSetting(msg) from error
     endpoint = settings.traces.rstrip("/").removesuffix(_PATH) + _PATH

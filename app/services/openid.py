@@ -461,9 +461,8 @@ def oidc_secret(settings: Settings) -> str | None:
         raise InvalidSetting(msg)
     if find_spec("authlib") is None or find_spec("joserfc") is None:
         msg = (
-            "POSTBAYES_OIDC_ISSUER needs Authlib, which is not installed: add the "
-            "extra `oidc`, as in pip install 'postbayes[oidc]', or leave the setting "
-            "out"
+            "POSTBAYES_OIDC_ISSUER needs Authlib, which is not installed: run pip "
+            "install '.[oidc]' in the folder of the source, or leave the setting out"
         )
         raise InvalidSetting(msg)
     secret = read_secret(

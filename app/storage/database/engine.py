@@ -131,8 +131,8 @@ def open_engine(
         # Not only where it is missing: also where it finds no libpq.
         except ImportError as error:
             msg = (
-                "The PostgreSQL driver is not installed. "
-                "Install it with: pip install 'postbayes[postgres]'."
+                "The PostgreSQL driver is not installed. Run pip install "
+                "'.[postgres]' in the folder of the source."
             )
             raise InvalidSetting(msg) from error
         dialect = Postgresql()

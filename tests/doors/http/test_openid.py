@@ -590,5 +590,5 @@ def test_without_the_extra_the_start_says_so(given, monkeypatch, name):
     monkeypatch.setattr(
         openid, "find_spec", lambda asked: None if asked == name else True
     )
-    with pytest.raises(InvalidSetting, match=r"postbayes\[oidc\]"):
+    with pytest.raises(InvalidSetting, match=r"'\.\[oidc\]'"):
         oidc_secret(Settings(_env_file=None, **given))
