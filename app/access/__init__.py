@@ -1,1 +1,1 @@
-"""Access: who asks, and what that one may do, without I/O."""
+"""Access: authentication and rights of clients, without I/O."""

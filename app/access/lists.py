@@ -92,7 +92,7 @@ class ListSubject(NamedTuple):
         Raises
         ------
         InvalidInput
-            If that cannot be told.
+            If the text is not a subject.
 
         Examples
         --------
@@ -162,7 +162,7 @@ def _domain(text: str) -> str | None:
 
 
 def _address(text: str) -> str | None:
-    """Return an address in the form that is compared; None if it is none."""
+    """Return an address in the form that is compared; None if it is not one."""
     local, _, domain = text.rpartition("@")
     local = unicodedata.normalize("NFKC", local).casefold()
     found = _domain(domain)

@@ -77,7 +77,7 @@ class Networks:
 
 
 def address_of(text: str) -> str | None:
-    """Return the IP address that a text holds; None if it is none.
+    """Return the IP address in a text; None if there is none.
 
     Examples
     --------

@@ -94,12 +94,12 @@ def text_of(secret: bytes) -> str:
 
 
 def digest_of(text: str) -> bytes:
-    """Return what is stored of the text of a key."""
+    """Return the stored digest of a key's text."""
     return sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def check_access_name(name: str, *, of: str = "key") -> None:
-    """Raise unless a key or a person may be called so.
+    """Raise unless a key or a person may have this name.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
     Raises
     ------
     InvalidInput
-        If one of them is no right, or there is none.
+        If a name is not a right, or no name is given.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class Keyring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """What somebody did, beside the ledger.
+    """One administrative event.
 
     Parameters
     ----------

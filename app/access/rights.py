@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Right(StrEnum):
-    """What a route or the command of a door asks for."""
+    """The right that a route or the command of a door needs."""
 
     CLASSIFY = "classify"
     TEACH = "teach"
@@ -48,7 +48,7 @@ ROLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks.
+    """The client of a request.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Principal:
         Raises
         ------
         Forbidden
-            If it lacks one: whoever may manage could otherwise help itself.
+            If it lacks one: a client with the right to manage could otherwise escalate.
         """
         lacking = sorted(right for right in rights if not self.may(right))
         if lacking:

@@ -1,4 +1,4 @@
-"""Correspondents: what it says for a message that its verified author was written to.
+"""Correspondents: evidence for a message to whose verified author users have written.
 
 Contract of this file: only a verified author has evidence, and it only ever speaks for
 a message, by a bounded number of nats.
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 DIGEST_BYTES: Final = 16
 """Size of the digest of an address or a domain.  Unit: bytes."""
 HALF_LIFE: Final = 180
-"""Days after which what was written last counts half.
+"""Days after which the last message counts half.
 
 Chosen, not measured: no corpus has the mail that people sent.  A correspondence of a
 year ago says something, one of five years little.  Revisit with the figures of a site.
 """
 LEAST_ADDRESSES: Final = 3
-"""Addresses of a domain that were written to, below which the domain says nothing."""
+"""Least number of known addresses at a domain for which the domain is evidence."""
 SITE_SHARE: Final = 0.5
-"""What the letters of others at the site count beside those of the recipient's own."""
+"""Weight of messages by others at the site, relative to those by the recipient."""
 # The domain of a provider says nothing about its customers, however many of them were
 # written to. These have the most; a domain that is missing here says 1 nat at most.
 _PROVIDER: Final = re.compile(
@@ -104,7 +104,7 @@ class Rung(NamedTuple):
         return -min(self.most, self.slope * math.log1p(written.times * 2.0**-age))
 
     def sentence(self, count: int, *, who: str = "you have") -> str:
-        """Return what is known, for a person.
+        """Return the evidence as a sentence.
 
         Examples
         --------

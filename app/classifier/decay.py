@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.bayes.state import State
 
 PARTS: Final = 1024
-"""What a message of the newest month counts as.
+"""Weight of a message of the newest month.
 
 A power of two, so that counts and pseudo-counts in parts make the same quotients
 as those in messages, bit for bit (`app.classifier.specification`).  After more
@@ -28,7 +28,7 @@ than eleven half-lives a message counts as nothing.
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """What a message counts as, by the month in which it was learned.
+    """Weight of a message, by the month in which it was learned.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Decay:
             raise InvalidSetting(msg)
 
     def weight(self, epoch: int) -> int:
-        """Return what a message of a month counts as.  Unit: parts.
+        """Return the weight of a message of a month.  Unit: parts.
 
         A month that is yet to come counts as the newest: an import may bring it
         from where a clock ran ahead.

@@ -50,7 +50,7 @@ class Attribution:
 
 
 def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
-    """Return what each feature adds to the log-odds of a verdict.
+    """Return the contribution of each feature to the log-odds of a verdict.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class Explanation:
 
     @property
     def share(self) -> float | None:
-        """What the listed reasons add, as a share of the log-odds.
+        """Share of the log-odds that the listed reasons add.
 
         More than 1 where the rest speaks for the other side; None of log-odds that are
         nearer to 0 than a thousandth, and so a share of nothing.
@@ -232,7 +232,7 @@ class Explanation:
         return math.fsum(each.log_odds for each in self.reasons) / total
 
     def stated(self, statements: Sequence[Statement]) -> Self:
-        """Return the explanation with what is stated beside the features."""
+        """Return the explanation with the statements."""
         families = dict(self.families)
         for each in statements:
             families[each.kind] = families.get(each.kind, 0.0) + each.nats

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What the fusion reads of a row of the ledger.
+    """The part of a ledger row that the fusion reads.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Messages that were scored before they were learned, and what they were.
+    """Messages that were scored before they were learned, with their labels.
 
     Side by side in arrays, in the order of the rows that learned them: to put 2,000
     together for each fit took as long as the fit.
@@ -237,14 +237,14 @@ class Arrivals:
 
     @classmethod
     def of(cls, examples: Examples, specification: Specification) -> Self:
-        """Return what examples say."""
+        """Return the arrivals of some examples."""
         there = examples.arrived >= 0
         spam = int(specification.spam_mask[examples.labels[there]].sum())
         return cls(int(there.sum()) - spam, spam, int(examples.arrived[there].sum()))
 
     @property
     def by_side(self) -> NDArray[np.float64]:
-        """Messages of ham, and of spam: of what nobody taught, half of each."""
+        """Messages of ham, and of spam; those that nobody taught count half each."""
         half = max(0, self.all - self.ham - self.spam) / 2
         return np.array([self.ham + half, self.spam + half])
 
@@ -254,7 +254,7 @@ class Arrivals:
         lessons: Iterable[Lesson],
         specification: Specification,
     ) -> Arrivals:
-        """Return what rows after the examples say as well."""
+        """Return the arrivals with those of later rows."""
         ham, spam, whole = self.ham, self.spam, self.all
         moved = dict(self.moved)
         for row in lessons:
@@ -293,7 +293,7 @@ def _came(
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The weights of the verdict at one revision, and what they will be fitted to.
+    """The weights of the verdict at one revision, and the examples for the next fit.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def delta(
     after: int | None,
     n_classes: int,
 ) -> State:
-    """Return what moving a message from one class to another adds.
+    """Return the statistics that move a message from one class to another.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def delta(
 
 
 def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
-    """Return what many moves add together, view by view, in one pass.
+    """Return the sum of many moves, view by view, in one pass.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def taught(
     label: int,
     specification: Specification,
 ) -> dict[str, Payload]:
-    """Return what a message that is learned teaches each view.
+    """Return the lesson of a learned message for each view.
 
     A view that is made of others is taught what its own classifier had wrong, or
     nearly so: where the right class did not lead all others by `MARGIN`.
@@ -205,7 +205,7 @@ class MessageCounts(Protocol):
 
     @property
     def specification(self) -> Specification:
-        """What the filter is made of."""
+        """The specification of the filter."""
         ...
 
     @property

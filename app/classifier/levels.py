@@ -33,7 +33,7 @@ REACH: Final = 400
 
 
 def weights(messages: Sequence[int]) -> list[int]:
-    """Return what a message of each level counts as.
+    """Return the weight of a message of each level.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ class Level(NamedTuple):
     profile: str
     """Its name."""
     snapshot: Snapshot
-    """What it has learned."""
+    """Its counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelShare:
-    """What a level adds to a verdict.
+    """The part of a level in a verdict.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class LevelShare:
 
 
 def backed_off(levels: Sequence[Level]) -> Scorer:
-    """Return what scores for a profile, by itself and those above it that agree.
+    """Return the scorer of a profile, with those above it that agree.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class BackedOff(Scorer):
     def shares(
         self, views: Mapping[str, Payload], log_odds: float
     ) -> tuple[LevelShare, ...]:
-        """Return what each level adds to a verdict, the most personal first.
+        """Return the part of each level in a verdict, the most personal first.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class BackedOff(Scorer):
 
 
 def _share(level: Level, weight: int, log_odds: float) -> LevelShare:
-    """Return what a level adds."""
+    """Return the part of one level."""
     snapshot = level.snapshot
     learned = snapshot.specification.by_label(snapshot.messages)
     return LevelShare(level.profile, learned, weight, log_odds)

@@ -53,11 +53,11 @@ def threshold_of(text: str) -> float | None:
 
 
 DEFAULT: Final = "default"
-"""What is said for a value that the service's settings are to give."""
+"""The text that leaves a value to the settings of the service."""
 
 
 def value_of(field: str, text: str, *, named: str) -> float | Never | None:
-    """Return what a text means for a field of a policy.
+    """Return the value of a field of a policy from a text.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a profile decides by; where it says nothing, the settings do.
+    """The thresholds that a profile sets; the settings of the service are the default.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Policy:
     reject_from: float | Never | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no profile can decide by."""
+        """Refuse contradictory thresholds."""
         cost = self.ham_cost
         if cost is not None and not 1 <= cost <= MAX_COST:
             msg = (
@@ -180,12 +180,12 @@ class Policy:
         return cls(**{name: _value(name, given) for name, given in document.items()})
 
     def document(self) -> dict[str, float | Never]:
-        """Return what is said, as JSON can hold it."""
+        """Return the values that are set, for JSON."""
         said = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in said if value is not None}
 
     def applied_to(self, service: Specification) -> Specification:
-        """Return what the profile is made of.
+        """Return the specification with the thresholds of this policy.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class Policy:
         )
 
     def require_kept(self, service: Specification) -> None:
-        """Raise if something that is said would not be so.
+        """Raise if a value that is set would not take effect.
 
         Raises
         ------

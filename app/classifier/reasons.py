@@ -47,7 +47,7 @@ class Known(NamedTuple):
     at: NDArray[np.intp]
     """Which of the features of the message they are."""
     values: NDArray[np.float64]
-    """What each of these adds to the log-odds.  Unit: nats."""
+    """Contribution of each of these to the log-odds.  Unit: nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
 
 
 def _domain(word: str) -> str:
-    """Return the last two labels of a host; what is a path or a mark is of any link.
+    """Return the last two labels of a host; paths and marks belong to any link.
 
     Examples
     --------

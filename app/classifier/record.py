@@ -37,7 +37,7 @@ _FITTED: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the terms said of a message, before any weight.
+    """The values of the terms for a message, before any weight.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Evidence:
 def record(
     verdict: Verdict, specification: Specification, *, arrived: int | None = None
 ) -> Mapping[str, object]:
-    """Return what the ledger keeps of the score before learning.
+    """Return the record of a score for the ledger.
 
     It is what live figures and the fusion of the views need: the decision, its
     log-odds and, relative to the first class, what the prior and each term of the
@@ -90,7 +90,7 @@ def record(
 
 
 def finite(value: float) -> float | None:
-    """Return a number, or None for what JSON has no number for.
+    """Return a number, or None for one that JSON does not have.
 
     An unsmoothed model gives ``-inf`` to a message with one unseen feature.
     """
@@ -100,7 +100,7 @@ def finite(value: float) -> float | None:
 def evidence_of(
     scores: Mapping[str, Any] | None, specification: Specification
 ) -> Evidence | None:
-    """Return what the fusion can learn from a record.
+    """Return the evidence in a record, for the fusion.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def evidence_of(
 
 
 def arrived_of(scores: Mapping[str, Any] | None) -> int | None:
-    """Return how many messages came, as far as a record says so."""
+    """Return the number of messages that came, if the record has it."""
     found = scores.get("arrived") if isinstance(scores, Mapping) else None
     return found if _is_number(found) else None
 
@@ -190,13 +190,13 @@ def _require_decision(value: object) -> None:
 
 
 def _require_terms(document: object) -> None:
-    """Raise if it is not what each term says of each label."""
+    """Raise if it is not the value of each term for each label."""
     for row in _object(document).values():
         _require_row(row)
 
 
 def _require_views(document: object) -> None:
-    """Raise if it is not what each classifier says by itself, as records once had."""
+    """Raise if it is not the result of each classifier, as older records have it."""
     for said in _object(document).values():
         if not isinstance(said, dict) or said.keys() != {"log_odds", "features"}:
             raise _strange(said, "what a view says")

@@ -114,11 +114,11 @@ SHIPPED_VIEWS: Final = ("words", "headers", "pairs", CORRECTIONS)
 
 
 class Normaliser(Protocol):
-    """What the sum of a view's contributions is multiplied by."""
+    """The factor of the sum of a view's contributions."""
 
     @property
     def name(self) -> str:
-        """What the ledger calls it."""
+        """Its name in the ledger."""
         ...
 
     def factor(self, features: int, said: NDArray[np.float64], /) -> float:
@@ -165,11 +165,11 @@ class ShrunkenMean:
 
     @property
     def name(self) -> str:
-        """What the ledger calls it."""
+        """Its name in the ledger."""
         return f"mean{self.strength:g}"
 
     def factor(self, features: int, said: NDArray[np.float64], /) -> float:  # noqa: ARG002
-        """Return one over the features and the strength, whatever is said."""
+        """Return one over the number of features plus the strength."""
         return 1.0 / (features + self.strength)
 
 
@@ -219,11 +219,11 @@ class Bounded:
 
     @property
     def name(self) -> str:
-        """What the ledger calls it."""
+        """Its name in the ledger."""
         return f"bounded{self.strength:g}-{self.scale:g}"
 
     def factor(self, features: int, said: NDArray[np.float64], /) -> float:
-        """Return the factor that bounds what is said."""
+        """Return the factor that bounds the sum."""
         spread = float(said.max() - said.min())
         # What is impossible stays so.
         if not math.isfinite(spread):
@@ -235,7 +235,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One summand of the verdict: what a classifier says, times a weight.
+    """One summand of the verdict: the sum of a classifier, times a weight.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Term:
 
     @property
     def name(self) -> str:
-        """What the ledger calls it, such as ``words/mean20``."""
+        """Its name in the ledger, such as ``words/mean20``."""
         return f"{self.classifier}/{self.normaliser.name}"
 
 

@@ -65,7 +65,7 @@ class FeatureHere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of text, and what it adds.
+    """A run of text with its contribution.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class ShadedPassage:
 
     @property
     def log_odds(self) -> float:
-        """What the passage adds.  Unit: nats."""
+        """Contribution of the passage.  Unit: nats."""
         return math.fsum(segment.log_odds for segment in self.segments)
 
 
@@ -146,7 +146,7 @@ def shade(
     key: IdKey | None = None,
     most: int = MOST_SEGMENTS,
 ) -> Shading:
-    """Return what each place of a message adds to the log-odds of its verdict.
+    """Return the contribution of each place of a message to the log-odds.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ FEW: Final = 10
 
 
 def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return what terms are multiplied by whose views learned so many messages.
+    """Return the factor of terms whose views have learned so many messages.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class Scorer:
-    """What scores a message: a specification, fitted to what was learned.
+    """A specification that is fitted to counts, and scores messages.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Scorer:
         self._fit(tables, revision, fusion)
 
     def likelihood(self, classifier: str) -> Likelihood[Any]:
-        """Return a classifier, fitted to what was learned."""
+        """Return a fitted classifier."""
         found = self._likelihoods.get(classifier)
         if found is None:
             model = self.specification.classifiers[classifier]
@@ -148,7 +148,7 @@ class Scorer:
         revision: int,
         fusion: Fusion,
     ) -> None:
-        """Compute what depends on the counts of the classes."""
+        """Compute the values that depend on the counts of the classes."""
         specification = self.specification
         self.revision = revision
         self.fusion = fusion
@@ -176,7 +176,7 @@ class Scorer:
 
 
 class Snapshot(Scorer):
-    """What a profile has learned up to a revision of its ledger, ready to score.
+    """The counts of a profile at a revision of its ledger, ready to score.
 
     Build one with `empty` or `of`; `learn` brings it to the next revision.
 

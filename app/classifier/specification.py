@@ -167,7 +167,7 @@ class ViewModel:
         return type(self.event_model).__name__.lower()
 
     def features(self, views: Mapping[str, Payload]) -> Payload:
-        """Return what the classifier takes of the views of a message.
+        """Return the features of a message that the classifier uses.
 
         In a view that is made of others, the features of the first come first: where
         each comes from is known by its place (`app.classifier.explain.attribute`).
@@ -376,7 +376,7 @@ class Specification:
 
     @property
     def unit(self) -> int:
-        """What a message counts as that was just learned."""
+        """The weight of a message that was just learned."""
         return 1 if self.decay is None else PARTS
 
     def in_messages(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Stated evidence: what people or the site say of a message, beside its features."""
+"""Stated evidence: evidence on a message that is not in its features."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Witness(Protocol):
     """States evidence on messages that their features do not carry."""
 
     def __call__(self, message: Message, origin: Origin) -> Testimony | None:
-        """Return what is stated of a message, by the name of a profile.
+        """Return the statements on a message, by the name of a profile.
 
         None where nothing is stated of it in any profile, so that it costs nothing.
         """
@@ -120,7 +120,7 @@ class Witness(Protocol):
 def testimony(
     witnesses: Iterable[Witness], message: Message, origin: Origin
 ) -> Testimony | None:
-    """Return what all witnesses state of a message; None where that is nothing."""
+    """Return the statements of all witnesses on a message; None if there are none."""
     heard = [
         each for witness in witnesses if (each := witness(message, origin)) is not None
     ]

@@ -28,7 +28,7 @@ ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewScore:
-    """What one naive Bayes classifier says, by itself.
+    """The result of one naive Bayes classifier.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Verdict:
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]
-"""What a mail server is asked to do, from the mildest on."""
+"""The actions of a mail server, from the mildest on."""
 _SEVERITY: Final[dict[Action, int]] = {
     action: place for place, action in enumerate(get_args(Action))
 }
@@ -193,7 +193,7 @@ class ActionRule:
 
 
 def agreed(shared: Action, others: Iterable[Action]) -> Action:
-    """Return what is done with a message that several recipients share.
+    """Return the action for a message that several recipients share.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 RowKind = Literal["message", "sum"]
 """The content of a row: one message, or many that were counted elsewhere."""
 OWN: Final = "auto"
-"""The source of what the filter learned by itself, from its own verdicts."""
+"""The source of messages that the filter learned from its own verdicts."""
 PRUNED: Final = "prune"
 """The source of the rows that take pruned features out."""
 UNDO_PREFIX: Final = "undo:"
@@ -130,7 +130,7 @@ class LedgerRow:
 
     @property
     def views(self) -> Mapping[str, Payload]:
-        """What this row counts of its one message, decoded at each call.
+        """The features of the row's one message, decoded at each call.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class LedgerRow:
 
     @property
     def kept(self) -> bool:
-        """Whether it has what it adds: it was not dropped, and is in no other row."""
+        """Whether it still has its features: neither dropped nor in another row."""
         return self.vector not in (None, IN_SUM)
 
     @property
@@ -193,7 +193,7 @@ class LedgerRow:
         return {view: x.ids for view, x in views.items()}
 
     def delta(self, labels: Sequence[str]) -> State:
-        """Return what this row adds to the counts of its epoch.
+        """Return the statistics that this row adds to its epoch.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class LedgerRow:
         return sum_of_moves([self.move(labels)], n_classes=len(labels))
 
     def move(self, labels: Sequence[str]) -> Move:
-        """Return what this row does with its one message.
+        """Return the move of the row's one message.
 
         Raises
         ------
@@ -264,7 +264,7 @@ def epoch_of(time: datetime) -> int:
 
 
 def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
-    """Return what the rows add to each epoch, view by view.
+    """Return the sum of the rows in each epoch, view by view.
 
     Summed before anything is written: the rows of a batch share most of their
     features, and a message that was learned and forgotten in it adds nothing.

@@ -1,4 +1,4 @@
-"""Lines of the history: a verdict as people find it, and what they ask for."""
+"""Lines of the history, and the searches for them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class HistoryFilter:
 
 
 class Candidate(NamedTuple):
-    """What tells how much it is worth to teach a message; fields as of its line."""
+    """The fields of a line that the worth of teaching depends on."""
 
     time: datetime
     digest: bytes

@@ -69,7 +69,7 @@ class ScoredRow:
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
     def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
-        """Return the row with what the message teaches, encoded if it is another."""
+        """Return the row with the lesson of the message, encoded anew if it differs."""
         if views == self.views:
             return self
         return replace(self, vector=encode(views), decoded=views)
@@ -105,7 +105,7 @@ class ScoredRow:
 Kind = Literal[
     "learned", "relabelled", "forgotten", "unchanged", "unknown", "expired", "full"
 ]
-"""What became of a teaching; only the first three add a row.
+"""The outcome of a teaching; only the first three add a row.
 
 A label that the filter had taught itself and a person confirms is ``learned``, too.
 ``unchanged``: the message has that label already.  ``unknown``: it is to be
@@ -197,7 +197,7 @@ def decide(
     revision: int,
     taught_before: int = 0,
 ) -> Outcome:
-    """Return what a teaching does to a message.
+    """Return the effect of a teaching on a message.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class UndoRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoRecord:
-    """One undo; the fields are the columns of the table, and what it takes back.
+    """One undo; the fields are the columns of the table, and the rows it takes back.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a message is learned as, and with which vector.
+    """The label under which a message is learned, and its vector.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """How a message gets from what it is to what it shall be.
+    """The change from the present state of a message to the wanted one.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class Transition:
 def transition(
     history: Sequence[MessageRow], taken_back: Collection[int]
 ) -> Transition | None:
-    """Return what makes a message what the rest of its rows say.
+    """Return the change that makes a message agree with its remaining rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Access: keys, people and their sessions, and the events that report who did what.
+"""Access: keys, people and their sessions, and administrative events.
 
 Contract of this file:
 
@@ -317,7 +317,7 @@ def add_person(
     profile: str | None = None,
     who: str,
 ) -> None:
-    """Let somebody sign in.
+    """Add a person who can sign in.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def add_person(
 
 
 def remove_person(engine: Engine, name: str, *, who: str) -> None:
-    """Let somebody sign in no more, and end their sessions.
+    """Remove a person, and end their sessions.
 
     Raises
     ------
@@ -376,7 +376,7 @@ def remove_person(engine: Engine, name: str, *, who: str) -> None:
 
 
 def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
-    """Give somebody another password, and end their sessions.
+    """Set the password of a person, and end their sessions.
 
     Raises
     ------
@@ -393,7 +393,7 @@ def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
 
 
 def list_people(engine: Engine) -> list[Person]:
-    """Return everybody who may sign in, in the order of their names."""
+    """Return the people who can sign in, in the order of their names."""
     with reading(engine) as connection:
         return access.people(connection)
 
@@ -425,11 +425,11 @@ class _Signer(TimestampSigner):
         self._clock = clock
 
     def get_timestamp(self) -> int:
-        """Return the time that a signature says."""
+        """Return the time in a signature."""
         return int(self._clock())
 
     def open(self, signed: str, *, within: float) -> tuple[bytes, float]:
-        """Return what was signed, and how long ago.  Unit: seconds.
+        """Return the signed value and its age.  Unit: seconds.
 
         Raises
         ------
@@ -472,7 +472,7 @@ class Sessions:
     steady: InitVar[Callable[[], float]] = time.monotonic
 
     def __post_init__(self, steady: Callable[[], float]) -> None:
-        """Bound the tries to sign in."""
+        """Limit the attempts to sign in."""
         # Precedent: as for wrong keys, but a password can be guessed.
         self._of_names = Buckets(1 / 30, 5, clock=steady)
         self._of_hosts = Buckets(1 / 30, 10, clock=steady)
@@ -487,14 +487,14 @@ class Sessions:
         Unauthenticated
             If the password is wrong, or there is nobody of this name.
         TooManyRequests
-            If there were too many tries for this name or from this address.
+            If there were too many attempts for this name or from this address.
         """
         return self._signed_in(self._proved(name, password, host))
 
     def change_password(
         self, who: Principal, password: str, new: str, *, host: str | None
     ) -> str:
-        """Give a person another password, and return the cookie of a new session.
+        """Change the password of a person, and return the cookie of a new session.
 
         All sessions until then end.
 
@@ -548,7 +548,7 @@ class Sessions:
         return person
 
     def sign_in_as(self, name: str) -> str:
-        """Return the cookie of a new session of somebody whom a provider has signed in.
+        """Return the cookie of a new session of a person signed in by a provider.
 
         Raises
         ------
@@ -585,7 +585,7 @@ class Sessions:
             self.keys.read_secret()
 
     def begin(self, person: Person) -> str:
-        """Return the cookie of a new session of somebody who has proved who they are.
+        """Return the cookie of a new session of an authenticated person.
 
         It may ask the database for the secret of the cookies.
         """
@@ -622,7 +622,7 @@ class Sessions:
         return None if person is None else person.principal
 
     def seal(self, fields: Mapping[str, str]) -> str:
-        """Return a cookie with what a sign-in at a provider goes on with.
+        """Return a cookie with the state of a sign-in at a provider.
 
         It may ask the database for the secret of the cookies.
         """
@@ -631,7 +631,7 @@ class Sessions:
         return self._sealed("provider", fields)
 
     def unseal(self, cookie: str) -> dict[str, str] | None:
-        """Return what a cookie of `seal` holds; None where it does not count."""
+        """Return the content of a cookie of `seal`; None if it is not valid."""
         signer = self._signer("provider")
         if signer is None:
             return None
@@ -643,7 +643,7 @@ class Sessions:
         return fields
 
     def token(self, of: str) -> str:
-        """Return the proof that a form is of a page that was made for somebody.
+        """Return the proof that a form is from a page for this principal.
 
         Parameters
         ----------
@@ -654,7 +654,7 @@ class Sessions:
         return "" if signer is None else signer.sign(of.encode()).decode()
 
     def is_token(self, token: str, of: str) -> bool:
-        """Return whether a form has the proof of a page made for somebody."""
+        """Return whether a form has the proof that `token` returned."""
         signer = self._signer("form")
         if signer is None:
             return False
@@ -684,7 +684,7 @@ class Sessions:
 
 
 def _is_right(hashed: str | None, password: str) -> bool:
-    """Return whether a password is that of a hash; it takes as long without one."""
+    """Return whether a password matches a hash, in the same time without a hash."""
     try:
         return _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
     except (VerificationError, InvalidHashError):

@@ -155,7 +155,7 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Engin
 
 
 def prepare_database(settings: Settings) -> None:
-    """Make or migrate what workers start with: the database, and the file of its key.
+    """Create or migrate the database and its key file, before workers start.
 
     Raises
     ------
@@ -452,7 +452,7 @@ class Application:
 
     @property
     def database(self) -> str:
-        """What kind of database there is: `sqlite` or `postgresql`."""
+        """The kind of the database: `sqlite` or `postgresql`."""
         return type(dialect_of(self.engine)).__name__.lower()
 
     def _ready(self, name: str) -> bool:
@@ -471,7 +471,7 @@ class Application:
 
     @property
     def _has_company(self) -> bool:
-        """Whether other processes may score what is taught here."""
+        """Whether other processes may score messages that are taught here."""
         return self.settings.workers > 1 or dialect_of(self.engine).is_server
 
     def _autolearn(self) -> AutoLearn | None:
@@ -514,7 +514,7 @@ class Application:
 
     @property
     def write_failure(self) -> str | None:
-        """Why the last write of this process failed; None if it did not."""
+        """The reason why the last write of this process failed; None if it did not."""
         return self._health.failure or self.scheduler.failure
 
     def start(self) -> None:
@@ -527,7 +527,7 @@ class Application:
             thread.start()
 
     def stop(self) -> None:
-        """Finish the work that waits, and let go of the database."""
+        """Finish the waiting work, and close the database."""
         for thread in self._threads():
             thread.stop()
         self.live.close()
@@ -624,7 +624,7 @@ class Application:
             self.lists.refresh()
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
-        """Store a new key, as `app.services.access.add_key`; it counts here at once."""
+        """Store a new key, as `app.services.access.add_key`; here it works at once."""
         add_key(self.engine, key, who=who)
         with explaining(
             "the key is created, and works as soon as the database can be read"
@@ -632,7 +632,7 @@ class Application:
             self.keys.refresh()
 
     def revoke_key(self, name: str, *, who: str) -> AccessKey:
-        """Revoke a key, as `app.services.access.revoke_key`; here it ends at once."""
+        """Revoke a key, as `app.services.access.revoke_key`; here it fails at once."""
         revoked = revoke_key(self.engine, name, who=who)
         with explaining(
             "the key is revoked, and stops working as soon as the database can be read"
@@ -641,17 +641,17 @@ class Application:
         return revoked
 
     def add_person(self, name: str, **given: Any) -> None:
-        """Let somebody sign in, as `app.services.access.add_person`; here at once."""
+        """Add a person, as `app.services.access.add_person`; here at once."""
         add_person(self.engine, name, **given)
         self.keys.refresh()
 
     def set_password(self, name: str, password: str, *, who: Principal) -> Person:
-        """Give somebody another password, and return them.
+        """Set the password of a person, and return them.
 
         Raises
         ------
         Forbidden
-            If they have a right that who does it lacks, and could then use.
+            If they have a right that the caller lacks, and could then use.
         UnknownPerson, InvalidInput
             As `app.services.access.set_password`.
         """
@@ -662,7 +662,7 @@ class Application:
         return self.keys.people[name]
 
     def remove_person(self, name: str, *, who: str) -> None:
-        """Let somebody sign in no more, as `app.services.access.remove_person`."""
+        """Remove a person, as `app.services.access.remove_person`."""
         remove_person(self.engine, name, who=who)
         self.keys.refresh()
 
@@ -674,7 +674,7 @@ class Application:
 
     @property
     def backlog(self) -> dict[str, int]:
-        """The work of this process that waits, by what waits."""
+        """The waiting work of this process, by kind."""
         return {
             "feedback": self.writer.waiting,
             "look-up": self.recall.waiting,
@@ -682,10 +682,10 @@ class Application:
         }
 
     def ping(self) -> None:
-        """Raise DatabaseUnavailable if the database does not answer, or takes nothing.
+        """Raise DatabaseUnavailable if the database does not answer, or a write failed.
 
-        A database that cannot be written is noticed by what is to be written: feedback
-        or the messages that were scored.
+        A database that cannot be written is noticed by the writes of feedback and of
+        scored messages.
         """
         with reading(with_short_timeout(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)

@@ -1,4 +1,4 @@
-"""Classification of one message: scored, and nothing learned."""
+"""Classification: scores one message without learning it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Head(NamedTuple):
-    """A message, as people name it.
+    """The headers by which people recognise a message.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, message: Message, size: int) -> Self:
-        """Return how people name a message of so many bytes."""
+        """Return the head of a message, with its size."""
         head = message.header
         return cls(head("message-id"), head("from"), head("to"), head("subject"), size)
 
@@ -144,7 +144,7 @@ class Classified:
 
     @property
     def action(self) -> Action:
-        """The action that a mail server is asked for."""
+        """The action that is requested from a mail server."""
         return self.specification.action(self.verdict)
 
 
@@ -160,7 +160,7 @@ def observe(raw: bytes, views: Container[str], key: IdKey | None = None) -> Obse
 
 
 def read(raw: bytes) -> Message:
-    """Return a raw message, read.
+    """Return a raw message, parsed.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def classify_observation(
     head: Head = _NO_HEAD,
     levels: bool = True,
 ) -> Classified:
-    """Score the features of a message by what is learned now."""
+    """Score the features of a message with what is learned now."""
     with live.scoring() as snapshot:
         made_of = snapshot.specification
         verdict = score(snapshot, observation.views)
@@ -358,7 +358,7 @@ def classify_observation(
 
 
 def warm_up() -> None:
-    """Have all kernels compiled, or read from disk, before the first message comes."""
+    """Compile all kernels, or read them from disk, before the first message."""
     # So many words that the table of counts has to grow.
     words = " ".join(f"w{n}" for n in range(SMALLEST))
     head = "Subject: é\nContent-Type: text/html; charset=utf-8"

@@ -196,7 +196,7 @@ class WriteHealth:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to try whether it can be written again."""
+        """Whether it is time to try a write again."""
         return self.failure is not None and time.monotonic() >= self._due
 
 

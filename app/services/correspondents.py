@@ -1,4 +1,4 @@
-"""Correspondents: whom the users of the site write to, and what that says of mail.
+"""Correspondents: people to whom users write, as evidence about their mail.
 
 Contract of this file: a verdict asks no database; what is known is in memory, 24 bytes
 for an address and as many for a domain.  What is written here is known here at once,
@@ -63,7 +63,7 @@ _NEVER: Final = Correspondence(0, 0)
 
 
 class _Counts:
-    """Counts and days by key: sorted arrays, and what has changed since."""
+    """Counts and days by key: sorted arrays, and the changes since."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Counts:
 
 
 class _Known:
-    """What is known: addresses, and how many of each domain there are.
+    """The known addresses, and their number in each domain.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class _Known:
         self.domains = _Counts(domains, n, last)
 
     def put(self, row: CorrespondentRow) -> bool:
-        """Take over what is known of an address now; return whether it is new."""
+        """Store the counts of an address; return whether it is new."""
         address = _key(row.profile_id, row.address)
         domain = _key(row.profile_id, row.domain)
         new = self.addresses.get(address).times == 0
@@ -180,7 +180,7 @@ class Correspondents:
     clock: Callable[[], datetime]
 
     def __post_init__(self, believed: Iterable[str]) -> None:
-        """Read what is known."""
+        """Load the rows."""
         self._believed = frozenset(each.lower() for each in believed)
         for name in sorted(self._believed):
             if not is_server_name(name):
@@ -226,7 +226,7 @@ class Correspondents:
         return () if found is None else (found,)
 
     def statement(self, sender: VerifiedSender, profile: str) -> Statement | None:
-        """Return what it says for a message that its author was written to.
+        """Return the evidence for a message that users have written to its author.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ class Correspondents:
                 self._known = known
 
     def flush(self) -> None:
-        """Store what is counted since the last call.
+        """Store the counts since the last call.
 
         Raises
         ------
@@ -417,7 +417,7 @@ class Correspondents:
             self._touched |= there & {row.profile_id for row in waiting.values()}
 
     def follow(self) -> None:
-        """Read what other processes have counted and forgotten; drop what is too much.
+        """Read the changes of other processes, and drop the oldest of too many.
 
         Raises
         ------

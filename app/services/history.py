@@ -290,7 +290,7 @@ class HistoryEntry:
 
     @property
     def worth(self) -> float:
-        """What teaching it is worth (`teaching_worth`)."""
+        """The value of teaching it (`teaching_worth`)."""
         return _worth(self.line)
 
 
@@ -299,7 +299,7 @@ def _worth(line: HistoryLine | Candidate) -> float:
 
 
 def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> float:
-    r"""Return what it is worth to teach a message, from 0 to 2.
+    r"""Return the value of teaching a message, from 0 to 2.
 
     Parameters
     ----------

@@ -211,7 +211,7 @@ class Tally:
         return Stages(self._stages, self.tracer)
 
     def close(self) -> None:
-        """Let go of what counts; the counts stay in memory."""
+        """Release the files of the counters; the counts stay in memory."""
 
     def uptime(self) -> float:
         """Return for how long the service has run, all its workers. Unit: seconds."""
@@ -260,12 +260,12 @@ _PATH: Final = "/v1/traces"
 
 
 def tally_of(settings: Settings) -> Tally:
-    """Return the counters of a service, which trace as well where that is set.
+    """Return the counters of a service, which also trace if the settings say so.
 
     Raises
     ------
     InvalidSetting
-        If the address is none, or the extra `tracing` is not installed.
+        If the address is invalid, or the extra `tracing` is not installed.
     """
     if settings.traces is None:
         return Tally()
@@ -341,7 +341,7 @@ class TracedTally(Tally):
 
 
 def _ended(tracer: Tracer, name: str, seconds: float, **attributes: Any) -> None:
-    """Make a span of what took so long until now."""
+    """Make a span that ends now, of the given duration."""
     now = time.time_ns()
     begun = now - int(1e9 * seconds)
     tracer.start_span(name, start_time=begun, attributes=attributes).end(now)

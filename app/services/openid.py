@@ -184,7 +184,7 @@ class OpenIDProvider:
             raise
 
     def _begun(self, cookie: str | None, answer: Mapping[str, str]) -> dict[str, str]:
-        """Return what the browser has kept, if this is the answer to it."""
+        """Return the state in the browser, if this is the answer to it."""
         begun = None if cookie is None else self.sessions.unseal(cookie)
         state = answer.get("state", "")
         if begun is None or not compare_digest(state.encode(), begun["state"].encode()):
@@ -222,7 +222,7 @@ class OpenIDProvider:
         return name
 
     def _named(self, claims: Mapping[str, Any]) -> str | None:
-        """Return the name of a person in what is said of them."""
+        """Return the name of a person from the claims about them."""
         name = claims.get(self.claim)
         if not isinstance(name, str) or not name:
             return None
@@ -234,7 +234,7 @@ class OpenIDProvider:
         return name.lower() if verified else None
 
     def _discover(self) -> Mapping[str, Any]:
-        """Return what a provider says of itself (OpenID Connect Discovery 1.0)."""
+        """Return the metadata of a provider (OpenID Connect Discovery 1.0)."""
         if self._found is not None and self.steady() < self._found[0]:
             return self._found[1]
         from authlib.oidc.discovery import get_well_known_url  # noqa: PLC0415
@@ -275,7 +275,7 @@ class OpenIDProvider:
     def _checked(
         self, found: Mapping[str, Any], token: object, nonce: str
     ) -> Mapping[str, Any]:
-        """Return what an ID token says (OpenID Connect Core section 3.1.3.7)."""
+        """Return the claims of an ID token (OpenID Connect Core section 3.1.3.7)."""
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
         from joserfc import jwt  # noqa: PLC0415
         from joserfc.errors import JoseError  # noqa: PLC0415
@@ -335,7 +335,7 @@ class OpenIDProvider:
         return document
 
     def _unusable(self, why: str) -> SignInUnavailable:
-        """Return the error of a provider that is away, or answers as none does."""
+        """Return the error for a provider that is unavailable or answers wrongly."""
         if self._failures.report(self.issuer, why):
             log.warning("nobody can sign in at %s: %s", self.host, why)
         return SignInUnavailable(self._away)
@@ -348,7 +348,7 @@ class OpenIDProvider:
         )
 
     def _untrusted(self, why: str) -> Unauthenticated:
-        """Return the error of an answer that is not what it has to be."""
+        """Return the error for an answer that cannot be trusted."""
         log.warning("a sign-in at %s was refused: %s", self.host, shown(why))
         msg = (
             f"the answer of {self.host} cannot be trusted; sign in again. The log of "

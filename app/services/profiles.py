@@ -191,7 +191,7 @@ def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[s
 
 
 def rename_profile(engine: Engine, name: str, new: str) -> None:
-    """Give a profile another name, under which it goes on.
+    """Rename a profile.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def _threshold(log_odds: float | None) -> Threshold | None:
 
 
 def _views(snapshot: Snapshot) -> dict[str, ViewState]:
-    """Return what each view has learned."""
+    """Return the counts of each view."""
     made_of = snapshot.specification
     occurrences = {
         view: made_of.by_label(table.totals("occurrences"))
@@ -433,7 +433,7 @@ def change(
 
 
 def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey | None:
-    """Return the key of a database; None where there is none and none is needed.
+    """Return the key of a database; None if it has none and needs none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Recipients: the profile of whom a message is for, and the aliases of a file.
+"""Recipients: the profiles of the recipients of a message, and aliases in a file.
 
 Contract of this file: any text is a recipient, and every recipient has a profile, in
 the end the site's: a door never fails for an address.  The profile that learns is the
@@ -42,7 +42,7 @@ class Names(Protocol):
 
 @dataclass(eq=False)
 class Recipients:
-    """Finds the profile that answers about a message, by its recipients.
+    """Finds the profile that answers for the recipients of a message.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Recipients:
 
 
 def candidates(recipient: str) -> list[str]:
-    """Return what a profile for a recipient may be called, most personal first.
+    """Return the possible names of a recipient's profile, most personal first.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Aliases:
         return self._found.get(name)
 
     def become(self, other: Aliases) -> None:
-        """Take over the file of others, and what was read of it."""
+        """Take over the file and the content of other aliases."""
         self._file, self._version = other._file, other._version
         self._found = other._found
 
@@ -255,7 +255,7 @@ class Aliases:
 
 
 def _version(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file; None if there is no file."""
+    """Return values that change with a file; None if there is no file."""
     try:
         found = file.stat()
     except OSError:
@@ -337,7 +337,7 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
 
 
 def _way(aliases: Mapping[str, str], alias: str) -> list[str]:
-    """Return where an alias leads, over others, up to itself at most."""
+    """Return the chain of aliases from one, up to itself at most."""
     way = [aliases[alias].lower()]
     while way[-1] != alias and way[-1] in aliases:
         way.append(aliases[way[-1]].lower())

@@ -249,7 +249,7 @@ class Maintenance:
     correspondents: Correspondents | None = None
 
     def __post_init__(self) -> None:
-        """Begin with everything to look at."""
+        """Begin with all profiles due."""
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
@@ -358,7 +358,7 @@ class Maintenance:
         return self.clock() - timedelta(days=days)
 
     def _expire(self) -> None:
-        """Have rows that are too old dropped, a few at a time."""
+        """Drop rows that are too old, a few at a time."""
         oldest = self._days_ago(self.settings.scored_days)
         there = {each.row.id for each in self.live}
         self._expiring = set(there)
@@ -411,7 +411,7 @@ class Maintenance:
         return min(wait, FOLLOW_SECONDS)
 
     def _forget(self, profile: CachedProfile) -> bool:
-        """Drop a little of what a profile scored; True if there may be more."""
+        """Drop a few scored messages of a profile; True if there may be more."""
         with reading(self.engine) as connection:
             last = scored.last_over(
                 connection,

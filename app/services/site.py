@@ -46,7 +46,7 @@ class SettingState:
 
 
 def in_force(settings: Settings) -> tuple[SettingState, ...]:
-    """Return all settings with what may be shown of them."""
+    """Return all settings without their secrets."""
     return tuple(
         SettingState(
             variable=f"{PREFIX}{name.upper()}",
@@ -124,7 +124,7 @@ class Reloaded:
 
 
 def take_over(application: Application, found: Settings) -> Reloaded:
-    """Have an application go on under other settings, as far as it can.
+    """Apply new settings to a running application, as far as possible.
 
     Raises
     ------

@@ -92,7 +92,7 @@ class CachedProfile:
 
     @property
     def specification(self) -> Specification:
-        """What the profile is made of."""
+        """The specification of the profile."""
         live = self.live
         return self._specification if live is None else live.specification
 
@@ -381,7 +381,7 @@ class LiveProfiles:
         self._most_bytes, self._idle = most_bytes, idle
 
     def drop_idle(self) -> None:
-        """Drop what nobody has asked for long, and what has no room any more."""
+        """Drop idle profiles, and the least recent ones beyond the limit."""
         with self._changing:
             before, now = self.nbytes, time.monotonic()
             for cached in self._droppable():
@@ -662,7 +662,7 @@ def _return_memory() -> None:
 
 
 def _in_event_loop() -> bool:
-    """Return whether whoever waits here would hold up all connections."""
+    """Return whether waiting here would block all connections."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Live profile: what a profile has learned, in memory, as the ledger has it.
+"""Live profile: the counts of a profile in memory, as the ledger has them.
 
 Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database.
 A thread that learns prepares the sum without that lock, and takes it to add what is
@@ -75,7 +75,7 @@ class LiveProfile:
 
     @contextmanager
     def held(self) -> Iterator[Snapshot]:
-        """Hold what was learned as it is.
+        """Hold the counts unchanged.
 
         Single numbers can be read of `snapshot` without.
         """
@@ -84,7 +84,7 @@ class LiveProfile:
 
     @contextmanager
     def scoring(self) -> Iterator[Scorer]:
-        """Hold what was learned here, and at the levels above, to score by it."""
+        """Hold the counts of this profile and the levels above, for a score."""
         with ExitStack() as holding:
             # The most personal first, always: so no two threads wait for each other.
             lives = (self, *self.above())

@@ -91,7 +91,7 @@ class JobQueue(Generic[T]):
         return jobs
 
     def close(self) -> None:
-        """Take no more jobs; those that wait are still returned."""
+        """Accept no more jobs; the waiting ones are still returned."""
         with self._putting:
             if not self._closed.is_set():
                 self._closed.set()

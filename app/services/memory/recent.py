@@ -157,7 +157,7 @@ class _Scored(NamedTuple):
 
 
 class RecentMessages:
-    """The messages that were scored last, before and after they are written.
+    """The latest scored messages, before and after they are written.
 
     Parameters
     ----------
