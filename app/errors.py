@@ -86,39 +86,39 @@ class PostbayesError(Exception):
 
 
 class InvalidInput(PostbayesError):
-    """What the caller sent cannot be used."""
+    """The input cannot be used."""
 
 
 class EmptyMessage(InvalidInput):
-    """A message of zero bytes was sent."""
+    """A message is empty."""
 
 
 class MessageTooLarge(InvalidInput):
-    """A request body is over the limit that the operator set."""
+    """A request body is larger than the limit in the settings."""
 
 
 class BatchTooLarge(InvalidInput):
-    """A batch has more messages than one call takes."""
+    """A batch has more messages than the limit."""
 
 
 class SlowRequest(InvalidInput):
-    """A request body does not arrive in time."""
+    """A request body did not arrive in time."""
 
 
 class MalformedRequest(InvalidInput):
-    """A request is not of the shape that its door takes."""
+    """A request does not have the form that the door expects."""
 
 
 class InvalidSelection(InvalidInput):
-    """An undo does not say what to take back, or in a way that nothing can be."""
+    """An undo selects nothing, or its selection is impossible."""
 
 
 class UnsupportedContentType(InvalidInput):
-    """A request body is of a media type that the door does not take."""
+    """The media type or encoding of a request body is not supported."""
 
 
 class MissingLabel(InvalidInput):
-    """A feedback does not say what the message was."""
+    """A feedback has no label."""
 
 
 class UnknownLabel(InvalidInput):
@@ -126,11 +126,11 @@ class UnknownLabel(InvalidInput):
 
 
 class InvalidObservation(InvalidInput):
-    """A statistic, a label index or a model parameter is out of its range."""
+    """A statistic, a label index or a model parameter is out of range."""
 
 
 class UnreadableSource(InvalidInput):
-    """A file or folder of mail cannot be read, or holds none."""
+    """A file or folder of mail cannot be read, or contains no mail."""
 
 
 class MalformedIndex(InvalidInput):
@@ -138,31 +138,31 @@ class MalformedIndex(InvalidInput):
 
 
 class MalformedTable(InvalidInput):
-    """A table is not one, or has not the columns that it is asked for."""
+    """A file is not a table, or lacks a requested column."""
 
 
 class MalformedDump(InvalidInput):
-    """A dump of another filter cannot be read, or holds nothing of use."""
+    """A dump of another filter cannot be read, or contains nothing usable."""
 
 
 class MalformedExport(InvalidInput):
-    """A file is not an export, is damaged, cut short or of a newer version."""
+    """A file is not an export, or is damaged, cut short or of a newer version."""
 
 
 class InvalidPolicy(InvalidInput):
-    """A profile cannot decide by these thresholds."""
+    """The thresholds of a policy are invalid or contradictory."""
 
 
 class InvalidSetting(InvalidInput):
-    """A setting has a value that Postbayes cannot start with."""
+    """The value of a setting is invalid."""
 
 
 class Unauthenticated(PostbayesError):
-    """A request needs a key, and has none that counts."""
+    """A request needs a valid key, and has none."""
 
 
 class TooManyRequests(PostbayesError):
-    """A client asks more often than it may.
+    """A client sends requests too often.
 
     Parameters
     ----------
@@ -178,15 +178,15 @@ class TooManyRequests(PostbayesError):
 
 
 class Forbidden(PostbayesError):
-    """A request comes from a web page of another site, or names another service."""
+    """A right is missing, or a request is from another site or for another host."""
 
 
 class NotFound(PostbayesError):
-    """A thing that was named does not exist."""
+    """A named object does not exist."""
 
 
 class UnknownProfile(NotFound):
-    """No profile of that name."""
+    """There is no profile with this name."""
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -204,35 +204,35 @@ class UnknownProfile(NotFound):
 
 
 class UnknownMessage(NotFound):
-    """No message of that id, or not any more."""
+    """Nothing is stored about a message with this id."""
 
 
 class UnknownSource(NotFound):
-    """Nobody of that name has taught the profile."""
+    """No feedback in the profile is from this source."""
 
 
 class UnknownKey(NotFound):
-    """There is no key of that name, or it is revoked."""
+    """There is no key with this name, or it is revoked."""
 
 
 class UnknownPerson(NotFound):
-    """There is no person of that name."""
+    """There is no person with this name."""
 
 
 class UnknownEntry(NotFound):
-    """The lists of a profile have no such entry."""
+    """The lists of the profile do not have this entry."""
 
 
 class Conflict(PostbayesError):
-    """The request contradicts what is there."""
+    """The request contradicts the stored data."""
 
 
 class ProfileExists(Conflict):
-    """A profile of that name exists with other labels."""
+    """A profile with this name exists, with other labels."""
 
 
 class NameTaken(Conflict):
-    """A key or a person of that name is there already."""
+    """A key or person with this name already exists."""
 
 
 class OtherProfile(Conflict):
@@ -240,35 +240,35 @@ class OtherProfile(Conflict):
 
 
 class Expired(Conflict):
-    """What was learned is too old to be changed: its features are not kept."""
+    """A message cannot be changed, because its features are no longer stored."""
 
 
 class Irreversible(Conflict):
-    """What is to be undone is needed by what was done since."""
+    """Later changes depend on the feedback to undo."""
 
 
 class Unconfirmed(Conflict):
-    """An undo would take back much, and nobody has confirmed what it shows."""
+    """A large undo needs the token of its dry run."""
 
 
 class Unavailable(PostbayesError):
-    """Something outside is away; the same call may succeed later."""
+    """An external service is unavailable; try again later."""
 
 
 class DatabaseUnavailable(Unavailable):
-    """The database did not take the transaction, or did not say that it did."""
+    """The database refused a transaction, or did not confirm it."""
 
 
 class DatabaseUnprepared(DatabaseUnavailable):
-    """The database lacks tables of this version or a schema, or its user a right."""
+    """The database lacks the tables of this version, or its user lacks a right."""
 
 
 class ProfileReplaced(Unavailable):
-    """An import has put another profile in the place of this one a moment ago."""
+    """An import replaced the profile a moment ago."""
 
 
 class ProfileLoading(Unavailable):
-    """The counts of a profile are not in memory yet.
+    """The counts of a profile are still being loaded.
 
     Attributes
     ----------
@@ -291,23 +291,23 @@ class ProfileLoading(Unavailable):
 
 
 class MailboxUnavailable(Unavailable):
-    """The IMAP server does not answer, or no longer."""
+    """The IMAP server does not answer."""
 
 
 class MailServerUnavailable(Unavailable):
-    """The mail server does not take a mail of ours."""
+    """The mail server did not accept a digest."""
 
 
 class ClusterUnavailable(Unavailable):
-    """The cluster that reads mail does not answer, or is lost."""
+    """The Dask cluster does not answer, or was lost."""
 
 
 class SignInUnavailable(Unavailable):
-    """The provider that signs people in is away, or answers as none does."""
+    """The sign-in provider is unavailable, or its answer is invalid."""
 
 
 class UnreadableMessage(PostbayesError):
-    """A message cannot be read, by a defect of Postbayes; others can."""
+    """A message cannot be read, because of a defect of Postbayes."""
 
 
 OF_ONE_MESSAGE: Final = (Conflict, EmptyMessage, MessageTooLarge, UnreadableMessage)
@@ -331,7 +331,7 @@ def reading_one_of_many() -> Iterator[None]:
         raise
     except Exception as error:
         msg = (
-            "it cannot be read, which is a defect of Postbayes "
+            "the message cannot be read, which is a defect of Postbayes "
             f"({type(error).__name__}: {error})"
         )
         raise UnreadableMessage(msg) from error
@@ -342,7 +342,7 @@ class Inconsistent(PostbayesError):
 
 
 class InconsistentCounts(Inconsistent):
-    """A count would become negative: something is unlearned that was not learned."""
+    """A count would become negative: something is taken back that was not learned."""
 
 
 class CorruptVector(Inconsistent):
@@ -350,7 +350,7 @@ class CorruptVector(Inconsistent):
 
 
 class DatabaseDamaged(Inconsistent):
-    """The database is damaged, or its file is no database."""
+    """The database is damaged, or its file is not a database."""
 
 
 class DatabaseTooNew(Inconsistent):

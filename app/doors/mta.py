@@ -131,7 +131,7 @@ def parse_flag(text: str) -> tuple[str, str] | None:
     found = _FLAG.fullmatch(text.strip())
     if found is None:
         msg = (
-            f"POSTBAYES_SPAM_HEADER is {text!r}; it is one header field, name and "
+            f"POSTBAYES_SPAM_HEADER is {text!r}; give one header field, name and "
             "value in ASCII, such as X-Spam-Flag: YES"
         )
         raise InvalidSetting(msg)
@@ -300,19 +300,19 @@ STRONGEST: Final = 5
 DESCRIPTIONS: Final = {
     "BAYES_SPAM": "Postbayes decides: spam",
     "BAYES_HAM": "Postbayes decides: ham",
-    "POSTBAYES_PRIOR": "The prior, and where the scale begins and bends",
+    "POSTBAYES_PRIOR": "The prior, and the remainder of the conversion to points",
     "POSTBAYES_WORDS": "Words of the text",
     "POSTBAYES_HEADERS": "Words of the headers",
-    "POSTBAYES_PAIRS": "Pairs of neighbouring words",
+    "POSTBAYES_PAIRS": "Pairs of adjacent words",
     "POSTBAYES_LINKS": "Links",
     "POSTBAYES_FILES": "Attached files",
-    "POSTBAYES_IMAGES": "Texts that stand for images",
-    "POSTBAYES_HIDDEN": "Text that is not shown",
-    "POSTBAYES_TRICKS": "Words written to be misread",
+    "POSTBAYES_IMAGES": "Texts in place of images",
+    "POSTBAYES_HIDDEN": "Hidden text",
+    "POSTBAYES_TRICKS": "Disguised words",
     "POSTBAYES_GRAMS": "Pieces of four bytes",
-    "POSTBAYES_STRUCTURE": "How the message is made",
+    "POSTBAYES_STRUCTURE": "Structure of the message",
     "POSTBAYES_MEASUREMENTS": "Sizes, shares and times",
-    "POSTBAYES_LIST": "An entry of the lists",
+    "POSTBAYES_LIST": "An allow or deny entry",
     "POSTBAYES_PEOPLE": "A correspondent of the recipient",
 }
 """The description of each symbol."""

@@ -90,7 +90,7 @@ def listen(settings: Settings) -> dict[str, Listening]:
                 shared=settings.workers > 1,
             )
             if listening is None:
-                log.info("%s: another worker listens on %s", name, address)
+                log.info("%s: another worker already listens on %s", name, address)
             else:
                 opened[name] = listening
     except BaseException:
@@ -172,14 +172,14 @@ def reload(application: Application) -> None:
         addresses(found)
         reloaded = take_over(application, found)
     except PostbayesError as error:
-        log.error("SIGHUP: the settings stay as they were: %s", error)  # noqa: TRY400
+        log.error("SIGHUP: the settings were not changed: %s", error)  # noqa: TRY400
         return
     level = logging.WARNING if reloaded.left else logging.INFO
     log.log(level, "SIGHUP: %s", reloaded)
     try:
         application.live.refresh()
     except PostbayesError as error:
-        log.warning("the policies are read once the database is back: %s", error)
+        log.warning("the policies will be read once the database is back: %s", error)
 
 
 def _reload(application: Application, manager: ServiceManager) -> None:
@@ -195,7 +195,7 @@ def announce(application: Application) -> None:
     """
     settings = application.settings
     if settings.workers > 1 and not _is_first():
-        log.info("another worker is ready, process %d", os.getpid())
+        log.info("another worker is ready (process %d)", os.getpid())
         return
     doors = {"http": f"{settings.host}:{settings.port}"}
     doors |= {name: text for name in DOORS if (text := getattr(settings, name))}
@@ -281,6 +281,6 @@ def create() -> FastAPI:
             announce(application)
             yield
         if not several:
-            log.info("Postbayes has stopped taking requests")
+            log.info("Postbayes no longer accepts requests")
 
     return create_app(application, beside)

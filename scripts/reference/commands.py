@@ -18,38 +18,38 @@ _TYPES: Final = {
 }
 
 _INTRODUCTION: Final = """
-Results go to standard output, progress and errors to standard error. An
-error is one line that begins with `postbayes:`. Every command takes `--help`.
-The settings come from the environment or a file: see [settings.md](settings.md).
-Commands and services may work on one database at the same time.
+Results go to standard output, progress and errors to standard error. An error is one
+line that begins with `postbayes:`. Every command takes `--help`. The settings come from
+the environment or a file: see [settings.md](settings.md). Commands can run while
+services use the same database.
 """
 
 CODES: Final = {
-    0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers was "
+    0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers, was "
     "stopped by SIGTERM.",
-    1: "`audit` or `backup --audit` found a difference; the question of "
-    "`import --replace` or `profiles --delete` was answered with no; "
-    "or there is a defect of Postbayes, with a traceback.",
+    1: "`audit` or `backup --audit` found a difference; the question of `import "
+    "--replace` or `profiles --delete` was answered with no; or Postbayes has a "
+    "defect, and prints a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
-    3: "`serve` could not begin: its port is in use, its address is not of this "
-    "machine, or one of several workers failed while it started.",
-    65: "The input cannot be used. The sentence says why (EX_DATAERR).",
-    70: "Stored data contradict each other, the database is newer, or a message could "
-    "not be read and was passed over, by a defect of Postbayes (EX_SOFTWARE).",
-    74: "The system refused to read or write: the disk is full, for example "
+    3: "`serve` could not start: its port is in use, its address does not belong to "
+    "this machine, or a worker failed to start.",
+    65: "The input cannot be used, for the reason in the error (EX_DATAERR).",
+    70: "Stored data are contradictory, the database is of a newer version, or a "
+    "message was skipped because of a defect of Postbayes (EX_SOFTWARE).",
+    74: "The system could not read or write, for example because the disk is full "
     "(EX_IOERR).",
-    75: "The database, or the service at `--url`, is away, or the database lacks a "
-    "table or a right, or an older version made its tables. Try again later; mail "
-    "servers do (EX_TEMPFAIL).",
-    77: "The service at `--url` asks for a key (POSTBAYES_API_KEY), or the key has not "
+    75: "The database, or the service at `--url`, is unavailable; or a table or right "
+    "is missing in the database; or its tables are of an older version. Try again "
+    "later, as mail servers do (EX_TEMPFAIL).",
+    77: "The service at `--url` requires a key (POSTBAYES_API_KEY), or the key lacks "
     "the right (EX_NOPERM).",
-    78: "A setting cannot be used; also one of the database, whose encoding lacks "
-    "letters, or whose user may not make the tables (EX_CONFIG).",
+    78: "A setting cannot be used; or the database cannot, because of its encoding, "
+    "or because its user may not create tables (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, except `serve`. Committed work is kept.",
-    141: "The reader of the output has stopped reading, as `head` does.",
-    143: "Stopped by SIGTERM: `serve` answered the requests that it had accepted, and "
-    "`imap` remembers the mail that it taught; the others keep committed work, as "
+    141: "The reader of the output stopped reading, as `head` does.",
+    143: "Stopped by SIGTERM: `serve` has answered all accepted requests, and `imap` "
+    "remembers the mail that it taught; other commands keep committed work, as "
     "after Ctrl-C.",
 }
 """Meaning of each exit code."""

@@ -167,7 +167,7 @@ _DATABASE: Final = (
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
-        "Correct the input as the sentence asks. With `--url` the sentence is the "
+        "Correct the input as the error describes. With `--url`, the error is the "
         "answer of the service.",
         commands=(
             "learn",
@@ -181,14 +181,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
-        "needs no action: `learn` passes over it.",
+        "needs no action: `learn` skips it.",
         operations=READING,
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
-        "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
-        "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
-        "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
+        "Send raw messages as `message/rfc822`; only the first 4 MiB are read, and "
+        "the rest may be left out. JSON may have 8 MiB. `POSTBAYES_MAX_REQUEST_BYTES` "
+        "is the limit of raw messages.",
         operations=READING,
     ),
     errors.BatchTooLarge: Advice(
@@ -196,14 +196,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(BATCH,),
     ),
     errors.SlowRequest: Advice(
-        "The whole body has to arrive within 60 seconds. Send it again.",
+        "The whole body must arrive within 60 seconds. Send it again.",
         operations=READING,
     ),
     errors.MalformedRequest: Advice(
-        "The sentence names the field or the query parameter. Unknown names are "
-        "refused, so that a misspelt one is noticed, and the sentence lists the known "
-        "ones. The status is 422 where a query parameter is wrong, and 400 "
-        "where the body is.",
+        "The error names the field or query parameter. Unknown names are refused to "
+        "reveal misspellings, and the error lists the known names. The status is 422 "
+        "for a query parameter, and 400 for the body.",
         operations=(
             *READING,
             FORGET,
@@ -224,33 +223,33 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.InvalidSelection: Advice(
-        "Give at least one of ids, source, from and until. Times are ISO 8601; over "
-        "HTTP they need a time zone.",
+        "Give at least one of ids, source, from and until. Times are in ISO 8601 and, "
+        "over HTTP, need a time zone.",
         operations=(UNDO,),
         commands=("undo",),
     ),
     errors.UnsupportedContentType: Advice(
-        "Send `Content-Type: message/rfc822` or `application/json`. "
-        "With curl, `-d` alone declares the body to be a form.",
+        "Send `Content-Type: message/rfc822` or `application/json`. With curl, `-d` "
+        "alone sends the body as a form.",
         operations=READING,
     ),
     errors.Unauthenticated: Advice(
         "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "
         "Basic authentication; a command takes it from `POSTBAYES_API_KEY`. "
-        "`postbayes keys create` makes one, and [access.md](../access.md) has the "
-        "rights.",
+        "`postbayes keys create` creates a key, and [access.md](../access.md) "
+        "describes the rights.",
         operations=ASKING,
         commands=("classify", "feedback"),
     ),
     errors.TooManyRequests: Advice(
-        "Wait for the seconds of `Retry-After`. `POSTBAYES_RATE_PER_KEY` and "
-        "`POSTBAYES_RATE_PER_ADDRESS` set the rates; after ten wrong keys an address "
-        "is answered one more every 6 s.",
+        "Wait for the seconds in `Retry-After`. `POSTBAYES_RATE_PER_KEY` and "
+        "`POSTBAYES_RATE_PER_ADDRESS` set the rates; after ten wrong keys, an address "
+        "may try one more every 6 s.",
         operations=EVERY,
         commands=("classify", "feedback"),
     ),
     errors.UnknownKey: Advice(
-        "`postbayes keys list` names the keys, and those that are revoked.",
+        "`postbayes keys list` shows the keys, including revoked ones.",
         operations=(REVOKE,),
         commands=("keys",),
     ),
@@ -260,21 +259,20 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("lists",),
     ),
     errors.UnknownPerson: Advice(
-        "`postbayes people list` names those who may sign in.",
+        "`postbayes people list` shows the people.",
         operations=(REMOVE_PERSON, SET_PASSWORD),
         commands=("people",),
     ),
     errors.NameTaken: Advice(
-        "Choose another name. That of a revoked key is free again.",
+        "Choose another name. The name of a revoked key can be used again.",
         operations=(MAKE_KEY, ADD_PERSON),
         commands=("keys", "people"),
     ),
     errors.Forbidden: Advice(
-        "The sentence says what is lacking. For a right, a profile or a label use "
-        "another key ([access.md](../access.md)). Under a name that the service does "
-        "not know, ask by its address, or have its operator list the name in "
-        "`POSTBAYES_HOST_NAMES`. A web page of another site is refused wherever it "
-        "could change something.",
+        "The error names what is missing. For a right, a profile or a label, use "
+        "another key ([access.md](../access.md)). If the service does not know the "
+        "host name of the request, use its address, or add the name to "
+        "`POSTBAYES_HOST_NAMES`. Pages of other sites may not change anything.",
         operations=EVERY,
         commands=("classify", "feedback"),
     ),
@@ -284,20 +282,20 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("learn",),
     ),
     errors.UnknownLabel: Advice(
-        "Use one of the labels that the sentence lists. The labels of a profile are "
-        "chosen when it is made.",
+        "Use one of the labels in the error. The labels of a profile are chosen when "
+        "it is created.",
         operations=(FEEDBACK, LEDGER),
         commands=("learn", "feedback", "evaluate", "import"),
     ),
     errors.UnreadableMessage: Advice(
-        "The message is passed over, and those after it are read. It shows a defect of "
-        "Postbayes: please report it, with the message if you may. A service answers "
-        "500 to such a message, without a problem type.",
+        "The message is skipped, and later messages are read. This is a defect of "
+        "Postbayes: please report it, with the message if possible. A service answers "
+        "such a message with 500, without a problem type.",
         commands=("learn", "classify", "feedback", "evaluate", "imap"),
     ),
     errors.InvalidObservation: Advice(
-        "Correct the option that the sentence names. No request causes it: at a "
-        "service it is a defect of Postbayes, so please report it.",
+        "Correct the option that the error names. In a service, where no request can "
+        "cause this error, it is a defect of Postbayes: please report it.",
         commands=("lab",),
     ),
     errors.UnreadableSource: Advice(
@@ -314,40 +312,39 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.MalformedTable: Advice(
-        "The sentence names the row, the column or the option.",
+        "The error names the row, the column or the option.",
         commands=("lab",),
     ),
     errors.MalformedDump: Advice(
-        "Write the dump as [portable.md](../portable.md#from-other-filters) describes. "
-        "If it holds nothing that can be used, learn from the mail folders instead.",
+        "Write the dump as [portable.md](../portable.md#from-other-filters) "
+        "describes. If it contains nothing usable, learn from the mail folders "
+        "instead.",
         commands=("import",),
     ),
     errors.MalformedExport: Advice(
-        "Copy or export it again; nothing of it was imported. An export of a newer "
+        "Copy it or export it again; nothing was imported. An export in a newer "
         "format needs a newer Postbayes.",
         commands=("import",),
     ),
     errors.MalformedIndex: Advice(
-        "Correct the line whose number the sentence gives: a label, a blank and a "
-        "path.",
+        "Correct the line with the number in the error: a label, a blank and a path.",
         commands=("learn", "evaluate"),
     ),
     errors.InvalidPolicy: Advice(
-        "The sentence names the threshold and the one that it contradicts. Thresholds "
-        "rise in the order ham, spam, quarantine, reject; `postbayes policy` shows "
-        "them.",
+        "The error names the two contradictory thresholds. Thresholds must rise in "
+        "the order ham, spam, quarantine, reject; `postbayes policy` shows them.",
         operations=(CHANGE,),
         commands=("policy",),
     ),
     errors.InvalidSetting: Advice(
-        "Correct the setting that the sentence names; [settings.md](settings.md) has "
-        "the values.",
+        "Correct the setting that the error names; [settings.md](settings.md) lists "
+        "the allowed values.",
         operations=(CREATE,),
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
-        "`postbayes profiles` lists the profiles; `--create` makes one, and a running "
-        "service notices it within a second.",
+        "`postbayes profiles` lists the profiles; with `--create` it creates one, "
+        "which a running service uses within a second.",
         operations=(
             CLASSIFY,
             BATCH,
@@ -386,10 +383,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.UnknownMessage: Advice(
-        "To teach it, send the message itself. An id is remembered for "
-        "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
-        "learning. A forgotten message is unknown, and a message that is not learned "
-        "need not be forgotten.",
+        "To teach it, send the message itself. An id is known for "
+        "`POSTBAYES_SCORED_DAYS` after scoring and, once learned, as long as the "
+        "ledger exists. A forgotten message is unknown.",
         operations=(FEEDBACK, FORGET, UNDO, LEDGER, LINES),
         commands=("feedback", "undo", "why"),
     ),
@@ -400,22 +396,22 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("undo",),
     ),
     errors.Expired: Advice(
-        "The features of learned messages are kept for `POSTBAYES_VECTOR_DAYS`, and "
-        "only so long can they be undone, moved or forgotten. Where an undo is "
-        "refused, the sentence gives the time from which an undo is possible.",
+        "The features of learned messages are kept for `POSTBAYES_VECTOR_DAYS`; until "
+        "then, messages can be undone, relabelled or forgotten. If an undo is "
+        "refused, the error gives the time from which an undo is possible.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("feedback", "undo"),
     ),
     errors.Irreversible: Advice(
-        "First undo the work that took the counts away. The work that wrote them can "
-        "be repeated.",
+        "First undo the operation that removed the counts. The operation that wrote "
+        "them can be repeated.",
         operations=(UNDO,),
         commands=("undo", "prune"),
     ),
     errors.Unconfirmed: Advice(
-        "Ask for the same undo with `dry_run` or `--dry-run`, look at what would "
+        "Request the same undo with `dry_run` or `--dry-run`, check what would "
         "change, and repeat it with the token, as `confirm` or `--confirm`. The token "
-        "is of the profile, the selection, and the ledger as the dry run saw it.",
+        "is valid for the same profile, selection and state of the ledger.",
         operations=(UNDO,),
         commands=("undo",),
     ),
@@ -426,64 +422,63 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.OtherProfile: Advice(
         "Import it into another profile with `--profile`, or replace this one with "
-        "`--replace`; the sentence says which of the two helps.",
+        "`--replace`, as the error suggests.",
         commands=("import",),
     ),
     errors.DatabaseUnavailable: Advice(
-        f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
-        "Nothing of the request is stored, unless the sentence says that it may be, or "
-        "that it is recorded and will be carried out; sending a feedback twice "
-        "is safe in any case. "
-        "With `--url` the error also means that the service is away.",
+        f"Try again; over HTTP, after the {RETRY_AFTER} seconds of `Retry-After`. "
+        "Nothing was stored unless the error says that it may have been, or that it "
+        "is recorded and will be carried out; sending feedback twice is always safe. "
+        "With `--url`, the error can also mean that the service is unavailable.",
         operations=_DATABASE,
         commands=(*_STORED, "imap"),
     ),
     errors.DatabaseUnprepared: Advice(
-        "An older version made the tables: run `postbayes migrate`. Otherwise the "
-        "sentence names the table or the schema. Ask the administrator of the "
-        "database to GRANT the right, correct the search_path, or restore a backup; a "
-        "service takes feedback again without a restart. Scoring goes on meanwhile.",
+        "If the tables are of an older version, run `postbayes migrate`. Otherwise "
+        "the error names the table or the schema: ask the administrator of the "
+        "database to GRANT the right, correct the search_path, or restore a backup. A "
+        "service accepts feedback again without a restart. Scoring goes on meanwhile.",
         operations=_DATABASE,
         commands=_STORED,
     ),
     errors.ProfileReplaced: Advice(
-        f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
-        "`Retry-After`. A service loads a profile that `postbayes import` has replaced "
-        "as soon as somebody teaches it, or within half a second; feedback waits for "
-        "that, and gets this answer if the profile is replaced a second time.",
+        f"Send it again in a second; over HTTP, after the {RETRY_AFTER} seconds of "
+        "`Retry-After`. A service loads a replaced profile within half a second, or "
+        "at the next feedback, which waits for it; feedback gets this answer only if "
+        "the profile is replaced a second time.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("learn", "feedback", "undo", "import"),
     ),
     errors.ProfileLoading: Advice(
-        f"Send it again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
-        "The profile was not in memory, and to load it takes longer than the 5 s that "
-        "a request waits. It is loaded meanwhile. Requests for a recipient are "
-        "answered by the next profile above.",
+        f"Send it again; over HTTP, after the {RETRY_AFTER} seconds of `Retry-After`. "
+        "The profile was not in memory, and loading it takes longer than the 5 s that "
+        "a request waits. Requests for a recipient are answered by the next profile "
+        "above.",
         operations=(CLASSIFY, MESSAGE, FEEDBACK, FORGET, PROFILE, CHANGE, WORD),
     ),
     errors.MailServerUnavailable: Advice(
         "Check POSTBAYES_SMTP and the log of the mail server. The next `postbayes "
-        "digest` lists what this one could not send.",
+        "digest` includes the messages of the failed one.",
         commands=("digest",),
     ),
     errors.ClusterUnavailable: Advice(
         "Check the scheduler and the workers of the Dask cluster, and run the same "
-        "command again: parts that are learned stay so.",
+        "command again: learned parts are kept.",
         commands=("learn",),
     ),
     errors.MailboxUnavailable: Advice(
-        "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
-        "by itself, at longer and longer intervals; with `--once` it ends.",
+        "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` retries by "
+        "itself, at growing intervals; with `--once` it ends.",
         commands=("imap",),
     ),
     errors.SignInUnavailable: Advice(
-        "The log has the reason. Check POSTBAYES_OIDC_ISSUER and the provider; until "
-        "it is back, people with a password can sign in, and keys go on working. The "
-        "sign-in page answers with it, and no other route.",
+        "The log has the reason. Check POSTBAYES_OIDC_ISSUER and the provider; "
+        "meanwhile, people with a password can sign in, and keys work. Only the "
+        "sign-in page returns this error.",
     ),
     errors.InconsistentCounts: Advice(
         "Run `postbayes audit`, keep a copy of the database, and report the error. "
-        "Somebody may have changed the tables by hand.",
+        "The tables may have been changed by hand.",
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.CorruptVector: Advice(
@@ -494,8 +489,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.DatabaseDamaged: Advice(
         "Check the disk, and restore a backup, as "
         "[operating.md](../operating.md#backup-and-restore) describes; or correct "
-        "`POSTBAYES_DATABASE_URL`, where it names a file that is no database. Nothing "
-        "of the request is stored. A service that runs goes on scoring from memory.",
+        "`POSTBAYES_DATABASE_URL` if its file is not a database. Nothing was stored. "
+        "A running service continues to score from memory.",
         operations=_DATABASE,
         commands=_STORED,
     ),
@@ -507,12 +502,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
 """Advice on each class that is raised."""
 
 _INTRODUCTION: Final = f"""
-Over HTTP every error is a problem document (RFC 9457) of the type
-`application/problem+json`: `type`, `title`, `status` and `detail`. Distinguish errors
-by `type`, a stable name; `detail` is a sentence for people, with the offending
-value and the remedy. A 503 has a `Retry-After` of {RETRY_AFTER}
-seconds. On the command line the same sentence goes to standard error, and the exit
-code is that of `sysexits.h`.
+Over HTTP, every error is a problem document (RFC 9457) of the type
+`application/problem+json`: `type`, `title`, `status` and `detail`. Programs should
+distinguish errors by `type`, which is stable; `detail` is a sentence for people, with
+the wrong value and the remedy. A 503 has a `Retry-After` of {RETRY_AFTER} seconds. On
+the command line the same sentence goes to standard error, and the exit code is that of
+`sysexits.h`.
 """
 
 _OTHERS: Final = """
@@ -521,9 +516,9 @@ _OTHERS: Final = """
 A path or method that does not exist gets 404 or 405, as a problem document of the
 type `about:blank`.
 
-Where 256 requests are worked on, a further one gets 503 as plain text. An unexpected
-failure is 500 as plain text: it is a defect of Postbayes, and its traceback is on
-standard error.
+While 256 requests are being processed, further ones get 503 as plain text. An
+unexpected failure gets 500 as plain text: it is a defect of Postbayes, and its
+traceback is on standard error.
 """
 
 
@@ -541,7 +536,7 @@ def page() -> str:
                 f"[`{problem_type(cls)}`](#{short(cls)})",
                 ", ".join(str(s.value) for s in statuses(cls)) or "none",
                 f"{exit_code(cls)}" if ADVICE[cls].commands else "none",
-                str(cls.__doc__),
+                _meaning(cls),
             )
             for cls in classes
         ),
@@ -589,6 +584,11 @@ def exit_code(cls: ErrorClass) -> int:
     return next(EXIT[each] for each in cls.__mro__ if each in EXIT)
 
 
+def _meaning(cls: ErrorClass) -> str:
+    """Return the first sentence of an error's docstring."""
+    return str(cls.__doc__).partition("\n")[0]
+
+
 def short(cls: ErrorClass) -> str:
     """Return the last word of the problem type."""
     return problem_type(cls).rpartition(":")[2]
@@ -601,7 +601,7 @@ def _section(cls: ErrorClass) -> str:
     lines = [
         f"## {short(cls)}",
         "",
-        f"`{cls.__name__}`: {cls.__doc__}",
+        f"`{cls.__name__}`: {_meaning(cls)}",
         sentences(advice.todo),
     ]
     if where:

@@ -16,26 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _INTRODUCTION: Final = """
-The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 by
-default. Clients of that machine need no key; others send one as `Authorization: Bearer
-pb_…`, as `X-API-Key`, or as the password of Basic authentication, and each operation
-asks the right that the table names ([access.md](../access.md)). A running service has
-the same interface as an OpenAPI document at `/openapi.json`, and as a page at `/docs`.
-Field names, outcomes and problem types are stable; new fields may be added. Log-odds
-and log-posteriors are in nats: ln 9 = 2.197 means nine to one.
+The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 by default.
+Clients on the same machine need no key; others send one as `Authorization: Bearer
+pb_…`, as `X-API-Key`, or as the password of Basic authentication, and need the right in
+the table ([access.md](../access.md)). A running service describes the same interface as
+an OpenAPI document at `/openapi.json`, and as a page at `/docs`. Field names, outcomes
+and problem types are stable; new fields may be added. Log-odds and log-posteriors are
+in nats: ln 9 = 2.197 means nine to one.
 """
 
 _BEFORE: Final = """
-The examples follow one another, on a new service that was taught these two
-messages. Numbers are rounded here to three decimals.
+The examples build on each other, on a new service that has learned these two messages.
+Numbers are rounded to three decimals.
 """
 
 _BODY: Final = """
 The body is the message itself, as `message/rfc822` (also `message/global`,
-`application/octet-stream`, or no type at all), or JSON as `application/json` with
-these fields. The first 4 MiB of a raw message are read. It may be larger, up
-to `POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. JSON
-may have 8 MiB.
+`application/octet-stream`, or no type at all), or JSON as `application/json` with these
+fields. Only the first 4 MiB of a raw message are read. A larger one, up to
+`POSTBAYES_MAX_REQUEST_BYTES`, has the defect `message-too-large`. JSON may have 8 MiB.
 """
 
 _JSON_BODY: Final = """
@@ -44,16 +43,16 @@ The body is JSON, as `application/json`, of 8 MiB at most, with these fields.
 
 MEANINGS: Final = {
     "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
-    "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
+    "path.id": "The id from `/classify` or `/feedback`: 32 hexadecimal digits.",
     "path.name": "The name of the profile, the key or the person.",
 }
 """Meanings of fields that the OpenAPI document gives none."""
 
 _DESCRIPTIONS: Final = {
-    "/healthz": "For a supervisor that restarts a stuck service: it depends on "
-    "nothing else.",
-    "/readyz": "For a load balancer. The database is read, not written: one that is "
-    "locked or full still answers.",
+    "/healthz": "For a supervisor that restarts a stuck service; it depends only on "
+    "the process.",
+    "/readyz": "For a load balancer. It only reads the database, so a locked or full "
+    "database still answers.",
 }
 
 

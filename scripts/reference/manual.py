@@ -18,9 +18,9 @@ _NOTICE: Final = '.\\" Written by `python scripts/reference` from the code.'
 _CODE: Final = re.compile(r"`([^`]+)`")
 _FILES: Final = {
     "/etc/postbayes/postbayes.env": "The settings of the service of a Debian package.",
-    "postbayes.env": "The settings, in the working directory, where "
-    "`POSTBAYES_SETTINGS_FILE` names no other file.",
-    "var/postbayes.db": "The database, where `POSTBAYES_DATABASE_URL` names none.",
+    "postbayes.env": "The settings, in the working directory, unless "
+    "`POSTBAYES_SETTINGS_FILE` names another file.",
+    "var/postbayes.db": "The database, unless `POSTBAYES_DATABASE_URL` names another.",
 }
 
 
@@ -41,7 +41,7 @@ def _lines() -> Iterator[str]:
     yield ".PP"
     yield _text(
         "Results go to standard output, progress and errors to standard error. "
-        "Commands and services may work on one database at the same time."
+        "Commands can run while services use the same database."
     )
     yield ".SH COMMANDS"
     for name in COMMANDS:
@@ -50,7 +50,7 @@ def _lines() -> Iterator[str]:
     for code in sorted(CODES):
         yield from _entry(f"{code}", CODES[code])
     yield ".SH ENVIRONMENT"
-    yield from _entry("POSTBAYES_SETTINGS_FILE", "A file of settings, one a line.")
+    yield from _entry("POSTBAYES_SETTINGS_FILE", "A file of settings, one per line.")
     for name, described in Settings.model_json_schema()["properties"].items():
         yield from _entry(variable(name), described["description"])
     yield ".SH FILES"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INTRODUCTION: Final = """
-A request asks one right, and a right covers nothing but itself; `manage` alone covers
-`lists` too. What asks none is for everybody who reaches the door.
-[access.md](../access.md) says who has which.
+A request needs one right, and no right includes another, except that `manage` includes
+`lists`. Requests that need no right are open to everybody who reaches the door.
+[access.md](../access.md) describes who has which right.
 """
 
 

@@ -9,13 +9,12 @@ from app.settings import FILE, PREFIX, Settings
 from scripts.reference.markdown import block, document, sentences, table
 
 _INTRODUCTION: Final = """
-Every setting is an environment variable, or a line of a file: `postbayes.env` in
-the working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command
-line wins over the environment, and the environment over the file. A value that
-cannot be used stops the command with one sentence and exit code 78, and so does a
-variable or line with a misspelt or removed name. A running service reads
-[some of them](../operating.md#changing-settings) again on SIGHUP; the others need a
-restart.
+Every setting is an environment variable, or a line of a file: `postbayes.env` in the
+working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command line
+has priority over the environment, and the environment over the file. An invalid value,
+or a misspelt or removed name, stops the command with an error and exit code 78. On
+SIGHUP, a running service reads [some settings](../operating.md#changing-settings)
+again; the others need a restart.
 """
 
 
@@ -45,11 +44,9 @@ def page() -> str:
         for name, p in properties.items()
     ]
     file = (
-        f"## {FILE}\n\n"
-        "A file of settings, read in place of `postbayes.env`.\n"
-        "It must exist.\n"
-        "It is the one variable that cannot stand in a file.\n\n"
-        "Type: path.\nDefault: not set."
+        f"## {FILE}\n\nA file of settings, read instead of `postbayes.env`.\nIt must "
+        "exist.\nThis is the only variable that cannot be set in a file.\n\nType: "
+        "path.\nDefault: not set."
     )
     return document(
         "Settings", sentences(_INTRODUCTION), example, overview, *parts, file
@@ -90,7 +87,7 @@ def default(name: str, schema: dict[str, Any]) -> str:
     value = schema["default"]
     shipped = getattr(VerdictRule(), name, None)
     if value is None and shipped is not None:
-        return f"not set, which is {shipped:.4g}"
+        return f"not set, which means {shipped:.4g}"
     if value is None:
         return "not set"
     if isinstance(value, list | tuple):

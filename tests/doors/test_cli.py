@@ -165,7 +165,7 @@ def test_a_message_that_cannot_be_read_is_named_and_passed_over(
     code, out, err = run("learn", "--index", index, *form)
 
     assert 70 == code
-    assert "ham7 was skipped: it cannot be read" in err
+    assert "ham7 was skipped: the message cannot be read" in err
     assert "1 of the messages could not be read" in err
     assert ('"unreadable": 1' if form else "1 skipped") in out
     assert ('"learned": 19' if form else "19 learned") in out

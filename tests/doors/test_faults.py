@@ -37,28 +37,28 @@ def said(answer):
             "POST",
             "/feedback",
             {"bdy": "x", "label": "spam"},
-            "unknown field `bdy`; there are `message`, `subject`, `from`, `to`, "
+            "unknown field `bdy`; the known ones are `message`, `subject`, `from`, `to`, "
             "`reply_to`, `body`, `html`, `id`, `label`, `source`",
         ),
         (
             "POST",
             "/profiles/default/lists",
             {"entries": [{"entry": "ann@example.org", "nats": -5, "days": 3}]},
-            "unknown field `entries[0].days`; there are `entry`, `nats`, "
+            "unknown field `entries[0].days`; the known ones are `entry`, `nats`, "
             "`expires_at`, `note`",
         ),
         (
             "PATCH",
             "/profiles/default",
             {"cost": 2},
-            f"unknown field `cost`; there are {THRESHOLDS}",
+            f"unknown field `cost`; the known ones are {THRESHOLDS}",
         ),
         (
             "PATCH",
             "/profiles/default",
             {"reject_from": {"probab": 0.99}, "ham_threshold": {"x[0]": 1}},
-            "unknown field `ham_threshold.x[0]`; there are `log_odds`, `probability`; "
-            "unknown field `reject_from.probab`; there are `log_odds`, "
+            "unknown field `ham_threshold.x[0]`; the known ones are `log_odds`, `probability`; "
+            "unknown field `reject_from.probab`; the known ones are `log_odds`, "
             "`probability`",
         ),
         (
@@ -84,8 +84,8 @@ def said(answer):
             "POST",
             "/feedback/undo",
             {"ids": [ID, 7], "from": "2026-03-01T14:30:00", "source": ""},
-            "`ids[1]` should be a valid string; `source` should be printable text of "
-            "one line; `from` needs a time zone, as in 2026-03-01T14:30:00+01:00",
+            "`ids[1]` should be a valid string; `source` should be one line of "
+            "printable text; `from` needs a time zone, as in 2026-03-01T14:30:00+01:00",
         ),
         (
             "POST",
@@ -99,7 +99,7 @@ def said(answer):
             "/classify",
             {"x" * 100: 1, **{str(n): n for n in range(9)}},
             "; ".join(
-                f"unknown field `{name}`; there are `message`, `subject`, `from`, `to`, "
+                f"unknown field `{name}`; the known ones are `message`, `subject`, `from`, `to`, "
                 "`reply_to`, `body`, `html`"
                 for name in ("x" * 64, *range(4))
             ),
@@ -130,21 +130,21 @@ def test_half_an_emoji_changes_no_sentence(client):
         (
             "POST",
             "/feedback?labell=spam",
-            "the query cannot be used: unknown parameter `labell`; there are `label`, "
+            "the query cannot be used: unknown parameter `labell`; the known ones are `label`, "
             "`profile`, `recipient`, `source`",
         ),
         (
             "POST",
             "/feedback?label=spam&profil=ann&profil=ben&x[]=",
-            "the query cannot be used: unknown parameter `profil`; there are `label`, "
-            "`profile`, `recipient`, `source`; unknown parameter `x[]`; there are "
+            "the query cannot be used: unknown parameter `profil`; the known ones are `label`, "
+            "`profile`, `recipient`, `source`; unknown parameter `x[]`; the known ones are "
             "`label`, `profile`, `recipient`, `source`",
         ),
         (
             "POST",
             "/classify?explain=-1&source=" + "a" * 65,
             "the query cannot be used: `explain` should be greater than or equal to 0; "
-            "unknown parameter `source`; there are `profile`, `recipient`, `explain`",
+            "unknown parameter `source`; the known ones are `profile`, `recipient`, `explain`",
         ),
         (
             "POST",
@@ -155,12 +155,12 @@ def test_half_an_emoji_changes_no_sentence(client):
         (
             "DELETE",
             f"/feedback/{ID}?source=%00",
-            "the query cannot be used: `source` should be printable text of one line",
+            "the query cannot be used: `source` should be one line of printable text",
         ),
         (
             "DELETE",
             f"/feedback/{ID}?id=1",
-            "the query cannot be used: unknown parameter `id`; there are `profile`, "
+            "the query cannot be used: unknown parameter `id`; the known ones are `profile`, "
             "`recipient`, `source`",
         ),
         (
@@ -171,7 +171,7 @@ def test_half_an_emoji_changes_no_sentence(client):
         (
             "GET",
             "/profiles/default?profile=ann",
-            "the query cannot be used: unknown parameter `profile`; there is none",
+            "the query cannot be used: unknown parameter `profile`; there are no known ones",
         ),
     ],
 )

@@ -61,5 +61,5 @@ def test_the_largest_batch_is_taken():
 
 def test_the_sentence_says_what_to_do():
     """A message is one string, whatever it is about."""
-    with pytest.raises(MalformedRequest, match=r"32,768 .* raw, as message/rfc822"):
+    with pytest.raises(MalformedRequest, match=r"32,768 .* raw as message/rfc822"):
         require_few_parts(b"[" + b"{}," * MOST_PARTS + b"{}]")

@@ -94,4 +94,4 @@ def test_feedback_that_is_refused_is_logged(tmp_path, caplog):
             answer = client.post("/feedback?label=spam", content=spam(1), headers=RAW)
             assert 503 == answer.status_code
 
-    assert ["POST /feedback is refused: the database is away"] == caplog.messages
+    assert ["POST /feedback was refused: the database is away"] == caplog.messages

@@ -27,7 +27,7 @@ def test_learning_survives_a_clean_restart(service):
     # supervisor sees what happened.
     assert -signal.SIGTERM == code
     assert (
-        "Postbayes has stopped taking requests" in (service.folder / "log").read_text()
+        "Postbayes no longer accepts requests" in (service.folder / "log").read_text()
     )
     assert before == service.classify(spam(5))
     assert "spam" == before["decision"]

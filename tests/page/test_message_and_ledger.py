@@ -82,7 +82,7 @@ def test_an_afternoon_is_taken_back_by_keyboard(browser, site, picture):
     press(browser, "afternoon", Keys.ENTER)
     wait(browser, lambda b: "source=afternoon" in b.current_url)
     press(browser, "t", Keys.ENTER)
-    wait(browser, shows("Nothing is changed yet"))
+    wait(browser, shows("Nothing has changed yet"))
     picture("undo")
 
     assert "6" == browser.find_element(By.ID, "rows").text

@@ -203,6 +203,6 @@ def test_one_message_is_explained(browser, site, picture):
     show(browser, "/ui/history?search=winner")
     press(browser, "j")
     press(browser, "o")
-    wait(browser, shows("By what is learned now"))
+    wait(browser, shows("Verdict now"))
 
     assert "WINNER" in browser.find_element(By.TAG_NAME, "h1").text

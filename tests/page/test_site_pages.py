@@ -51,7 +51,7 @@ def test_a_person_signs_in_and_changes_the_password(browser, site):
     wait(browser, shows("Review"))
     before = browser.get_cookies()
     browser.find_element(By.LINK_TEXT, "tim").click()
-    wait(browser, shows("Present password"))
+    wait(browser, shows("Current password"))
     fill(browser, password=PASSWORD, new=ANOTHER, again=ANOTHER + Keys.ENTER)
     wait(browser, shows("Your password is changed."))
     show(browser, "/ui/history")
@@ -63,7 +63,7 @@ def test_a_person_signs_in_and_changes_the_password(browser, site):
     fields = browser.find_elements(By.CSS_SELECTOR, "form[action$=password] input")
     for field, text in zip(fields[1:], ("tim", PASSWORD + Keys.ENTER), strict=True):
         field.send_keys(text)
-    wait(browser, shows("They sign in with the new password"))
+    wait(browser, shows("The new password is set"))
     show(browser, "/ui/events")
 
     assert "user:tim" in browser.find_element(By.TAG_NAME, "main").text
@@ -114,7 +114,7 @@ def test_the_overview_names_a_suspect(browser, site, picture):
     row = browser.find_element(By.XPATH, "//tr[th[contains(., 'old-script')]]")
     suspect = "suspect" in row.text
     browser.find_element(By.LINK_TEXT, "old-script").send_keys(Keys.ENTER)
-    wait(browser, shows("What was learned in"))
+    wait(browser, shows("Rows of"))
     shown = len(browser.find_elements(By.CSS_SELECTOR, "tr[data-row]"))
 
     assert [] == out

@@ -98,8 +98,8 @@ def test_a_long_digest_says_how_many_there_are_beside(app):
 
     assert {*ids[3:]} == {entry.line.digest for entry in found.entries}
     assert 3 == found.more
-    assert "3 older ones" in text
-    assert "3 older ones" in html
+    assert "3 older messages" in text
+    assert "3 older messages" in html
 
 
 def test_a_mail_names_each_message_with_a_link_that_opens(app):

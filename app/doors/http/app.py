@@ -93,10 +93,10 @@ class TraceRequests:
 
 
 DESCRIPTION = """
-A spam filter that learns online with naive Bayes, explains every score, and
-forgets exactly.  Post a message to `/classify`; post what people say of it to
-`/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
-what to do.
+A spam filter that learns online with naive Bayes, explains every score, and forgets
+exactly. Post a message to `/classify`, and the label that a person gives it to
+`/feedback`. Every error is a problem document (RFC 9457), whose `detail` says what to
+do.
 """
 READ_BY_HAND: Final = (BatchIn, KeyIn, ListsIn, PersonIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""

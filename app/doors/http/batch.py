@@ -75,16 +75,16 @@ async def classify_batch(
         Query(
             ge=0,
             le=MAX_BATCH_EXPLAINED,
-            description="How many reasons to explain with, of each side.",
+            description="Number of reasons on each side of the explanation.",
         ),
     ] = 0,
 ) -> Response:
-    """Score many messages, without learning from them.
+    """Score many messages without learning them.
 
-    Each message is what the JSON of `/classify` is. The results are in the order of
-    the messages: an answer of `/classify` for each, or a problem document where it
-    cannot be used, which changes nothing for the others. The profile and the
-    recipients are those of all of them.
+    Each message has the JSON fields of `/classify`. The results are in the order of
+    the messages: an answer of `/classify` for each, or a problem document if it cannot
+    be used, which does not affect the others. The profile and the recipients apply to
+    all messages.
     """
     require_json(request)
     async with BATCHES:
@@ -92,8 +92,8 @@ async def classify_batch(
         messages = batch.messages
         if len(messages) > MAX_MESSAGES:
             msg = (
-                f"the batch has {len(messages):,} messages, and a batch has at most "
-                f"{MAX_MESSAGES:,}; send them in several"
+                f"the batch has {len(messages):,} messages, and the limit is "
+                f"{MAX_MESSAGES:,}; send several batches"
             )
             raise BatchTooLarge(msg)
         asked = addressed(request, profile, recipient)
@@ -134,7 +134,7 @@ async def _result(
             result = ResultOut(answer=None, problem=described(error))
         # The outermost point of a message: the others have another chance.
         except Exception:
-            LOG.exception("a message of a batch was not scored")
+            LOG.exception("a message of a batch could not be scored")
             result = ResultOut(answer=None, problem=DEFECT)
         encoded = result.model_dump_json().encode()
         await asyncio.sleep(0)

@@ -26,15 +26,15 @@ MAX_QUERIED: Final = 100
 ProfileName = Annotated[
     str | None,
     Query(
-        description="Name of the profile. Where it is not given, the recipients' "
-        "answers, and without recipients that of POSTBAYES_PROFILE."
+        description="Name of the profile. If it is not given, the profile of the "
+        "recipients answers or, without recipients, that of POSTBAYES_PROFILE."
     ),
 ]
 Recipient = Annotated[
     list[str],
     Query(
         max_length=MAX_QUERIED,
-        description="Who receives the message, an address or a user's name; may be "
+        description="Recipient of the message: an address or a user's name. May be "
         "repeated.",
     ),
 ]
@@ -43,18 +43,19 @@ Explain = Annotated[
     Query(
         ge=0,
         le=MAX_EXPLAINED,
-        description="How many reasons to explain with, of each side.",
+        description="Number of reasons on each side of the explanation.",
     ),
 ]
 Label = Annotated[
-    str | None, Query(description="What the message was: a label of the profile.")
+    str | None,
+    Query(description="The label of the message, one of the profile's labels."),
 ]
 Source = Annotated[
     str | None,
     Query(
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who teaches it; kept in the ledger.",
+        description="The source of the feedback, kept in the ledger.",
     ),
 ]
 
@@ -123,9 +124,9 @@ def require_few_parts(body: bytes, *, most: int = MOST_PARTS) -> None:
         parts += sum(outside.count(mark) for mark in (b",", b"[", b"{"))
     if parts > most:
         msg = (
-            f"the JSON body has more than {most:,} strings, commas and "
-            "brackets, and no message needs as many; send a message as a string in "
-            "`message`, or raw, as message/rfc822"
+            f"the JSON body has more than {most:,} strings, commas and brackets, more "
+            "than any message needs; send the message as a string in `message`, or "
+            "raw as message/rfc822"
         )
         raise MalformedRequest(msg)
 
@@ -163,8 +164,8 @@ async def read_body(request: Request) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         msg = (
-            f"the content encoding {encoding[:64]!r} is not taken; send the body "
-            "as it is"
+            f"the content encoding {encoding[:64]!r} is not supported; send the body "
+            "without encoding"
         )
         raise UnsupportedContentType(msg)
     body = await take(request, limit=limit, kept=kept)
@@ -195,9 +196,9 @@ def is_json(request: Request) -> bool:
     if media_type == JSON_TYPE:
         return True
     msg = (
-        f"the content type {media_type[:64]!r} is not taken; send a raw message "
-        "as message/rfc822 (curl: -H 'Content-Type: message/rfc822' "
-        "--data-binary @FILE), or JSON as application/json"
+        f"the content type {media_type[:64]!r} is not supported; send a raw message "
+        "as message/rfc822 (curl: -H 'Content-Type: message/rfc822' --data-binary "
+        "@FILE), or JSON as application/json"
     )
     raise UnsupportedContentType(msg)
 
@@ -223,8 +224,8 @@ def read_message(value: object) -> TextIn:
     """
     if not isinstance(value, dict):
         msg = (
-            "a message is an object with `message`, or with fields such as `subject` "
-            f"and `body`; got {value!r:.64}"
+            "a message must be an object with `message`, or with fields such as "
+            f"`subject` and `body`; got {value!r:.64}"
         )
         raise MalformedRequest(msg)
     try:
@@ -253,7 +254,9 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
         # Found at the first byte that is none, where the reader below would go on.
         body.decode()
     except UnicodeDecodeError as error:
-        msg = f"the JSON body cannot be used: it is not in UTF-8 at byte {error.start}"
+        msg = (
+            f"the JSON body cannot be used: it is not valid UTF-8 at byte {error.start}"
+        )
         raise MalformedRequest(msg) from error
     try:
         try:

@@ -95,7 +95,7 @@ def list_faults(
     ...     ["label", "source"],
     ...     of="parameter",
     ... )
-    'unknown parameter `labell`; there are `label`, `source`'
+    'unknown parameter `labell`; the known ones are `label`, `source`'
     """
     # Two of each place, where a value may be of two kinds.
     faults = [Fault.of(error) for error in errors[: 2 * _SHOWN]]
@@ -133,7 +133,7 @@ def _said(error: Mapping[str, Any]) -> str:
     if error["type"] == "string_pattern_mismatch" and (
         error["ctx"]["pattern"] == PRINTABLE
     ):
-        return " should be printable text of one line"
+        return " should be one line of printable text"
     sentence = error["msg"].replace(" after validation", "")
     should, found = re.subn(r"^\w+ should", " should", sentence)
     return should if found else f": {sentence.removeprefix('Value error, ')}"
@@ -160,7 +160,11 @@ def _unknown(
         names = [*_names(names, way)]
     listed = ", ".join(f"`{name}`" for name in names)
     sentence = f"unknown {of} {_written(place)}"
-    return f"{sentence}; there are {listed}" if listed else f"{sentence}; there is none"
+    return (
+        (f"{sentence}; the known ones are {listed}")
+        if listed
+        else f"{sentence}; there are no known ones"
+    )
 
 
 def _names(model: type[BaseModel], place: Sequence[str]) -> Iterator[str]:
@@ -240,8 +244,8 @@ def _problem(status: HTTPStatus, kind: str, detail: str) -> ProblemOut:
 DEFECT: Final = _problem(
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "about:blank",
-    "an unexpected failure, which is a defect of Postbayes; the traceback is on its "
-    "standard error",
+    "an unexpected failure, which is a defect of Postbayes; the traceback is on the "
+    "standard error of the service",
 )
 """The answer to an unexpected exception."""
 
@@ -303,7 +307,7 @@ def install(
             sparing.error("%s %s: %s", request.method, request.url.path, error)
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             sparing.warning(
-                "%s %s is refused: %s", request.method, request.url.path, error
+                "%s %s was refused: %s", request.method, request.url.path, error
             )
         return answer(request, described(error), _headers(error, status))
 

@@ -41,7 +41,7 @@ _PEOPLE: Final = "the people, who are of all profiles"
 
 @router.get("/keys", responses=problems(422, 503))
 async def keys(request: Request, app: ApplicationDep) -> KeysOut:
-    """List the keys, revoked ones included, without their texts."""
+    """List the keys, including revoked ones, without their secrets."""
     principal_of(request).require_all("the keys, which are of all profiles")
     found = await in_database(list_keys, app.engine)
     return KeysOut(keys=[KeyOut.of(each) for each in found])
@@ -53,10 +53,10 @@ async def keys(request: Request, app: ApplicationDep) -> KeysOut:
     openapi_extra=json_body(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}),
 )
 async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKeyOut:
-    """Make a key, and return its text this once.
+    """Create a key, and return its text only this once.
 
-    It counts at once in the worker that answers, and within a second in the others.
-    The rights of the new key are some of those of the client.
+    It works at once in the worker that answers, and within a second in the others.
+    A client can only give rights that it has itself.
     """
     who = principal_of(request)
     who.require_all("the keys, which are of all profiles")
@@ -84,7 +84,7 @@ async def revoke_key(
 ) -> KeyOut:
     """Revoke a key.
 
-    The worker that answers refuses it from now on, the others within a second or two.
+    The worker that answers refuses it at once, the others within two seconds.
     """
     who = principal_of(request)
     who.require_all("the keys, which are of all profiles")
@@ -94,7 +94,7 @@ async def revoke_key(
 
 @router.get("/people", responses=problems(422, 503))
 async def people(request: Request, app: ApplicationDep) -> PeopleOut:
-    """List the people who may sign in, without their passwords."""
+    """List the people who can sign in, without their passwords."""
     principal_of(request).require_all(_PEOPLE)
     found = await in_database(list_people, app.engine)
     return PeopleOut(people=[PersonOut.of(each) for each in found])
@@ -106,10 +106,10 @@ async def people(request: Request, app: ApplicationDep) -> PeopleOut:
     openapi_extra=json_body(PersonIn, {"name": "anna", "role": "reader"}),
 )
 async def add_person(request: Request, body: Body, app: ApplicationDep) -> PersonOut:
-    """Let somebody sign in.
+    """Add a person who can sign in.
 
-    They can at once in the worker that answers, and within a second in the others.
-    The rights of their role are some of those of the client.
+    They can sign in at once in the worker that answers, and within a second in the
+    others. A client can only give roles whose rights it has itself.
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
@@ -139,10 +139,10 @@ async def set_password(
     body: Body,
     app: ApplicationDep,
 ) -> PersonOut:
-    """Give somebody another password, and end their sessions.
+    """Set the password of a person, and end their sessions.
 
-    At once in the worker that answers, and within a second or two in the others. The
-    rights of their role are some of those of the client.
+    It takes effect at once in the worker that answers, and within two seconds in the
+    others. A client needs the rights of the person's role.
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
@@ -159,9 +159,10 @@ async def remove_person(
     name: Annotated[str, Path(max_length=MAX_NAME)],
     app: ApplicationDep,
 ) -> PeopleOut:
-    """Let somebody sign in no more, end their sessions, and list who is left.
+    """Remove a person, end their sessions, and list the people who are left.
 
-    At once in the worker that answers, and within a second or two in the others.
+    It takes effect at once in the worker that answers, and within two seconds in the
+    others.
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
@@ -175,17 +176,17 @@ async def events(
     app: ApplicationDep,
     before: Annotated[
         int | None,
-        Query(ge=1, le=2**63 - 1, description="Only events of a smaller number."),
+        Query(ge=1, le=2**63 - 1, description="Only events with smaller numbers."),
     ] = None,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_EVENTS, description="How many events at most.")
+        int, Query(ge=1, le=MAX_EVENTS, description="Maximum number of events.")
     ] = 100,
 ) -> EventsOut:
-    """List who did what beside the ledger, the newest first.
+    """List administrative events, newest first.
 
-    Keys made and revoked, people added and removed, sign-ins, policies and lists
-    changed, correspondents forgotten, undos, and profiles made and deleted. Wrong keys
-    and passwords are counted, and no event each.
+    Keys created and revoked, people added and removed, sign-ins, policies and lists
+    changed, correspondents forgotten, undos, and profiles created and deleted. Wrong
+    keys and passwords are metrics, not events.
     """
     principal_of(request).require_all("the events, which are of all profiles")
     found = await in_database(list_events, app.engine, before=before, limit=limit)

@@ -50,20 +50,20 @@ async def metrics(
         list[str],
         Query(
             max_length=MAX_PROFILES,
-            description="Profile whose gauges are wanted, may be repeated; "
-            "POSTBAYES_PROFILE if not given.",
+            description="Profile whose gauges to return; POSTBAYES_PROFILE if not "
+            "given. May be repeated.",
         ),
     ] = [],  # noqa: B006  the framework copies it
 ) -> Response:
-    """Return counters and gauges as Prometheus reads them.
+    """Return the metrics in the format of Prometheus.
 
     The counters are those of all workers of the service together; another service on
     the same database has its own. The gauges are of the worker that answers, which
-    follows the others within a second. Those with a `profile` are of the profiles that
-    are asked for, so that a site with a profile for each user does not make a series
-    for each. Where the database is away, `postbayes_database_up` is 0 and the figures
-    of the database are left out. The metrics of processes are those that Prometheus
-    has for all programs; with several workers each has the process id as `worker`.
+    follows the others within a second. Those with a `profile` are only for the
+    requested profiles, so that a site with a profile for each user does not create a
+    series for each. While the database is unavailable, `postbayes_database_up` is 0
+    and its figures are left out. Process metrics are the standard ones of Prometheus;
+    with several workers, each has its process id as `worker`.
     """
     principal_of(request).require_all("the metrics, which are of the whole service")
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -101,34 +101,33 @@ class Collected(Collector):
         yield from app.tally.processes()
         yield _gauge(
             "build_info",
-            "Always 1; its labels say what runs.",
+            "Always 1; the labels are the version and the build.",
             1,
             version=__version__,
             python=platform.python_version(),
             database=app.database,
         )
-        yield _gauge(
-            "profiles", "Profiles that this process answers for.", len([*app.live])
-        )
+        yield _gauge("profiles", "Profiles that this process serves.", len([*app.live]))
         yield _gauge(
             "profiles_loaded",
-            "Profiles whose counts are in the memory of this process.",
+            "Profiles with their counts in the memory of this process.",
             sum(1 for each in app.live if each.kept is not None),
         )
         yield _gauge(
             "profiles_bytes",
-            "Memory that these counts take, in bytes.",
+            "Memory used by these counts, in bytes.",
             app.live.nbytes,
         )
         yield _gauge(
             "correspondents",
-            "Addresses that users have written to, summed over all profiles.",
+            "Correspondents: addresses that users have written to, summed over all "
+            "profiles.",
             len(app.correspondents),
         )
         waiting = GaugeMetricFamily(
             "postbayes_waiting",
-            "Work of this process that waits, by kind: feedback for the disk, look-up "
-            "by an id, scored messages that are not stored yet.",
+            "Waiting work of this process, by kind: feedback to write, ids to look "
+            "up, scored messages to store.",
             labels=("kind",),
         )
         for kind, n in app.backlog.items():
@@ -136,8 +135,8 @@ class Collected(Collector):
         yield waiting
         yield _gauge(
             "upkeep_age_seconds",
-            "Time since the upkeep of this process (folding, following, expiry) "
-            "succeeded last; below a second unless a step takes longer.",
+            "Time since the last successful maintenance step of this process "
+            "(folding, following, expiry); below a second unless a step takes longer.",
             app.scheduler.age,
         )
         families = {
@@ -163,11 +162,10 @@ class Collected(Collector):
             for name, labels, value in _of_figures(figures):
                 families[name].add_metric((profile, *labels), value)
         yield from (family for family in families.values() if family.samples)
-        yield _gauge("database_up", "Whether the database answered just now.", up)
+        yield _gauge("database_up", "Whether the database answers.", up)
         yield _gauge(
             "writable",
-            "Whether what was written last is stored; where it is 0, feedback is "
-            "refused.",
+            "Whether the latest write succeeded; while 0, feedback is refused.",
             int(app.write_failure is None),
         )
 
@@ -176,7 +174,7 @@ PROFILE: Final = ("profile",)
 SOURCE: Final = ("profile", "source")
 # In per cent in the documents, and as shares of 1 here: base units are the convention.
 STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "revision": (PROFILE, "Newest ledger row that this process has learned."),
+    "revision": (PROFILE, "Latest ledger row that this process has learned."),
     "learned_messages": (
         ("profile", "label"),
         "Messages that the profile has learned.",
@@ -188,19 +186,20 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     ),
     "ham_lost_ratio": (
         PROFILE,
-        "Share of the newest ham of feedback that it would have lost.",
+        "Share of the latest labelled ham that the filter took for spam.",
     ),
     "spam_missed_ratio": (
         PROFILE,
-        "Share of the newest spam of feedback that it let through unmarked.",
+        "Share of the latest labelled spam that the filter let through, including "
+        "unsure.",
     ),
     "unsure_ratio": (
         PROFILE,
-        "Share of the newest labelled messages that it would not decide.",
+        "Share of the latest labelled messages that were unsure.",
     ),
     "ranked_wrongly_ratio": (
         PROFILE,
-        "1-ROCA: share of pairs of a ham and a spam that are ranked wrongly.",
+        "1-ROCA: share of pairs of ham and spam that are ranked wrongly.",
     ),
     "calibration_error": (
         PROFILE,
@@ -208,18 +207,17 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     ),
     "source_messages": (
         (*SOURCE, "label"),
-        "The newest labelled messages, by who labelled them (the busiest 20) and by "
-        "side.",
+        "The latest labelled messages, by source (the busiest 20) and side.",
     ),
     "source_contradicted_ratio": (
         SOURCE,
-        "Share of a teacher's newest messages that the filter had decided the other "
+        "Share of a teacher's latest messages that the filter had decided the other "
         "way.",
     ),
     "source_suspect": (
         SOURCE,
-        "1 for a teacher who contradicts what the filter is sure of, while others "
-        "teach as much; 0 for everybody else.",
+        "1 for a teacher who contradicts confident verdicts, while others teach as "
+        "much; 0 for everybody else.",
     ),
 }
 """Labels and meaning of the gauges of a profile."""

@@ -51,15 +51,15 @@ def profiles(
     request: Request,
     app: ApplicationDep,
     after: Annotated[
-        str, Query(max_length=128, description="Only names that come after this one.")
+        str, Query(max_length=128, description="Only names after this one.")
     ] = "",
     limit: Annotated[
-        int, Query(ge=1, le=MAX_LISTED, description="How many profiles at most.")
+        int, Query(ge=1, le=MAX_LISTED, description="Maximum number of profiles.")
     ] = 100,
 ) -> ProfilesOut:
     """List the profiles that the client may use, in the order of their names.
 
-    One that was made within the last second may be missing.
+    A profile that was created within the last second may be missing.
     """
     may_use = principal_of(request).may_use
     rest = sorted(
@@ -94,9 +94,9 @@ def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
 async def create_profile(
     request: Request, body: Body, app: ApplicationDep
 ) -> ProfileOut:
-    """Create a profile, and return it; one that exists with these labels stays.
+    """Create a profile, and return it; a profile with these labels is kept.
 
-    It answers at once in this worker, and within a second in the others.
+    It works at once in this worker, and within a second in the others.
     """
     require_json(request)
     asked = parse_document(body, ProfileIn)
@@ -127,9 +127,9 @@ async def change_policy(
 ) -> ProfileOut:
     """Change the policy of a profile, and return the profile.
 
-    Fields that the JSON does not name stay as they are, and null leaves a field to the
-    service's settings again. The worker that answers applies the policy from its next
-    message on, all others within a second; earlier verdicts stay.
+    Fields that are not in the JSON do not change, and null resets a field to the
+    settings of the service. The worker that answers applies the policy from its next
+    message on, all others within a second; earlier verdicts do not change.
     """
     require_json(request)
     profile_of(request, name)
@@ -161,21 +161,20 @@ def figures(
         Query(
             ge=1,
             le=MAX_WINDOW,
-            description="How many of the newest labelled messages to look at.",
+            description="Number of latest labelled messages to include.",
         ),
     ] = WINDOW,
 ) -> FiguresOut:
-    """Return how well the filter does on the mail that people labelled.
+    """Return the accuracy of the filter on labelled mail.
 
     Each of these messages was scored before it was learned, so these are error
-    rates on mail that the filter had not seen. A label that was corrected since
-    counts as it is now.
+    rates on mail that the filter had not seen. A corrected label counts as corrected.
     """
     return FiguresOut.of_figures(app.figures(profile_of(request, name), window=window))
 
 
 Correspondent = Annotated[
-    str, Query(max_length=MAX_ADDRESS, description="One address alone.")
+    str, Query(max_length=MAX_ADDRESS, description="Only this address.")
 ]
 
 
@@ -190,10 +189,10 @@ def correspondents(
     app: ApplicationDep,
     address: Correspondent = "",
 ) -> CorrespondentsOut:
-    """Count whom the users of a profile have written to.
+    """Count the correspondents of the users of a profile.
 
-    The database has digests of addresses and names nobody. What was counted within
-    the last minute may be missing.
+    The database has only digests of addresses. Messages of the last minute may be
+    missing.
     """
     return _correspondents(app, profile_of(request, name), address)
 
@@ -217,7 +216,7 @@ def forget_correspondents(
 ) -> CorrespondentsOut:
     """Forget that the users of a profile have written to an address.
 
-    The answer counts those that are left. Other workers forget within a minute.
+    The answer counts the remaining ones. Other workers forget within a minute.
     """
     name, who = profile_of(request, name), principal_of(request).name
     # What waits would be counted after it.
@@ -234,16 +233,16 @@ def word(
         str,
         Path(
             max_length=MAX_WORD,
-            description="As explanations write it: `money`, `subject:money`, or two "
+            description="The word as in explanations: `money`, `subject:money`, or two "
             "words with a blank.",
         ),
     ],
     app: ApplicationDep,
     profile: ProfileName = None,
 ) -> WordOut:
-    """Return how often a word was learned, month by month, and its weight.
+    """Return how often a word was learned, month by month, and its evidence.
 
-    A word that was never learned is in no view.
+    A word that was never learned has no views.
     """
     state = app.words(profile_of(request, profile), word)
     return WordOut.model_validate(state)
@@ -263,10 +262,10 @@ UNDO_THREADS: Final = CapacityLimiter(4)
 async def undo(
     request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
 ) -> UndoOut:
-    """Take back feedback, as if it had never been given.
+    """Take back feedback exactly.
 
-    Select teachings by source, time or messages; those that match everything given are
-    taken back. The answer comes after the undo is done, or with `dry_run` without any
+    Select feedback by source, time or messages; feedback that matches all of them is
+    taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
     require_json(request)

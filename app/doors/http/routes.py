@@ -107,15 +107,15 @@ async def classify(
     app: ApplicationDep,
     query: Annotated[ClassifyQuery, Query()],
 ) -> Response:
-    """Score one message, without learning from it.
+    """Score one message without learning it.
 
     Send the message itself as `message/rfc822`, or JSON: `{"message": "…"}`
     or the fields of a form.  The entries of `explanation` sum to `log_odds`.
 
-    With `?recipient=` the most personal profile answers that there is: the
-    address's own, its domain's, or the site's.  With several of them, the
-    answer is that of the most personal profile that they share, and
-    `recipients` has one answer for each.
+    With `?recipient=`, the most personal profile answers: that of the address,
+    of its domain, or of the site.  With several recipients, the answer is that
+    of the most personal profile that they share, and `recipients` has an
+    answer for each.
     """
     raw = body
     if is_json(request):
@@ -148,12 +148,12 @@ async def feedback(
 
     Send the message with `?label=`, or JSON with a `label` and either the
     `id` that `/classify` returned or the message.  The same message with the
-    same label changes nothing; with another label it is moved.
+    same label changes nothing; with another label, it is relabelled.
     """
     if "content-type" not in request.headers:
         msg = (
-            "the body has no content type, as what a web page sends to another site "
-            "may; send the message as message/rfc822, or JSON as application/json"
+            "the body has no content type, so it could come from a page of another "
+            "site; send the message as message/rfc822, or JSON as application/json"
         )
         raise UnsupportedContentType(msg)
     name = profile_of(request, query.profile, query.recipient)
@@ -163,7 +163,7 @@ async def feedback(
         given = await computing(partial(parse_json, body, FeedbackIn), len(body))
         raw = given.raw()
         if given.label and query.label not in {None, given.label}:
-            msg = "the body and the query have two different labels; send one"
+            msg = "the body and the query have different labels; send one of them"
             raise MalformedRequest(msg)
     who = principal_of(request)
     said: dict[str, Any] = {
@@ -196,10 +196,10 @@ async def forget(
     recipient: Recipient = [],  # noqa: B006  the framework copies it
     source: Source = None,
 ) -> FeedbackOut:
-    """Take one message back for good, as if it had never been scored or learned.
+    """Forget one message for good, as if it had never been scored or learned.
 
-    No undo brings it back. Its words are gone with the answer, and its features within
-    two minutes.
+    No undo restores it. Its words are deleted before the answer, and its features
+    within two minutes.
     """
     name = profile_of(request, profile, recipient)
     who = principal_of(request)
@@ -218,11 +218,11 @@ async def forget(
     ),
 )
 async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
-    """Count whom a user of the site has written to.
+    """Count the recipients of a user's message as correspondents.
 
-    For mail servers that have no milter, which does the same by itself. Only mail of
-    a user who has logged in tells anything. From then on it is evidence of ham that
-    the verified sender of a message is one of these recipients.
+    For mail servers without the milter, which does this by itself. Only mail of users
+    who have logged in counts. From then on, mail whose verified sender is one of these
+    recipients has evidence of ham.
     """
     require_json(request)
     mail = parse_document(body, SentIn)
@@ -234,9 +234,9 @@ async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
 
 @operation.get("/healthz", tags=["operation"], responses=problems(public=True))
 async def healthz(response: Response) -> dict[str, str]:
-    """Tell that the process answers.
+    """Report that the process answers.
 
-    The header `Postbayes-Worker` says which one it is, by its process id.
+    The header `Postbayes-Worker` has the process id.
     """
     response.headers["Postbayes-Worker"] = str(os.getpid())
     return {"status": "ok"}
@@ -244,9 +244,12 @@ async def healthz(response: Response) -> dict[str, str]:
 
 @operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
-    """Tell whether the profile of the site is loaded and the database answers."""
+    """Report whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
-        msg = "a thread for feedback, look-ups or upkeep has ended; restart the service"
+        msg = (
+            "a thread for feedback, look-ups or maintenance has died; restart the "
+            "service"
+        )
         raise DatabaseUnavailable(msg)
     # A server that hangs answers nobody; whoever asks is told within this time.
     seconds = app.settings.busy_timeout + 1
@@ -256,7 +259,7 @@ async def readyz(app: ApplicationDep) -> dict[str, str]:
                 app.ping, abandon_on_cancel=True, limiter=DATABASE_THREADS
             )
     except TimeoutError as error:
-        msg = f"the database has not answered within {seconds:g} seconds"
+        msg = f"the database did not answer within {seconds:g} seconds"
         raise DatabaseUnavailable(msg) from error
     return {"status": "ready"}
 
@@ -271,8 +274,8 @@ def required(raw: bytes | None) -> bytes:
     """
     if raw is None:
         msg = (
-            "the JSON holds no message; give `message`, or fields such as "
-            "`subject`, `from` and `body`"
+            "the JSON has no message; give `message`, or fields such as `subject`, "
+            "`from` and `body`"
         )
         raise EmptyMessage(msg)
     return raw
@@ -309,7 +312,7 @@ def _source(who: Principal, given: str | None) -> str:
 
 def _label(label: str | None) -> str:
     if not label:
-        msg = 'say what the message was: ?label=spam, or "label" in the JSON'
+        msg = 'the label is missing; give ?label=spam, or "label" in the JSON'
         raise MissingLabel(msg)
     return label
 

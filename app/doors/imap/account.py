@@ -79,7 +79,8 @@ class Account:
         if not self._client.folder_exists(name):
             msg = (
                 f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK, "
-                "POSTBAYES_IMAP_INBOX and POSTBAYES_IMAP_FOLDERS name those to follow"
+                "POSTBAYES_IMAP_INBOX and POSTBAYES_IMAP_FOLDERS set the folders to "
+                "follow"
             )
             raise InvalidSetting(msg)
         found = self._client.select_folder(name, readonly=True)
@@ -95,7 +96,9 @@ class Account:
     def _junk(self) -> str:
         junk = self._special(JUNK)
         if junk is None:
-            log.info("following %r, as the server marks no folder as junk", _USUAL_JUNK)
+            log.info(
+                "following %r, because the server marks no folder as junk", _USUAL_JUNK
+            )
             return _USUAL_JUNK
         log.info("following the folder %r, which the server marks as junk", junk)
         return junk

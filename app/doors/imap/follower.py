@@ -219,7 +219,7 @@ class Follower:
             self.teach(raw, word)
         except OF_ONE_MESSAGE as error:
             where = f"message {uid} of {folder.name}"
-            log.warning("%s is passed over: %s", where, error)
+            log.warning("%s was skipped: %s", where, error)
             self.passed_over[type(error).__name__] += 1
             return False
         memory.taught(headers, word)

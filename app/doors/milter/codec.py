@@ -196,7 +196,10 @@ class PacketDecoder:
             while len(held) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(held, start)
                 if not 1 <= length <= MAX_PACKET_BYTES:
-                    msg = f"a packet of {length} bytes, not 1 to {MAX_PACKET_BYTES}"
+                    msg = (
+                        f"a packet has {length} bytes, and the limits are 1 and "
+                        f"{MAX_PACKET_BYTES}"
+                    )
                     raise MilterProtocolError(msg)
                 end = start + _LENGTH.size + length
                 if len(held) < end:
@@ -220,7 +223,7 @@ def _event(command: bytes, data: bytes) -> Event:
 
 def _negotiate(data: bytes) -> Event:
     if len(data) < _OPTIONS.size:
-        msg = f"options of {len(data)} bytes; they need {_OPTIONS.size}"
+        msg = f"the options have {len(data)} bytes, and need {_OPTIONS.size}"
         raise MilterProtocolError(msg)
     # Later versions may say more behind them.
     return Negotiate(*_OPTIONS.unpack_from(data))
@@ -241,7 +244,7 @@ def _connect(data: bytes) -> Event:
 def _header(data: bytes) -> Event:
     parts = data.split(b"\0", 3)
     if len(parts) != 3 or parts[2]:  # noqa: PLR2004  name, value, nothing
-        msg = "a header is a name and a value, each with a NUL at its end"
+        msg = "a header must be a name and a value, each with a NUL at its end"
         raise MilterProtocolError(msg)
     return HeaderField(parts[0], parts[1])
 

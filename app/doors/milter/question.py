@@ -159,8 +159,8 @@ def parse_authserv_id(text: str | None) -> str | None:
         return None
     if not is_server_name(text.strip()):
         msg = (
-            f"POSTBAYES_MILTER_AUTHSERV_ID is {text!r}; it is a name such as "
-            "mail.example.org: letters, digits, dots and hyphens"
+            f"POSTBAYES_MILTER_AUTHSERV_ID is {text!r}; give a name such as "
+            "mail.example.org, of letters, digits, dots and hyphens"
         )
         raise InvalidSetting(msg)
     return text.strip()

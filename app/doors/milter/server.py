@@ -68,9 +68,9 @@ class Milter:
             each.lower() for each in settings.authserv_id
         }:
             msg = (
-                f"POSTBAYES_MILTER_AUTHSERV_ID is {self._authserv_id!r}, whose headers "
-                "the milter removes, and POSTBAYES_AUTHSERV_ID believes them; give the "
-                "milter a name of its own"
+                f"POSTBAYES_MILTER_AUTHSERV_ID is {self._authserv_id!r}, whose "
+                "headers the milter removes, but POSTBAYES_AUTHSERV_ID trusts them; "
+                "give the milter a different name"
             )
             raise InvalidSetting(msg)
         self._skip_authenticated = settings.milter_skip_authenticated
@@ -80,7 +80,8 @@ class Milter:
         caller = Caller(connection.host)
         if not self._application.gate.may(caller, RIGHT):
             self._log.warning(
-                "milter: %s may not connect (POSTBAYES_KEYLESS_FROM)", connection.host
+                "milter: %s is not allowed to connect (POSTBAYES_KEYLESS_FROM)",
+                connection.host,
             )
             return
         session, decoder = MilterSession(self._ours, self._authserv_id), PacketDecoder()
@@ -116,15 +117,15 @@ class Milter:
                 judge = partial(self._judge, question)
                 return await computing(judge, size, connection.gone)
         except TimeoutError:
-            reason = f"it was not scored within {PATIENCE:.0f} s"
+            reason = f"scoring took more than {PATIENCE:.0f} s"
         except PostbayesError as error:
             reason = str(error)
         # The outermost point of a message: the next one has another chance.
         except Exception:  # noqa: BLE001  logged with its traceback
-            self._log.exception("%s passes unmarked", envelope.queue_id)
+            self._log.exception("%s passed unmarked", envelope.queue_id)
             reason = ""
         if reason:
-            log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
+            log.warning("%s passed unmarked: %s", envelope.queue_id, reason)
         self._application.tally.acted("milter", "unmarked")
         return question.accept(Marks())
 

@@ -112,14 +112,19 @@ class MilterSession:
         """
         step = _TABLE.get((self._state, type(event)))
         if step is None:
-            msg = f"a {type(event).__name__} may not come in the state {self._state!r}"
+            msg = (
+                f"a {type(event).__name__} is not allowed in the state {self._state!r}"
+            )
             raise MilterProtocolError(msg)
         return step(self, event)
 
     def negotiate(self, event: codec.Negotiate) -> bytes:
         """Choose from the offers of the mail server."""
         if event.version < OLDEST:
-            msg = f"version {event.version} of the protocol; {OLDEST} is the oldest"
+            msg = (
+                f"version {event.version} of the protocol is not supported; {OLDEST} "
+                "is the oldest"
+            )
             raise MilterProtocolError(msg)
         self._actions = WANTED_ACTIONS & Actions(event.actions & WANTED_ACTIONS)
         self._steps = Steps(event.steps & WANTED_STEPS)

@@ -166,7 +166,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
     if path == "/learnclass":
         label = last("class").lower()
         if not label:
-            sentence = "give the label of the message in the header Class"
+            sentence = "give the label of the message in the Class header"
             raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     deliver, user = last("deliver-to"), last("user")
     # The final recipient says whose mail it is, where he is known; the user that
@@ -305,10 +305,10 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
         sentence = f"the message cannot be decompressed: {error}"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence) from error
     if inflater.unused_data:
-        sentence = "something follows the compressed message; send one zstd frame"
+        sentence = "there is data after the compressed message; send one zstd frame"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     if not (inflater.eof or cut or len(message) > MAX_BYTES):
-        sentence = "the message ends before its compression does"
+        sentence = "the compressed message is incomplete"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     return message
 

@@ -110,7 +110,9 @@ class Rspamd:
         try:
             who = self._admit(request, ask)
         except (errors.Unauthenticated, errors.Forbidden) as error:
-            self._log.warning("rspamd: %s may not %s", self._who(request), ask.kind)
+            self._log.warning(
+                "rspamd: %s is not allowed to %s", self._who(request), ask.kind
+            )
             raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized") from error
         if ask.has_message:
             limit = self._application.settings.max_request_bytes

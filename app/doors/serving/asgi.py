@@ -89,8 +89,8 @@ async def hung_up(request: Request) -> None:
 def _too_large(limit: int) -> str:
     return (
         f"the body is larger than {limit} bytes; send the message raw, as "
-        f"message/rfc822: its first {MAX_BYTES} bytes suffice, and "
-        "POSTBAYES_MAX_REQUEST_BYTES is the limit"
+        f"message/rfc822; its first {MAX_BYTES} bytes are enough, and "
+        "POSTBAYES_MAX_REQUEST_BYTES sets the limit"
     )
 
 

@@ -198,7 +198,7 @@ class Site:
                 host = value
                 if len(host) > _LONGEST or not self._knows(host):
                     msg = (
-                        f"the service is not known as {_shown(host)!r}; ask it under "
+                        f"the service does not know the name {_shown(host)!r}; use "
                         "its address, or add the name to POSTBAYES_HOST_NAMES"
                     )
                     raise Forbidden(msg)
@@ -208,8 +208,9 @@ class Site:
             page = _shown(origin).partition("://")[2]
             if host is None or page.lower() != _shown(host).lower():
                 msg = (
-                    f"a page of {_shown(origin)!r} may not change anything here; a "
-                    "proxy before this service has to pass Host on as it is"
+                    f"pages of {_shown(origin)!r} may not change anything here; a "
+                    "proxy in front of this service must pass the Host header "
+                    "unchanged"
                 )
                 raise Forbidden(msg)
 

@@ -354,7 +354,11 @@ class Listener:
             >= (SPARED_AMONG_OWN_SECONDS if each.network == client else SPARED_SECONDS)
         )
         if victim is not None:
-            self._log.info("%s: %s makes room for others", self._door.name, victim.peer)
+            self._log.info(
+                "%s: the idle connection of %s was closed to make room for others",
+                self._door.name,
+                victim.peer,
+            )
             victim.give_up()
 
     def _let_go(self, task: asyncio.Task[None]) -> None:
@@ -382,12 +386,14 @@ class Listener:
             async with asyncio.timeout(self._door.total):
                 await self._door.serve(connection)
         except TimeoutError:
-            self._log.info("%s: %s was silent for too long", name, peer)
+            self._log.info("%s: %s was idle for too long", name, peer)
         except ConnectionError as error:
-            self._log.info("%s: %s is gone: %s", name, peer, reason(error))
+            self._log.info(
+                "%s: %s closed the connection: %s", name, peer, reason(error)
+            )
         # The outermost loop of a door: one connection's failure is its own.
         except Exception:  # noqa: BLE001  logged with its traceback
-            self._log.exception("%s: a connection of %s failed", name, peer)
+            self._log.exception("%s: a connection from %s failed", name, peer)
         finally:
             await connection.close()
 

@@ -118,7 +118,9 @@ async def _reload(asked: asyncio.Event, reload: Callable[[], object]) -> None:
         try:
             await to_thread.run_sync(reload)
         except Exception:  # the outermost loop of the task: the service goes on
-            log.exception("the settings stay as they were")
+            log.exception(
+                "the settings could not be read again, and the old ones still apply"
+            )
 
 
 log = logging.getLogger(__name__)
@@ -144,7 +146,7 @@ async def _watch(asked_by: BaseProcess) -> None:
     # Not the system's parent, which is the process that workers are forked from.
     while asked_by.is_alive():  # noqa: ASYNC110  nothing tells it but a look
         await asyncio.sleep(_EVERY)
-    log.error("the process that started this worker is gone; the worker ends too")
+    log.error("the parent process of this worker has died, so the worker stops")
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -284,7 +284,7 @@ class Spamd:
             try:
                 result = session.receive(await read())
             except TimeoutError:
-                sentence = f"Timeout: nothing came for {IDLE:.0f} seconds"
+                sentence = f"Timeout: no data for {IDLE:.0f} seconds"
                 result = codec.failure(EX_TIMEOUT, sentence)
         if isinstance(result, Request):
             result = await self._answer(result, connection)
@@ -302,11 +302,13 @@ class Spamd:
             return await learning(partial(self._tell, request))
         except (errors.Unauthenticated, errors.TooManyRequests):
             self._log.warning(
-                "spamd: %s may not %s (POSTBAYES_KEYLESS_FROM)", connection.host, right
+                "spamd: %s is not allowed to %s (POSTBAYES_KEYLESS_FROM)",
+                connection.host,
+                right,
             )
             sentence = (
                 f"Service Unavailable: {connection.host} may not {right}; "
-                "POSTBAYES_KEYLESS_FROM says who may"
+                "POSTBAYES_KEYLESS_FROM sets the allowed networks"
             )
             return codec.failure(EX_UNAVAILABLE, sentence)
         except errors.PostbayesError as error:
@@ -319,7 +321,7 @@ class Spamd:
         if request.kind == "PROCESS" and not request.whole:
             sentence = (
                 f"a message of more than {len(request.message) - 1} bytes is not "
-                "given back; ask for its headers alone (spamc --headers)"
+                "returned; request only its headers (spamc --headers)"
             )
             return codec.failure(EX_DATAERR, sentence)
         delivered = app.delivery.together(

@@ -291,5 +291,5 @@ class _Body:
         if self._inflater is None or len(self.kept) > MAX_BYTES:
             return
         if not self._inflater.eof:
-            msg = "(the message ends before its compression does)"
+            msg = "(the compressed message is incomplete)"
             raise SpamdProtocolError(msg)

@@ -106,7 +106,10 @@ def test_pages_of_the_history_follow_each_other(app, client):
     assert ids[::-1] == [each["id"] for each in found]
     assert second.json()["before"] is None
     assert 400 == client.get("/history?before=yesterday").status_code
-    assert "take it from the answer" in client.get("/ui/history?before=x").text
+    assert (
+        "use the value of the previous answer"
+        in client.get("/ui/history?before=x").text
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,8 +210,8 @@ def test_one_message_is_explained(app, client):
     assert ["spam"] == [each["label"] for each in document["taught"]]
     assert document["now"]["explanation"]
     page = client.get(f"/ui/history/{id_}").text
-    assert "not computed then" in page
-    assert "the message itself is among what is learned" in page
+    assert "not computed; see below" in page
+    assert "with the message itself learned" in page
 
 
 def test_review_begins_with_what_is_unsure(app, client):

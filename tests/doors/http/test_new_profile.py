@@ -117,14 +117,14 @@ def test_the_page_of_the_site_makes_one(client):
     again = client.post("/ui/site/profiles", data={"name": "post", "kind": "mail"})
     unknown = client.post("/ui/site/profiles", data={"name": "z", "kind": "post"})
 
-    assert "The profile ann@example.org is made." in made.text
+    assert "The profile ann@example.org is created." in made.text
     assert "Policy of ann@example.org" in made.text
     assert "newsletter" in kind.text.split("Policy of post")[1]
     assert (422, True) == (
         wrong.status_code,
         "<b>" not in wrong.text.split("<main")[1].split("<footer")[0],
     )
-    assert "There was a profile post already" in again.text
+    assert "The profile post already exists" in again.text
     assert (422, False) == (
         unknown.status_code,
         "z" in client.app.state.application.live,

@@ -20,7 +20,7 @@ from tests.support.messages import spam
 PASSWORD = "correct horse"  # noqa: S105  of a test
 STRANGER = ("198.51.100.9", 50000)
 CSRF = re.compile(r'name="csrf" value="([^"]*)"')
-ACT = re.compile(r'data-is="What">([^<]*)')
+ACT = re.compile(r'data-is="Event">([^<]*)')
 KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
 
 
@@ -239,7 +239,7 @@ def test_people_are_added_and_removed_on_their_page(make):
     )
 
     assert (303, 303) == (added.status_code, removed.status_code)
-    assert "They may sign in now." in shown
+    assert "They can sign in now." in shown
     assert 303 == sign_in(clients(), "eve").status_code
     assert 401 == tim.get("/profiles").status_code
 
@@ -281,7 +281,7 @@ def test_a_form_of_another_site_changes_nothing(make, path):
     )
 
     assert [403] * 5 == [each.status_code for each in (*answers, crossed)]
-    assert "load the page again" in answers[0].text
+    assert "reload the page" in answers[0].text
 
 
 def test_a_client_of_this_machine_has_forms_of_its_own(make):

@@ -124,7 +124,7 @@ def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
 
     assert ["Junk"] == opened(server, None)
     assert [
-        "following 'Junk', as the server marks no folder as junk"
+        "following 'Junk', because the server marks no folder as junk"
     ] == caplog.messages
 
 

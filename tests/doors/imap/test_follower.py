@@ -361,7 +361,7 @@ def test_a_message_that_never_is_taken_keeps_no_other_waiting(
 
     assert [1, 0] == list(islice(follower.follow(), 2))
     assert [(b"new", "spam")] == taught
-    late = "message 2 of Junk is passed over: it was learned too long ago"
+    late = "message 2 of Junk was skipped: it was learned too long ago"
     assert 1 == caplog.text.count(late)
     assert {refusal.__name__: 1} == follower.passed_over
 

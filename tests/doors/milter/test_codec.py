@@ -89,11 +89,11 @@ def test_any_data_of_a_command_are_an_event_or_no_protocol(command, data):
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
-        (struct.pack("!I", 0), "a packet of 0 bytes"),
+        (struct.pack("!I", 0), "a packet has 0 bytes"),
         (struct.pack("!I", MAX_PACKET_BYTES + 1), "1048577 bytes"),
         (b"GET / HTTP/1.1\r\n", "1195725856 bytes"),
         (codec.packet(b"X"), "is not a command"),
-        (codec.packet(b"O", b"\0\0\0\6"), "options of 4 bytes"),
+        (codec.packet(b"O", b"\0\0\0\6"), "options have 4 bytes"),
         (codec.packet(b"L", b"Subject"), "a name and a value"),
         (codec.packet(b"L", b"a\0b\0c\0"), "a name and a value"),
     ],

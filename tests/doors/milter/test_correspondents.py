@@ -176,5 +176,5 @@ def test_results_under_the_name_of_the_milter_cannot_be_believed():
     """It removes them before they are read."""
     given = {"milter_authserv_id": "MX.example.org", "authserv_id": (SERVER,)}
 
-    with pytest.raises(InvalidSetting, match="give the milter a name of its own"):
+    with pytest.raises(InvalidSetting, match="give the milter a different name"):
         milter(Application(**given))

@@ -87,9 +87,9 @@ def test_who_does_not_want_it_gets_it_plain(wish):
     [
         (b"Subject: not packed\n\n", "cannot be decompressed"),
         (MAGIC + b"\x20\x05\xff\xff\xff", "cannot be decompressed"),
-        (PACKED[:-3], "ends before its compression does"),
-        (PACKED + PACKED, "something follows"),
-        (PACKED + b"x", "something follows"),
+        (PACKED[:-3], "compressed message is incomplete"),
+        (PACKED + PACKED, "there is data after"),
+        (PACKED + b"x", "there is data after"),
     ],
 )
 def test_what_is_no_packed_message_is_refused(message, says):

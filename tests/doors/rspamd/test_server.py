@@ -231,4 +231,4 @@ def test_a_client_that_is_gone_is_not_called_a_local_process(caplog):
     for _ in range(2):
         asyncio.run(app(scope, gone, refused))
 
-    assert ["rspamd: a client that is gone may not learn"] == caplog.messages
+    assert ["rspamd: a client that is gone is not allowed to learn"] == caplog.messages

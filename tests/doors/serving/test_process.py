@@ -137,5 +137,5 @@ def test_json_that_is_not_utf_8_is_refused(place):
     text = bytearray(b'{"message": "' + b"x" * (MAX_JSON_BYTES - 15) + b'"}')
     text[place:-2] = b"\xff" * (len(text) - 2 - place)
 
-    with pytest.raises(MalformedRequest, match=f"not in UTF-8 at byte {place}$"):
+    with pytest.raises(MalformedRequest, match=f"not valid UTF-8 at byte {place}$"):
         parse_json(bytes(text), TextIn)

@@ -112,7 +112,7 @@ def test_each_reload_is_done_and_a_defect_of_one_ends_nothing(hang_up, caplog):
     asyncio.run(run())
 
     assert [False, False] == done
-    assert 1 == caplog.text.count("the settings stay as they were")
+    assert 1 == caplog.text.count("the old ones still apply")
 
 
 def test_a_reload_that_comes_too_early_is_done_later(hang_up):

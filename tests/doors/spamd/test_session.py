@@ -25,7 +25,7 @@ def test_a_compressed_message_may_not_end_early():
     """Half of a message is not scored as if it were the whole."""
     packed = zlib.compress(SPAM)[:-6]
 
-    assert b"SPAMD/1.0 76 Bad header line: (the message ends before" in answer(
+    assert b"SPAMD/1.0 76 Bad header line: (the compressed message is" in answer(
         request("CHECK SPAMC/1.5", "Compress: zlib", message=packed)
     )
 

@@ -326,7 +326,7 @@ router = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
 
 @router.get("/")
 async def home(request: Request) -> Response:
-    """Send a browser to the pages; a program is told that nothing is here."""
+    """Redirect a browser to the pages; return 404 to a program."""
     if "text/html" not in request.headers.get("accept", ""):
         raise HTTPException(HTTPStatus.NOT_FOUND)
     return RedirectResponse("/ui", HTTPStatus.SEE_OTHER, {"Vary": "Accept"})
@@ -334,7 +334,7 @@ async def home(request: Request) -> Response:
 
 @router.get("/ui")
 async def pages() -> Response:
-    """Send a browser to the first page."""
+    """Redirect a browser to the first page."""
     return see_other("/ui/overview")
 
 

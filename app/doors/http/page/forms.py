@@ -63,8 +63,8 @@ def require_csrf(request: Request, form: Mapping[str, object]) -> None:
     given = str(form.get("csrf", ""))
     if not _sessions(request).is_token(given, _made_for(request)):
         msg = (
-            "the form is too old, or not from a page of this service; go back, load "
-            "the page again, and send it once more"
+            "the form has expired, or is not from a page of this service; go back, "
+            "reload the page, and send the form again"
         )
         raise Forbidden(msg)
 
@@ -189,8 +189,8 @@ async def read_parts(request: Request) -> dict[str, bytes]:
         found = _parts(body, options[b"boundary"])
     else:
         msg = (
-            f"the content type {kind[:64].decode('latin-1')!r} is not that of a form; "
-            f"send {FIELDS} or {FILE}, or use the JSON interface at /docs"
+            f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
+            f"{FIELDS} or {FILE}, or use the JSON interface at /docs"
         )
         raise UnsupportedContentType(msg)
     require_csrf(request, {name: _text_of(value) for name, value in found.items()})
@@ -282,4 +282,4 @@ def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
 
 
 def _too_many() -> str:
-    return f"the form has more than {MOST_FIELDS} fields; no page has as many"
+    return f"the form has more than {MOST_FIELDS} fields, more than any page"

@@ -56,22 +56,22 @@ MAX_BACK: Final = 2_000
 SAID: Final = {
     "learned": "learned as {label}",
     "relabelled": "moved to {label}",
-    "unchanged": "is {label} already; nothing changed",
+    "unchanged": "was already taught as {label}; nothing changed",
     "undone": "taken back, as if it had never been taught",
-    "nothing": "was not taught, or no longer; there was nothing to take back",
+    "nothing": "was not taught; there was nothing to take back",
 }
 """What a page says of a click, by its outcome: no text comes from the address."""
 Search = Annotated[
     str,
     Query(
         max_length=200,
-        description="Text that stands in sender, subject, recipients or envelope; "
-        "ASCII letters in any case.",
+        description="Text to find in sender, subject, recipients and envelope; the "
+        "case of ASCII letters does not matter.",
     ),
 ]
 Before = Annotated[
     str | None,
-    Query(max_length=80, description="Where to go on: the `before` of an answer."),
+    Query(max_length=80, description="The `before` of the previous answer."),
 ]
 # A form sends fields that are empty.
 Field = Annotated[str, Query(max_length=40)]
@@ -83,32 +83,37 @@ async def history(
     profile: ProfileName = None,
     search: Search = "",
     verdict: Annotated[
-        Decision | None, Query(description="Only verdicts of this decision.")
+        Decision | None, Query(description="Only verdicts with this decision.")
     ] = None,
     door: Annotated[
-        Door | None, Query(description="Only verdicts that this door asked for.")
+        Door | None, Query(description="Only verdicts through this door.")
     ] = None,
     taught: Annotated[
         bool | None,
-        Query(description="Only messages that are taught now, or that are not."),
+        Query(
+            description="Only messages that are taught now, or only those that are not."
+        ),
     ] = None,
     since: Annotated[
         AwareDatetime | None,
-        Query(alias="from", description="Scored then or later. With a time zone."),
+        Query(
+            alias="from",
+            description="Only verdicts from this time on. With a time zone.",
+        ),
     ] = None,
     until: Annotated[
         AwareDatetime | None,
-        Query(description="Scored before then. With a time zone."),
+        Query(description="Only verdicts before this time. With a time zone."),
     ] = None,
     before: Before = None,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_ENTRIES, description="How many verdicts at most.")
+        int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of verdicts.")
     ] = ENTRIES,
 ) -> HistoryOut:
     """Return verdicts, newest first, with sender, subject and recipients.
 
-    They are kept for POSTBAYES_HISTORY_DAYS. A search looks at 20,000 of them, and
-    says with `before` where the next one goes on.
+    They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
+    `before` of the answer continues it.
     """
     asked = HistoryFilter(
         search=line_of(search),
@@ -128,9 +133,9 @@ async def message_history(
     profile: ProfileName = None,
     explain: Explain = STRONGEST,
 ) -> MessageHistoryOut:
-    """Return the verdicts on one message, what was taught of it, and why.
+    """Return the verdicts and the feedback on one message, with an explanation.
 
-    `now` explains it by what is learned now, from the features that are stored of it.
+    `now` explains it with what is learned now, from its stored features.
     """
     return await _message(app, profile, parse_id(id), explain)
 
@@ -271,14 +276,14 @@ async def review(
     app: ApplicationDep,
     profile: ProfileName = None,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_ENTRIES, description="How many messages at most.")
+        int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of messages.")
     ] = REVIEWED,
 ) -> ReviewOut:
-    """Return messages that nobody taught: *unsure* ones first, then by their worth.
+    """Return messages that were not taught, *unsure* ones first, then by worth.
 
-    The worth of a message is 4p(1 - p)(1 + u): the uncertainty of its verdict, with
-    the probability p of spam, and the share u of its features that the profile had
-    never seen. They are chosen among the newest 5,000 verdicts.
+    The worth of a message is 4p(1 - p)(1 + u), where p is the probability of spam and
+    u the share of features that were new to the profile. The messages are from the
+    newest 5,000 verdicts.
     """
     name = profile or app.settings.profile
     entries = await in_database(app.verdicts.review, name, limit=limit)
@@ -410,6 +415,6 @@ def _place(text: str) -> tuple[datetime, bytes]:
             bytes.fromhex(digest),
         )
     except ValueError as error:
-        msg = f"`before` is {text[:40]!r}; take it from the answer that goes before"
+        msg = f"`before` is {text[:40]!r}; use the value of the previous answer"
         raise MalformedRequest(msg) from error
     return place

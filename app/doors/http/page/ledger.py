@@ -38,14 +38,15 @@ ROWS: Final = 50
 """Rows of one page."""
 Before = Annotated[
     int | None,
-    Query(ge=1, le=2**63 - 1, description="Only rows older than this revision."),
+    Query(ge=1, le=2**63 - 1, description="Only rows before this revision."),
 ]
 LabelOfRow = Annotated[
     str | None,
-    Query(max_length=32, description="Only rows that made their message this."),
+    Query(max_length=32, description="Only rows that gave their message this label."),
 ]
 MessageId = Annotated[
-    str | None, Query(max_length=64, description="Only rows of this message.")
+    str | None,
+    Query(max_length=64, description="Only rows of the message with this id."),
 ]
 # A form sends fields that are empty.
 Field = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -60,20 +61,22 @@ async def ledger(
     label: LabelOfRow = None,
     since: Annotated[
         AwareDatetime | None,
-        Query(alias="from", description="Written then or later. With a time zone."),
+        Query(
+            alias="from", description="Only rows from this time on. With a time zone."
+        ),
     ] = None,
     until: Annotated[
         AwareDatetime | None,
-        Query(description="Written before then. With a time zone."),
+        Query(description="Only rows before this time. With a time zone."),
     ] = None,
     before: Before = None,
     limit: Annotated[
-        int, Query(ge=1, le=MOST_ROWS, description="How many rows at most.")
+        int, Query(ge=1, le=MOST_ROWS, description="Maximum number of rows.")
     ] = ROWS,
 ) -> LedgerOut:
-    """Return what was learned, when and by whom, newest first.
+    """Return the rows of the ledger, newest first.
 
-    The rows that carry out an undo are among them, under its name as their source.
+    They include the rows of undos, which have the name of the undo as their source.
     """
     asked = _selection(id or "", source, since, until)
     name = profile or app.settings.profile
@@ -185,8 +188,8 @@ def _selection(
     each = ids.replace(",", " ").split()
     if len(each) > MAX_IDS:
         msg = (
-            f"there are {len(each):,} ids, and an undo takes {MAX_IDS:,} at most; give "
-            "a source or a time"
+            f"there are {len(each):,} ids, and the limit of an undo is {MAX_IDS:,}; "
+            "give a source or a time"
         )
         raise InvalidSelection(msg)
     return Selection(

@@ -45,16 +45,14 @@ changing = APIRouter(
 ROWS: Final = 200
 """Entries of one page."""
 _DONE: Final = {
-    "set": "The entry is set, and counts from the next message on.",
-    "removed": "The entry is removed, and counts no more.",
+    "set": "The entry is set, and applies from the next message on.",
+    "removed": "The entry is removed, and no longer applies.",
 }
 Name = Annotated[str, Path(max_length=128)]
 Text = Annotated[str, Query(max_length=MAX_VALUE + 16)]
 After = Annotated[
     str,
-    Query(
-        max_length=MAX_VALUE + 16, description="Only entries that come after this one."
-    ),
+    Query(max_length=MAX_VALUE + 16, description="Only entries after this one."),
 ]
 
 
@@ -66,13 +64,13 @@ async def lists(
     after: After = "",
     limit: Annotated[
         int,
-        Query(ge=1, le=MAX_LISTED_ENTRIES, description="How many entries at most."),
+        Query(ge=1, le=MAX_LISTED_ENTRIES, description="Maximum number of entries."),
     ] = 100,
 ) -> ListsOut:
     """List the allow and deny entries of a profile, by kind and value.
 
-    Those of the profile of its domain and of the site count as well, where the
-    profile has no entry that holds for a message.
+    If none of them matches a message, the entries of the profiles of its domain and of
+    the site apply.
     """
     return await _found(app, profile_of(request, name), after, limit)
 
@@ -100,7 +98,7 @@ async def set_entries(
 ) -> ListsOut:
     """Set allow and deny entries of a profile, all or none, and return them.
 
-    They count at once in the worker that answers, and within a second in the others.
+    They apply at once in the worker that answers, and within a second in the others.
     """
     who = principal_of(request)
     name = profile_of(request, name)
@@ -123,12 +121,13 @@ async def remove_entry(
     name: Name,
     app: ApplicationDep,
     entry: Annotated[
-        str, Query(max_length=MAX_VALUE + 16, description="What the entry is about.")
+        str, Query(max_length=MAX_VALUE + 16, description="The subject of the entry.")
     ],
 ) -> ListsOut:
-    """Remove an entry of a profile, and list the first ones that are left.
+    """Remove an entry of a profile, and list the first remaining ones.
 
-    It ends at once in the worker that answers, and within a second in the others.
+    It loses its effect at once in the worker that answers, and within a second in the
+    others.
     """
     name = profile_of(request, name)
     await _remove(app, name, entry, who=principal_of(request).name)
@@ -177,7 +176,7 @@ async def set_entry_page(
     try:
         nats = nats_of(form.get("verb", ""), float(strength) if strength else None)
     except ValueError as error:
-        msg = f"the nats of an entry are a number such as 5, got {strength[:40]!r}"
+        msg = f"the nats of an entry must be a number such as 5, got {strength[:40]!r}"
         raise InvalidInput(msg) from error
     entry = ListEntry(
         subject=ListSubject.parse(form.get("entry", "")),

@@ -70,10 +70,10 @@ async def message(
 ) -> Response:
     """Return one message as the filter reads it, with what each place adds.
 
-    Send what `/classify` takes.  The answer is that of `/classify`, and the message
-    in segments: the contributions of the segments, those of features without a place
-    (`elsewhere`) and the prior sum to `log_odds`.  The message counts as no traffic:
-    metrics, log and history leave it out, and it can be taught by its id.
+    Send the same request as to `/classify`. The answer is that of `/classify`, with
+    the message in segments: the contributions of the segments, those of features
+    without a place (`elsewhere`) and the prior sum to `log_odds`. Metrics, log and
+    history leave the message out, but it can be taught by its id.
     """
     raw = body
     if is_json(request):

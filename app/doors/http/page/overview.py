@@ -68,7 +68,7 @@ _STACKED: Final = (
 )
 Days = Annotated[
     float,
-    Query(ge=0.05, le=366, description="Days of the verdicts, back from now."),
+    Query(ge=0.05, le=366, description="Number of days of verdicts, up to now."),
 ]
 
 
@@ -76,9 +76,9 @@ Days = Annotated[
 async def overview(
     app: ApplicationDep, profile: ProfileName = None, days: Days = DAYS
 ) -> OverviewOut:
-    """Return verdicts over time, live error figures, and what waits.
+    """Return verdicts over time, live error figures, and waiting work.
 
-    Verdicts are counted by the hour for up to 7 days, and else by the day.
+    Verdicts are counted per hour for up to 7 days, otherwise per day.
     """
     return await in_database(_overview, app, profile or app.settings.profile, days)
 
@@ -256,7 +256,8 @@ def learning_figure(figures: FiguresOut) -> str:
     ]
     return figure(
         "Learning curve",
-        "The errors of the filter before it learned these messages, oldest first.",
+        "The errors of the filter on these messages before it learned them, oldest "
+        "first.",
         plot.drawn(
             *marks,
             title="Learning curve",

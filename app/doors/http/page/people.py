@@ -59,9 +59,9 @@ FIRST: Final = "/ui/overview"
 EVENTS: Final = 100
 """Events of one page."""
 _DONE: Final = {
-    "added": "They may sign in now.",
-    "removed": "They may not sign in any more.",
-    "changed": "They sign in with the new password; their sessions have ended.",
+    "added": "They can sign in now.",
+    "removed": "They can no longer sign in.",
+    "changed": "The new password is set, and their sessions have ended.",
 }
 Field = Annotated[str, Query(max_length=64)]
 Next = Annotated[str, Query(max_length=2000)]
@@ -186,7 +186,7 @@ def _host(request: Request) -> str | None:
 
 def _provider(app: Application) -> OpenIDProvider:
     if app.provider is None:
-        msg = "people sign in at no provider here; POSTBAYES_OIDC_ISSUER names one"
+        msg = "this service has no sign-in provider; POSTBAYES_OIDC_ISSUER sets one"
         raise NotFound(msg)
     return app.provider
 
@@ -217,10 +217,10 @@ async def sign_out(request: Request) -> Response:
 async def change_password(
     request: Request, response: Response, body: Body, app: ApplicationDep
 ) -> PersonOut:
-    """Give yourself another password, as a person who has signed in.
+    """Change your own password.
 
-    All your sessions end, in this worker at once and in the others within a second or
-    two. The answer has the cookie of a new one.
+    All your sessions end, in this worker at once and in the others within two seconds.
+    The answer has the cookie of a new session.
     """
     require_json(request)
     asked = parse_document(body, PasswordIn)
@@ -425,6 +425,7 @@ def _after(days: str) -> datetime | None:
         return now() + timedelta(days=float(days))
     except (ValueError, OverflowError) as error:
         msg = (
-            f"the days until a key expires are a number such as 365, got {days[:40]!r}"
+            "the days until a key expires must be a number such as 365, got "
+            f"{days[:40]!r}"
         )
         raise InvalidInput(msg) from error

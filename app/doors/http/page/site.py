@@ -25,10 +25,10 @@ changing = APIRouter(
     prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
 )
 FIELDS: Final = {
-    "ham_cost": ("Ham cost", "missed spam that a lost ham is worth"),
-    "ham_threshold": ("Ham ends", "from here down the decision is ham"),
-    "quarantine_from": ("Quarantine from", "from here up mail servers hold spam"),
-    "reject_from": ("Reject from", "from here up mail servers reject spam"),
+    "ham_cost": ("Ham cost", "missed spam messages that one lost ham is worth"),
+    "ham_threshold": ("Ham ends", "the decision is ham from here down"),
+    "quarantine_from": ("Quarantine from", "mail servers hold spam from here up"),
+    "reject_from": ("Reject from", "mail servers reject spam from here up"),
 }
 """The fields of a policy, as the page names them."""
 LISTED: Final = 100
@@ -37,10 +37,10 @@ LISTED: Final = 100
 
 @router.get("/settings", tags=["operation"], responses=problems(422))
 async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOut:
-    """Return the settings in force, and what the service is made of.
+    """Return the settings in force, and facts about the service.
 
-    Passwords and other secrets are hidden; the names of files that hold them are not.
-    Who may use some profiles alone is refused.
+    Passwords and other secrets are hidden; the names of files with secrets are not.
+    Clients that may use only some profiles are refused.
     """
     principal_of(request).require_all("the settings, which are of all profiles")
     return SettingsOut.of(app)
@@ -88,7 +88,10 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
     name, kind = form.get("name", "").strip(), form.get("kind", "")
     check_name(name)
     if kind not in {"", "mail"}:
-        msg = f"the labels are `mail`, or empty as the settings say; got {kind[:40]!r}"
+        msg = (
+            "the labels must be `mail`, or empty for those of the settings; got "
+            f"{kind[:40]!r}"
+        )
         raise InvalidInput(msg)
     existed = name in app.live
     asked = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
