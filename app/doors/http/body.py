@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -13,6 +14,7 @@ from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.errors import list_faults
 from app.doors.serving.asgi import take
+from app.doors.serving.process import computing
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.ledger.entry import MAX_SOURCE, PRINTABLE
 from app.mail.limits import MAX_BYTES
@@ -292,6 +294,20 @@ def require_json(request: Request) -> None:
             "send JSON, as application/json (curl: -H 'Content-Type: application/json')"
         )
         raise UnsupportedContentType(msg)
+
+
+async def read_document(
+    request: Request, body: bytes, model: type[Document]
+) -> Document:
+    """Return the body of a request that takes JSON alone.
+
+    Raises
+    ------
+    UnsupportedContentType, MalformedRequest
+        As `require_json` and `parse_document`.
+    """
+    require_json(request)
+    return await computing(partial(parse_document, body, model), len(body))
 
 
 def _lenient(body: bytes) -> object:

@@ -21,7 +21,7 @@ from app.doors.documents.access import (
     PersonIn,
     PersonOut,
 )
-from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.http.body import Body, json_body, read_document
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
@@ -60,8 +60,7 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     """
     who = principal_of(request)
     who.require_all("the keys, which are of all profiles")
-    require_json(request)
-    asked = parse_document(body, KeyIn)
+    asked = await read_document(request, body, KeyIn)
     who.require_rights(asked.rights)
     text, key = made_key(
         asked.name,
@@ -113,8 +112,7 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
-    require_json(request)
-    asked = parse_document(body, PersonIn)
+    asked = await read_document(request, body, PersonIn)
     who.require_rights(ROLES.get(asked.role, ()))
     await in_thread(
         PASSWORDS,
@@ -146,8 +144,7 @@ async def set_password(
     """
     who = principal_of(request)
     who.require_all(_PEOPLE)
-    require_json(request)
-    asked = parse_document(body, NewPasswordIn)
+    asked = await read_document(request, body, NewPasswordIn)
     return PersonOut.of(
         await in_thread(PASSWORDS, app.set_password, name, asked.password, who=who)
     )

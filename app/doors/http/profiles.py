@@ -24,8 +24,7 @@ from app.doors.http.body import (
     Body,
     ProfileName,
     json_body,
-    parse_document,
-    require_json,
+    read_document,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.routes import ApplicationDep, problems
@@ -98,8 +97,7 @@ async def create_profile(
 
     It works at once in this worker, and within a second in the others.
     """
-    require_json(request)
-    asked = parse_document(body, ProfileIn)
+    asked = await read_document(request, body, ProfileIn)
     await create(request, app, asked)
     state = await computing(partial(app.profile, asked.name), 0)
     return ProfileOut.model_validate(state)
@@ -131,9 +129,8 @@ async def change_policy(
     settings of the service. The worker that answers applies the policy from its next
     message on, all others within a second; earlier verdicts do not change.
     """
-    require_json(request)
     profile_of(request, name)
-    asked = await computing(partial(parse_document, body, PolicyIn), len(body))
+    asked = await read_document(request, body, PolicyIn)
     changes = asked.changes()
     # It waits for the database, as a look-up does.
     await in_database(app.change_policy, name, changes, who=principal_of(request).name)
@@ -268,8 +265,7 @@ async def undo(
     taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
-    require_json(request)
-    asked = await computing(partial(parse_document, body, UndoIn), len(body))
+    asked = await read_document(request, body, UndoIn)
     selection = Selection(
         ids=frozenset(parse_id(each) for each in asked.ids),
         source=asked.source,

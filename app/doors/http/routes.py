@@ -29,9 +29,8 @@ from app.doors.http.body import (
     is_json,
     json_body,
     openapi_body,
-    parse_document,
     parse_json,
-    require_json,
+    read_document,
 )
 from app.doors.http.direct import Direct, document
 from app.doors.http.guard import Guarded, asking, principal_of, profile_of
@@ -224,8 +223,7 @@ async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
     who have logged in counts. From then on, mail whose verified sender is one of these
     recipients has evidence of ham.
     """
-    require_json(request)
-    mail = parse_document(body, SentIn)
+    mail = await read_document(request, body, SentIn)
     counted = app.correspondents.sent(
         mail.sender, mail.recipients, principal=principal_of(request)
     )

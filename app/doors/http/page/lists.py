@@ -21,8 +21,7 @@ from app.doors.http.body import (
     Body,
     ProfileName,
     json_body,
-    parse_document,
-    require_json,
+    read_document,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import render, see_other
@@ -102,8 +101,7 @@ async def set_entries(
     """
     who = principal_of(request)
     name = profile_of(request, name)
-    require_json(request)
-    asked, time = parse_document(body, ListsIn), now()
+    asked, time = await read_document(request, body, ListsIn), now()
     entries = [each.read(source=who.name, now=time) for each in asked.entries]
     await _set(app, name, entries, who=who.name)
     return ListsOut.of(entries, len(entries) + 1)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.access.rights import MEANINGS, ROLES, Right
 from app.doors.documents.access import KeyOut, PasswordIn, PersonOut
-from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.http.body import Body, json_body, read_document
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.keys import PASSWORDS, events
@@ -222,8 +222,7 @@ async def change_password(
     All your sessions end, in this worker at once and in the others within two seconds.
     The answer has the cookie of a new session.
     """
-    require_json(request)
-    asked = parse_document(body, PasswordIn)
+    asked = await read_document(request, body, PasswordIn)
     cookie = await _changed(request, app, asked.password, asked.new_password)
     begin_session(request, response, cookie)
     return PersonOut.of(app.keys.people[principal_of(request).name.partition(":")[2]])
