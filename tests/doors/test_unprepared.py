@@ -115,7 +115,10 @@ def test_a_right_that_is_granted_again_needs_no_restart(granted, client, caplog)
     ("right", "told"),
     [
         ("INSERT ON scored", "maintenance is waiting for the database"),
-        ("UPDATE ON fold", "the profile 'default' cannot be folded"),
+        (
+            "UPDATE ON fold",
+            "the ledger of the profile 'default' cannot be folded into its counts",
+        ),
     ],
 )
 def test_one_right_that_is_missing_is_told_once(granted, client, right, told, caplog):
