@@ -24,10 +24,10 @@ from app.classifier.specification import Specification
 from app.corpora.mailbox import CorpusMessage
 from app.corpora.parallel import chunks, readers
 from app.corpora.source import read_index
-from app.services.application import load_profiles, open_database
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.learn import Learn, LearnSums
+from app.services.startup import load_profiles, open_database
 from app.settings import Settings
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ import numpy as np
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
-from app.services.application import open_database, specify
 from app.services.memory.cache import LiveProfiles
+from app.services.startup import open_database, specify
 from app.settings import Settings
 from app.storage import profiles
 from app.storage.counts import fold, runs

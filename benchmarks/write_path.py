@@ -34,11 +34,11 @@ import numpy as np
 
 from app.corpora.source import read_index
 from app.ledger.teaching import ScoredRow, Teaching
-from app.services.application import open_database, specify
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.memory.cache import LiveProfiles
 from app.services.scheduler import CHECKPOINT_SECONDS
+from app.services.startup import open_database, specify
 from app.services.writer import GROUP, Writer
 from app.settings import Settings
 from app.storage.database.engine import writing

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from app.services.application import require_startable, specify
 from app.services.log import keep_log
+from app.services.startup import require_startable, specify
 from app.settings import PREFIX, Settings
 from app.storage.database.dialect import parse, without_password
 

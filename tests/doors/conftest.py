@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from app.doors.cli.main import main
-from app.services.application import open_database
+from app.services.startup import open_database
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam

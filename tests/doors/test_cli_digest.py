@@ -11,9 +11,9 @@ from email.policy import default
 
 import pytest
 
-from app.services.application import open_database
 from app.services.clock import now
 from app.services.profiles import create_profile
+from app.services.startup import open_database
 from app.settings import Settings
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from app.services.application import open_database
+from app.services.startup import open_database
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam

@@ -9,10 +9,10 @@ import pytest
 from app.doors.cli.client import application
 from app.doors.cli.client import loaded as opened_only
 from app.errors import DatabaseUnavailable
-from app.services.application import open_database
 from app.services.clock import now
 from app.services.memory import cache
 from app.services.profiles import create_profile
+from app.services.startup import open_database
 from app.settings import load_settings
 from tests.support.application import served, teach
 from tests.support.databases import sqlite_url

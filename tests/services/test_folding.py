@@ -12,10 +12,10 @@ from sqlalchemy import event
 
 from app.services import scheduler
 from app.services import upkeep as folding
-from app.services.application import specify
 from app.services.clock import now
 from app.services.memory.cache import LiveProfiles
 from app.services.scheduler import Maintenance
+from app.services.startup import specify
 from app.services.upkeep import Folding
 from app.settings import Settings
 from app.storage import profiles, tables

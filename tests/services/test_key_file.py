@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from app.errors import InvalidSetting
-from app.services.application import Application, open_database, prepare_database
+from app.services.application import Application
 from app.services.profiles import create_profile, id_key_of_new, key_of, list_profiles
+from app.services.startup import open_database, prepare_database
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.builders import MARCH

@@ -27,8 +27,8 @@ from app.services.access import (
     revoke_key,
     set_password,
 )
-from app.services.application import opened_database
 from app.services.clock import now
+from app.services.startup import opened_database
 from app.settings import load_settings
 
 if TYPE_CHECKING:

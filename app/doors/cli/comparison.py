@@ -10,7 +10,7 @@ from app.evaluation.experiment import Configuration
 from app.evaluation.subject import Training
 from app.figures.bootstrap import roca_interval_pct
 from app.figures.metrics import Errors
-from app.services.application import specification
+from app.services.startup import specification
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from app.doors.cli.console import (
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, PostbayesError
 from app.ledger.entry import check_source
-from app.services.application import load_profiles, opened_database
 from app.services.clock import now
 from app.services.learn import BATCH, PART, Learn, LearnSums
+from app.services.startup import load_profiles, opened_database
 from app.settings import load_settings
 
 if TYPE_CHECKING:

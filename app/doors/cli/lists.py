@@ -29,13 +29,13 @@ from app.doors.cli.console import (
 )
 from app.doors.documents.access import ListEntryOut
 from app.errors import InvalidInput
-from app.services.application import opened_database
 from app.services.clock import now
 from app.services.correspondents import (
     forget_correspondent,
     list_correspondents,
 )
 from app.services.lists import add_entries, list_entries, remove_entry
+from app.services.startup import opened_database
 from app.settings import load_settings
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from app.doors.cli.console import (
 )
 from app.errors import InvalidInput
 from app.services import profiles as policies
-from app.services.application import opened_database, specification
 from app.services.clock import now
 from app.services.profiles import (
     count_messages,
@@ -35,6 +34,7 @@ from app.services.profiles import (
     list_profiles,
     rename_profile,
 )
+from app.services.startup import opened_database, specification
 from app.settings import load_settings
 
 if TYPE_CHECKING:

@@ -35,14 +35,10 @@ from app.doors.serving.process import ServiceManager, remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
 from app.services.access import list_keys
-from app.services.application import (
-    opened_database,
-    prepare_database,
-    require_startable,
-)
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.openid import oidc_secret
+from app.services.startup import opened_database, prepare_database, require_startable
 from app.services.webhook import webhook_secret
 from app.settings import load_settings
 

@@ -33,9 +33,9 @@ from app.doors.cli.console import (
 )
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
-from app.services.application import open_database, opened_database
 from app.services.clock import now
 from app.services.profiles import key_of
+from app.services.startup import open_database, opened_database
 from app.services.transfer import (
     Dump,
     ImportedFile,

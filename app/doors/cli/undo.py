@@ -21,8 +21,8 @@ from app.doors.documents.feedback import UndoOut
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
-from app.services.application import load_profiles, opened_database
 from app.services.clock import now
+from app.services.startup import load_profiles, opened_database
 from app.services.undo import Undo
 from app.settings import load_settings
 

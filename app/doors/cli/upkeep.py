@@ -26,9 +26,9 @@ from app.doors.cli.console import (
 )
 from app.errors import InvalidInput
 from app.services import upkeep
-from app.services.application import load_profiles, opened_database, upgrade_database
 from app.services.clock import now
 from app.services.profiles import list_profiles
+from app.services.startup import load_profiles, opened_database, upgrade_database
 from app.services.upkeep import Criterion, Prune
 from app.settings import load_settings
 

@@ -1,0 +1,229 @@
+"""Startup: the database of the settings, and the specification under them."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from app.classifier.rule import VerdictRule, terms_of
+from app.classifier.specification import Specification, classifiers_of
+from app.classifier.verdict import ActionRule
+from app.errors import DatabaseUnprepared, Inconsistent, InvalidSetting
+from app.services.clock import now
+from app.services.memory.cache import LiveProfiles
+from app.services.profiles import (
+    create_profile,
+    id_key_of_new,
+    key_for,
+    key_of,
+    list_profiles,
+    specification_of,
+)
+from app.services.recipients import Aliases
+from app.storage.database.dialect import dialect_of, missing
+from app.storage.database.engine import (
+    migrate,
+    open_engine,
+    require_migrated,
+    revision_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Engine
+
+    from app.settings import Settings
+    from app.storage.profiles import ProfileRow
+
+
+def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> Engine:
+    """Return the engine of the settings' database, with the tables of this version.
+
+    Parameters
+    ----------
+    settings : Settings
+        Its URL, and the name and labels of the profile of the site.
+    make : bool
+        Whether a database that is not there, or that has no profile, is made.  A
+        command that only looks would take one in the wrong folder for the site's.
+    upgrade : bool, default False
+        Whether an older database is migrated: who looks something up with a newer
+        version does not mean to close the database to the service that runs.
+
+    Raises
+    ------
+    InvalidSetting
+        If the URL cannot be used, or there is no database and none may be made.
+    DatabaseUnprepared
+        If an older version of Postbayes made its tables, and they stay so.
+    DatabaseUnavailable
+        If the database does not answer.
+    DatabaseDamaged
+        If it is damaged, or the file is no database.
+    DatabaseTooNew
+        If a newer version of Postbayes wrote it.
+    """
+    engine = open_engine(
+        settings.database_url, busy_timeout=settings.busy_timeout, make=make
+    )
+    if not upgrade:
+        require_migrated(engine)
+    migrate(engine, make=make)
+    names = {row.name for row in list_profiles(engine)}
+    if make and settings.profile not in names:
+        create_profile(
+            engine,
+            settings.profile,
+            labels=settings.labels,
+            spam_labels=settings.spam_labels,
+            time=now(),
+            id_key=id_key_of_new(engine, settings),
+        )
+    elif not names:
+        raise missing(dialect_of(engine).place(engine.url))
+    return engine
+
+
+@contextmanager
+def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
+    """Open the database as `open_database` does, and dispose of it at the end."""
+    engine = open_database(settings, make=make)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def prepare_database(settings: Settings) -> None:
+    """Create or migrate the database and its key file, before workers start.
+
+    Raises
+    ------
+    InvalidSetting, DatabaseUnprepared, DatabaseUnavailable
+        As `open_database` and `key_of`, whose other errors are raised as well.
+    """
+    engine = open_database(settings, make=True, upgrade=True)
+    try:
+        key_of(engine, settings)
+    finally:
+        engine.dispose()
+
+
+def upgrade_database(settings: Settings) -> tuple[str, str]:
+    """Migrate the settings' database; return its migration before and after.
+
+    Raises
+    ------
+    DatabaseUnprepared
+        If it has no tables.
+    """
+    engine = open_engine(
+        settings.database_url, busy_timeout=settings.busy_timeout, make=False
+    )
+    try:
+        before = revision_of(engine)
+        if before is None:
+            msg = (
+                "There is nothing to migrate: the database that "
+                "POSTBAYES_DATABASE_URL names has no tables. `postbayes serve` "
+                "creates them."
+            )
+            raise DatabaseUnprepared(msg)
+        migrate(engine)
+        return before, revision_of(engine) or before
+    finally:
+        engine.dispose()
+
+
+def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
+    """Return the profiles of a database, for a command without threads."""
+    # A key that is missing is an error here, not one of a single profile.
+    key_of(engine, settings)
+    live = LiveProfiles(engine, specify(settings), now)
+    live.refresh()
+    return live
+
+
+def specification(settings: Settings) -> Specification:
+    """Return the specification of a new profile under the settings."""
+    spam_from = math.log(settings.ham_cost)
+    verdict = VerdictRule(
+        terms=terms_of(settings.text_views),
+        spam_threshold=spam_from,
+        ham_threshold=-spam_from,
+    )
+    made = Specification(
+        labels=settings.labels,
+        spam_labels=settings.spam_labels,
+        classifiers=classifiers_of(settings.text_views),
+        verdict=verdict,
+        action=_actions(settings, spam_from),
+    )
+    months = settings.half_life_months
+    return made if months is None else made.decaying(months)
+
+
+def _actions(settings: Settings, spam_from: float) -> ActionRule:
+    """Return the actions of mail servers under the settings.
+
+    Raises
+    ------
+    InvalidSetting
+        If the thresholds contradict each other.
+    """
+    try:
+        return ActionRule(
+            spam_from=spam_from,
+            quarantine_from=settings.quarantine_from,
+            reject_from=settings.reject_from,
+        )
+    except InvalidSetting as error:
+        msg = f"POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM: {error}"
+        raise InvalidSetting(msg) from error
+
+
+def require_confident(own_from: float | None, spam_from: float) -> None:
+    """Raise if the filter would learn unsure verdicts.
+
+    Raises
+    ------
+    InvalidSetting
+        If `own_from` is below the threshold of spam, or not a number.
+    """
+    if own_from is not None and not spam_from <= own_from < math.inf:
+        msg = (
+            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}; it must be at least the spam "
+            f"threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
+        )
+        raise InvalidSetting(msg)
+
+
+def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
+    """Return the function from a stored profile to its specification."""
+    service = specification(settings)
+
+    def specified(row: ProfileRow) -> Specification:
+        try:
+            key = key_for(row, settings)
+        # Of one profile, which must not stop the others; a start looks before.
+        except InvalidSetting as error:
+            raise Inconsistent(str(error)) from error
+        return specification_of(row, replace(service, key=key))
+
+    return specified
+
+
+def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
+    """Return the specification and the aliases of the settings, before anything opens.
+
+    Raises
+    ------
+    InvalidSetting
+        If thresholds contradict each other, or the aliases cannot be read.
+    """
+    service = specification(settings)
+    require_confident(settings.autolearn_from, service.verdict.spam_threshold)
+    return service, Aliases(settings.aliases)
