@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
-from app.kernels.text import hashed, joined, quoted
+from app.kernels.text import hashed, joined, paired, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -186,36 +186,30 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
 
 
-MAX_NAMED: Final = 1_024
-"""Words among which names of pairs are looked for: 0.1 s and 40 MB."""
-
-
 def pair_names(
-    pairs: NDArray[np.int64], words: NDArray[np.int64], names: Sequence[str]
+    pairs: Pairs, words: NDArray[np.int64], names: Sequence[str]
 ) -> FeatureNames | None:
-    """Return the names of pairs, of which only the ids were stored.
+    """Return the names of pairs, in the order of their ids.
 
     Parameters
     ----------
-    pairs, words : ndarray of int64
-        Ids of the pairs and of the words of one message.
+    pairs : Pairs
+        The pairs of one message.
+    words : ndarray of int64
+        Ids of its words.
     names : sequence of str
         The names of the words.
 
     Returns
     -------
     FeatureNames or None
-        None if a pair is not of two of these words, or if there are too many words.
+        None if a pair is not of two of these words.
     """
-    if not 0 < words.size <= MAX_NAMED:
+    made, places = np.empty((2, pairs.size), np.int64)
+    if not paired(words, pairs.left, pairs.right, places):
         return None
-    made = np.empty(words.size**2, np.int64)
-    joined(words.repeat(words.size), np.tile(words, words.size), made)
-    order = made.argsort()
-    found = order[np.searchsorted(made, pairs, sorter=order).clip(max=made.size - 1)]
-    if (made[found] != pairs).any():
-        return None
-    left, right = np.divmod(found, words.size)
+    joined(pairs.left, pairs.right, made)
+    left, right = np.divmod(places.take(made.argsort()), max(words.size, 1))
     both = zip(names_at(names, left), names_at(names, right), strict=True)
     return FeatureNames.of([f"{first} {second}" for first, second in both], 2)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
-from app.features.hashing import names_at, pair_names
+from app.features.hashing import Pairs, names_at, pair_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,12 +77,14 @@ class Observation:
     def with_pair_names(self) -> Observation:
         """Return the observation with the names that `browsable` leaves out.
 
-        Unchanged if they cannot be found: see `pair_names`.
+        Unchanged where the words that a pair is made of are not known: those of a
+        keyed message, or of one that an earlier version stored.
         """
         words, pairs = self.views.get("words"), self.views.get("pairs")
-        if words is None or pairs is None or not self.names.get("words"):
+        names = self.names.get("words")
+        if words is None or not isinstance(pairs, Pairs) or not names:
             return self
-        found = pair_names(pairs.ids, words.ids, self.names["words"])
+        found = pair_names(pairs, words.ids, names)
         if found is None:
             return self
         return replace(self, names={**self.names, "pairs": found})

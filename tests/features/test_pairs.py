@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.sparse import SparseCounts
 from app.features.extract import extract
-from app.features.hashing import MAX_NAMED, pair_names
+from app.features.hashing import pair_names
+from app.features.observation import Observation
 from app.features.tokens import tokens_of
 from app.kernels.text import WHOLE, mixed
 from app.mail.parse import parse
@@ -56,14 +58,27 @@ def test_the_names_of_pairs_are_found_among_those_of_the_words(words):
     assert seen.names.get("pairs") == named.names.get("pairs")
 
 
-def test_pairs_of_other_words_and_of_too_many_stay_without_names():
+def test_pairs_of_other_words_stay_without_names():
     """An id is shown in place of a name, and never a wrong name."""
     x, _ = pairs_of(["at", "noon"])
     words = tokens_of([("", "one", WHOLE)]).ids
 
-    assert pair_names(x.ids, words, ["one"]) is None
-    assert pair_names(x.ids, words[:0], []) is None
-    assert pair_names(x.ids, np.arange(MAX_NAMED + 1), [""] * (MAX_NAMED + 1)) is None
+    assert pair_names(x, words, ["one"]) is None
+    assert pair_names(x, words[:0], []) is None
+
+
+def test_pairs_of_an_earlier_version_stay_without_names():
+    """Only their ids are stored."""
+    x, _ = pairs_of(["at", "noon"])
+    words = tokens_of([("", word, WHOLE) for word in ["at", "noon"]]).ids
+    words.sort()
+    views = {
+        "words": SparseCounts(words, np.ones_like(words)),
+        "pairs": SparseCounts(x.ids, x.counts),
+    }
+    seen = Observation(bytes(16), 1, views, {"words": ("at", "noon")})
+
+    assert seen == seen.with_pair_names()
 
 
 def test_the_order_of_a_pair_counts():
