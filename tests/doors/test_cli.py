@@ -258,7 +258,7 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
 
 
 def test_teachers_are_listed_with_the_way_back(run, tmp_path):
-    """A suspect has a line of its own; nobody at all is said, too."""
+    """A suspect has a line that is not cut; nobody at all is said, too."""
     nobody = run("teachers")[1]
     with running(database_url=f"sqlite:///{tmp_path}/postbayes.db") as app:
         app.scheduler.stop()
@@ -273,7 +273,9 @@ def test_teachers_are_listed_with_the_way_back(run, tmp_path):
 
     assert "no scored message has been labelled yet" in nobody
     assert 0 == code
-    assert re.search(r"eve's +│ +8\.6 %", out)
+    assert re.search(
+        r"eve's +0 +15 +\d+ +\d+ \(\d+\.\d\d %\) +\d+ +0 +\d{4}-\d\d-\d\d\s", out
+    )
     assert "postbayes undo --profile default --source 'eve'\"'\"'s' --dry-run" in out
     assert {"test": False, "ann": False, "eve's": True} == {
         each["source"]: each["suspect"] for each in map(json.loads, lines)

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -114,16 +115,23 @@ def _reliability(document: FiguresOut) -> Table:
 
 def teachers_table(document: FiguresOut) -> Table:
     """Return who labelled the messages, and where the filter had said otherwise."""
-    table = Table(title="Who labelled them", title_justify="left")
-    table.add_column("source")
-    for name in ("share", "ham", "spam", "unsure", "contradicted", "of them sure"):
-        table.add_column(name, justify="right")
-    table.add_column("corrected by others", justify="right")
-    table.add_column("last")
+    # As narrow as it can be: in a terminal of 80 columns no cell is cut.
+    table = Table(
+        title="Who labelled them",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("source", overflow="fold")
+    for name in (
+        *("ham", "spam", "unsure", "contra-\ndicted", "of them\nsure"),
+        "corrected\nby others",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("last", no_wrap=True)
     for each in document.sources:
         table.add_row(
             Text(each.source, style="bold red" if each.suspect else ""),
-            f"{100 * each.messages / max(1, document.messages):.1f} %",
             f"{each.ham}",
             f"{each.spam}",
             f"{each.unsure}",
