@@ -18,15 +18,7 @@ from app.errors import (
     explaining,
 )
 from app.services import profiles as policies
-from app.services.access import (
-    LiveKeys,
-    Sessions,
-    add_key,
-    add_person,
-    remove_person,
-    revoke_key,
-    set_password,
-)
+from app.services.access import LiveKeys, add_key, revoke_key
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
@@ -51,6 +43,7 @@ from app.services.profiles import (
 )
 from app.services.recipients import Recipients
 from app.services.scheduler import INTERVAL, Maintenance, Scheduler
+from app.services.sessions import Sessions, add_person, remove_person, set_password
 from app.services.startup import open_database, require_startable, specify
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
@@ -435,7 +428,7 @@ class Application:
         return revoked
 
     def add_person(self, name: str, **given: Any) -> None:
-        """Add a person, as `app.services.access.add_person`; here at once."""
+        """Add a person, as `app.services.sessions.add_person`; here at once."""
         add_person(self.engine, name, **given)
         self.keys.refresh()
 
@@ -447,7 +440,7 @@ class Application:
         Forbidden
             If they have a right that the caller lacks, and could then use.
         UnknownPerson, InvalidInput
-            As `app.services.access.set_password`.
+            As `app.services.sessions.set_password`.
         """
         if name in self.keys.people:
             who.require_rights(ROLES[self.keys.people[name].role])
@@ -456,7 +449,7 @@ class Application:
         return self.keys.people[name]
 
     def remove_person(self, name: str, *, who: str) -> None:
-        """Remove a person, as `app.services.access.remove_person`."""
+        """Remove a person, as `app.services.sessions.remove_person`."""
         remove_person(self.engine, name, who=who)
         self.keys.refresh()
 

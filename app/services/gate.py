@@ -71,7 +71,7 @@ class People(Protocol):
     """Those who have signed in."""
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
-        """Return who asks with a cookie, as `app.services.access.Sessions.find`."""
+        """Return who asks with a cookie, as `app.services.sessions.Sessions.find`."""
         ...
 
     def named(self, name: str) -> Principal | None:

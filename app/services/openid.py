@@ -35,7 +35,7 @@ from app.settings import read_secret
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.services.access import Sessions
+    from app.services.sessions import Sessions
     from app.settings import Settings
 
 log = logging.getLogger(__name__)

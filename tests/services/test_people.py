@@ -14,12 +14,11 @@ from app.errors import (
     Unauthenticated,
     UnknownPerson,
 )
-from app.services.access import (
+from app.services.access import LiveKeys, list_events
+from app.services.sessions import (
     SKEW,
-    LiveKeys,
     Sessions,
     add_person,
-    list_events,
     list_people,
     remove_person,
     set_password,
@@ -45,7 +44,7 @@ class Clock:
 def _hashed_at_once(monkeypatch):
     """Passwords take 60 ms and 64 MiB on purpose."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.access._HASHER", fast)
+    monkeypatch.setattr("app.services.sessions._HASHER", fast)
 
 
 @pytest.fixture

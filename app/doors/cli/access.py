@@ -17,17 +17,19 @@ from app.errors import InvalidInput
 from app.services.access import (
     MAX_EVENTS,
     add_key,
-    add_person,
-    check_password,
     list_events,
     list_keys,
-    list_people,
     made_key,
-    remove_person,
     revoke_key,
-    set_password,
 )
 from app.services.clock import now
+from app.services.sessions import (
+    add_person,
+    check_password,
+    list_people,
+    remove_person,
+    set_password,
+)
 from app.services.startup import opened_database
 from app.settings import load_settings
 

@@ -25,13 +25,8 @@ from app.doors.http.body import Body, json_body, read_document
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
-from app.services.access import (
-    MAX_EVENTS,
-    list_events,
-    list_keys,
-    list_people,
-    made_key,
-)
+from app.services.access import MAX_EVENTS, list_events, list_keys, made_key
+from app.services.sessions import list_people
 
 router = APIRouter(route_class=asking(Right.MANAGE), tags=["access"])
 # A password takes 64 MiB and 60 ms of a core.

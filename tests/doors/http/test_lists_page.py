@@ -197,7 +197,7 @@ def test_a_form_of_another_site_changes_nothing(client):
 def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
     """And no teacher those of others, nor a reader any; on the page and as JSON."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.access._HASHER", fast)
+    monkeypatch.setattr("app.services.sessions._HASHER", fast)
     app = Application(Settings(_env_file=None, database_url=sqlite_url(tmp_path)))
     for name in ("rita", "rob"):
         create_profile(

@@ -28,7 +28,7 @@ KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
 def _hashed_at_once(monkeypatch):
     """Passwords take 60 ms and 64 MiB on purpose."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.access._HASHER", fast)
+    monkeypatch.setattr("app.services.sessions._HASHER", fast)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from app.access.rights import Principal
-    from app.services.access import Sessions
+    from app.services.sessions import Sessions
 
 BROWSER: Final = "postbayes_browser"
 """The cookie that tells a browser from others, for clients that sign in nowhere."""

@@ -31,8 +31,9 @@ from app.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from app.services.access import ELSEWHERE, list_keys, made_key
+from app.services.access import list_keys, made_key
 from app.services.clock import now
+from app.services.sessions import ELSEWHERE
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,0 +1,455 @@
+"""Sessions: people who sign in, their passwords, and their cookies.
+
+Contract of this file:
+
+- A password is hashed by Argon2id outside of the event loop.
+- A session is a signed cookie that names a person and the revision of that person's
+  row, so that a changed password, a changed role and a removal end it in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import KW_ONLY, InitVar, dataclass
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from itsdangerous import BadSignature, TimestampSigner
+from itsdangerous.encoding import base64_decode, base64_encode
+
+from app.access.networks import Buckets, network
+from app.access.people import Person, check_access_name
+from app.access.rights import ROLES
+from app.classifier.specification import check_name
+from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
+from app.services.access import SECRET, note
+from app.services.clock import now
+from app.storage import access
+from app.storage.database.engine import reading, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Engine
+
+    from app.access.rights import Principal
+    from app.services.access import LiveKeys
+
+SHORTEST_PASSWORD: Final = 8
+"""Letters of a password (NIST SP 800-63B-4 section 3.1.1.2 has 15 without a second)."""
+LONGEST_PASSWORD: Final = 1024
+# RFC 9106 section 4, the second recommendation: 64 MiB, some 60 ms.
+_HASHER: Final = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
+# What nobody's password is, hashed: a name that is not there takes as long as one that
+# is.
+_NOBODYS: Final = (
+    "$argon2id$v=19$m=65536,t=3,p=1$AAAAAAAAAAAAAAAAAAAAAA"
+    "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+_SECRET_BYTES: Final = 32
+ELSEWHERE: Final = 600
+"""How long a person may take to sign in at a provider.  Unit: seconds."""
+SKEW: Final = 300
+"""How far ahead the clock of another host may be that signs cookies.  Unit: seconds."""
+
+
+def check_password(password: str) -> None:
+    """Raise if a password is too short or too long.
+
+    Raises
+    ------
+    InvalidInput
+        If it is.
+    """
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        msg = (
+            f"a password must have from {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} "
+            f"characters, got {len(password)}"
+        )
+        raise InvalidInput(msg)
+
+
+def add_person(
+    engine: Engine,
+    name: str,
+    *,
+    role: str,
+    password: str | None,
+    profile: str | None = None,
+    who: str,
+) -> None:
+    """Add a person who can sign in.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    name : str
+        What they sign in as; the ledger has `user:` and the name as the source.
+    role : str
+        A name of `ROLES`.
+    password : str or None
+        None: a proxy or a provider says who they are.
+    profile : str or None
+        The only profile that they see; None: all.
+    who : str
+        Who adds them, for the events.
+
+    Raises
+    ------
+    InvalidInput
+        If the name, the role, the password or the profile cannot be used.
+    NameTaken
+        If there is somebody of this name.
+    """
+    check_access_name(name, of="person")
+    if role not in ROLES:
+        raise InvalidInput(
+            f"the role must be one of {', '.join(ROLES)}; got {role[:64]!r}"
+        )
+    if profile is not None:
+        check_name(profile.removeprefix("@"))
+    if password is not None:
+        check_password(password)
+    new = Person(
+        name=name,
+        password=None if password is None else _HASHER.hash(password),
+        role=role,
+        profile=profile,
+        created_at=now(),
+    )
+    with writing(engine) as connection:
+        access.add_person(connection, new)
+        note(connection, "person added", who=who, of=name, role=role)
+
+
+def remove_person(engine: Engine, name: str, *, who: str) -> None:
+    """Remove a person, and end their sessions.
+
+    Raises
+    ------
+    UnknownPerson
+        If there is nobody of this name.
+    """
+    with writing(engine) as connection:
+        access.change_person(connection, name, removed_at=now(), password=None)
+        note(connection, "person removed", who=who, of=name)
+
+
+def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
+    """Set the password of a person, and end their sessions.
+
+    Raises
+    ------
+    InvalidInput
+        If it is too short or too long.
+    UnknownPerson
+        If there is nobody of this name.
+    """
+    check_password(password)
+    hashed = _HASHER.hash(password)
+    with writing(engine) as connection:
+        access.change_person(connection, name, password=hashed)
+        note(connection, "password changed", who=who, of=name)
+
+
+def list_people(engine: Engine) -> list[Person]:
+    """Return the people who can sign in, in the order of their names."""
+    with reading(engine) as connection:
+        return access.people(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has signed in.
+
+    Parameters
+    ----------
+    name : str
+        Who.
+    revision : int
+        Of their row when they did.
+    began : int
+        When.  Unit: seconds since 1970.
+    """
+
+    name: str
+    revision: int
+    began: int
+
+
+class _Signer(TimestampSigner):
+    """A signer with a clock of ours."""
+
+    def __init__(self, secret: bytes, salt: str, clock: Callable[[], float]) -> None:
+        super().__init__(secret, salt=salt)
+        self._clock = clock
+
+    def get_timestamp(self) -> int:
+        """Return the time in a signature."""
+        return int(self._clock())
+
+    def open(self, signed: str, *, within: float) -> tuple[bytes, float]:
+        """Return the signed value and its age.  Unit: seconds.
+
+        Raises
+        ------
+        BadSignature
+            If it is not ours, or too old.
+        """
+        value, at = self.unsign(signed, return_timestamp=True)
+        age = self._clock() - at.timestamp()
+        # max_age of unsign would refuse what a host whose clock is ahead has signed.
+        if not -SKEW <= age <= within:
+            raise BadSignature(f"the signature is {age:.0f} seconds old")
+        return value, age
+
+
+@dataclass(eq=False)
+class Sessions:
+    """Sign-in, and the cookies of those who have.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    keys : LiveKeys
+        The people in memory.
+    idle, most : float
+        A session ends so long after its last page, and after its begin.  Unit: seconds.
+    refused : callable
+        Is given the reason of each refusal: `password` or `rate`.
+    clock, steady : callable
+        Return the time since 1970, and one that does not go back.  Unit: seconds.
+    """
+
+    engine: Engine
+    keys: LiveKeys
+    _: KW_ONLY
+    idle: float
+    most: float
+    refused: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.time
+    steady: InitVar[Callable[[], float]] = time.monotonic
+
+    def __post_init__(self, steady: Callable[[], float]) -> None:
+        """Limit the attempts to sign in."""
+        # Precedent: as for wrong keys, but a password can be guessed.
+        self._of_names = Buckets(1 / 30, 5, clock=steady)
+        self._of_hosts = Buckets(1 / 30, 10, clock=steady)
+
+    def sign_in(self, name: str, password: str, *, host: str | None) -> str:
+        """Return the cookie of a new session.
+
+        It takes some 60 ms of CPU: not for the event loop.
+
+        Raises
+        ------
+        Unauthenticated
+            If the password is wrong, or there is nobody of this name.
+        TooManyRequests
+            If there were too many attempts for this name or from this address.
+        """
+        return self._signed_in(self._proved(name, password, host))
+
+    def change_password(
+        self, who: Principal, password: str, new: str, *, host: str | None
+    ) -> str:
+        """Change the password of a person, and return the cookie of a new session.
+
+        All sessions until then end.
+
+        Raises
+        ------
+        Forbidden
+            If it is not a person, or one who signs in elsewhere.
+        InvalidInput
+            If the new password is too short or too long.
+        Unauthenticated, TooManyRequests
+            As `sign_in`.
+        """
+        name = who.name.partition(":")[2]
+        person = self.keys.people.get(name) if who.kind == "person" else None
+        if person is None or person.password is None:
+            msg = (
+                f"{who.name} does not sign in with a password, so there is none to "
+                "change"
+            )
+            raise Forbidden(msg)
+        check_password(new)
+        self._proved(name, password, host, wrong="the current password is wrong")
+        set_password(self.engine, name, new, who=who.name)
+        self.keys.refresh()
+        return self.begin(self.keys.people[name])
+
+    def _proved(
+        self,
+        name: str,
+        password: str,
+        host: str | None,
+        *,
+        wrong: str = "the name or the password is wrong",
+    ) -> Person:
+        """Return the person of a name and a password."""
+        tries = (
+            (self._of_names, name[:64]),
+            (self._of_hosts, network(host or "")),
+        )
+        wait = max(buckets.take(who) for buckets, who in tries)
+        if wait:
+            self.refused("rate")
+            raise TooManyRequests(
+                f"too many attempts to sign in; wait {wait:.0f} s", wait
+            )
+        person = self.keys.people.get(name)
+        hashed = None if person is None else person.password
+        if not _is_right(hashed, password) or person is None:
+            self.refused("password")
+            raise Unauthenticated(wrong)
+        return person
+
+    def sign_in_as(self, name: str) -> str:
+        """Return the cookie of a new session of a person signed in by a provider.
+
+        Raises
+        ------
+        Unauthenticated
+            If there is nobody of this name.
+        """
+        person = self.keys.people.get(name)
+        if person is None:
+            msg = (
+                f"you signed in as {name[:64]!r}, who is not among the people of this "
+                "service; an administrator can add you with `postbayes people add "
+                "NAME --no-password`"
+            )
+            raise Unauthenticated(msg)
+        return self._signed_in(person)
+
+    def _signed_in(self, person: Person) -> str:
+        with writing(self.engine) as connection:
+            note(connection, "signed in", who=f"user:{person.name}", of=person.name)
+        return self.begin(person)
+
+    def prepare(self) -> None:
+        """Have a secret that cookies and forms are signed with.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be stored.
+        """
+        self.keys.read_secret()
+        if self.keys.secret is None:
+            with writing(self.engine) as connection:
+                access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
+            self.keys.read_secret()
+
+    def begin(self, person: Person) -> str:
+        """Return the cookie of a new session of an authenticated person.
+
+        It may ask the database for the secret of the cookies.
+        """
+        if self.keys.secret is None:
+            self.prepare()
+        return self._signed(Session(person.name, person.revision, int(self.clock())))
+
+    def find(self, cookie: str) -> tuple[Principal, str | None] | None:
+        """Return who asks with a cookie, and the cookie that is to take its place.
+
+        None where it does not count: it is not ours, too old, or of somebody who is
+        gone or has another password.
+        """
+        signer = self._signer("session")
+        if signer is None:
+            return None
+        try:
+            value, age = signer.open(cookie, within=self.idle)
+            session = Session(**json.loads(base64_decode(value)))
+        except (BadSignature, ValueError, TypeError):
+            return None
+        person = self.keys.people.get(session.name)
+        if person is None or person.revision != session.revision:
+            return None
+        if self.clock() - session.began >= self.most:
+            return None
+        # Not with each page, whose answers could then overtake each other.
+        old = age > self.idle / 10
+        return person.principal, self._signed(session) if old else None
+
+    def named(self, name: str) -> Principal | None:
+        """Return somebody by name, whose identity others vouch for."""
+        person = self.keys.people.get(name)
+        return None if person is None else person.principal
+
+    def seal(self, fields: Mapping[str, str]) -> str:
+        """Return a cookie with the state of a sign-in at a provider.
+
+        It may ask the database for the secret of the cookies.
+        """
+        if self.keys.secret is None:
+            self.prepare()
+        return self._sealed("provider", fields)
+
+    def unseal(self, cookie: str) -> dict[str, str] | None:
+        """Return the content of a cookie of `seal`; None if it is not valid."""
+        signer = self._signer("provider")
+        if signer is None:
+            return None
+        try:
+            value, _ = signer.open(cookie, within=ELSEWHERE)
+        except BadSignature:
+            return None
+        fields: dict[str, str] = json.loads(base64_decode(value))
+        return fields
+
+    def token(self, of: str) -> str:
+        """Return the proof that a form is from a page for this principal.
+
+        Parameters
+        ----------
+        of : str
+            The name of the principal, and what tells its browser from others.
+        """
+        signer = self._signer("form")
+        return "" if signer is None else signer.sign(of.encode()).decode()
+
+    def is_token(self, token: str, of: str) -> bool:
+        """Return whether a form has the proof that `token` returned."""
+        signer = self._signer("form")
+        if signer is None:
+            return False
+        try:
+            return signer.open(token, within=self.most)[0] == of.encode()
+        except BadSignature:
+            return False
+
+    def _signer(self, salt: str) -> _Signer | None:
+        secret = self.keys.secret
+        return None if secret is None else _Signer(secret, salt, self.clock)
+
+    def _signed(self, session: Session) -> str:
+        fields = {
+            "name": session.name,
+            "revision": session.revision,
+            "began": session.began,
+        }
+        return self._sealed("session", fields)
+
+    def _sealed(self, salt: str, fields: Mapping[str, object]) -> str:
+        signer = self._signer(salt)
+        if signer is None:
+            msg = "the secret that signs the cookies is gone; sign in again"
+            raise Unauthenticated(msg)
+        return signer.sign(base64_encode(json.dumps(fields))).decode()
+
+
+def _is_right(hashed: str | None, password: str) -> bool:
+    """Return whether a password matches a hash, in the same time without a hash."""
+    try:
+        return _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
+    except (VerificationError, InvalidHashError):
+        return False
