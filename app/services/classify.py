@@ -21,6 +21,7 @@ from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
 from app.features.places import passages, placed
 from app.ledger.names import encode_names
+from app.ledger.vector import encode
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -366,6 +367,7 @@ def warm_up() -> None:
     placed(passages(message))
     observation = extract(message, VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
+    encode(observation.views)
     encode_names(observation.names)
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
