@@ -288,9 +288,13 @@ class Sqlite(Dialect):
             sentence = f"The disk of {file} is full; free some space there."
             # Of what did not fit not even the log has the end.
             return Diagnosis(DatabaseUnavailable, sentence, stored=False)
-        trouble = "is busy" if code in _BUSY else "is away"
         if code == sqlite3.SQLITE_READONLY:
-            trouble = "is read-only"
+            sentence = (
+                f"{file} is read-only ({said}): check its disk, and that user "
+                f"{os.geteuid()} may write the file, its -wal and -shm, and its folder."
+            )
+            return Diagnosis(DatabaseUnavailable, sentence)
+        trouble = "is busy" if code in _BUSY else "is away"
         return Diagnosis(DatabaseUnavailable, f"The database {trouble}: {said}.")
 
     def insert(self, table: Table) -> sqlite.Insert:
