@@ -7,14 +7,16 @@ import os
 from itertools import count
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from app.storage.database.engine import open_engine
 from tests.support import databases, postgres
 
 # A busy machine is not a broken law.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+settings.register_profile(
+    "no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("no clock")
 
 _numbers = count(1)
 

@@ -278,5 +278,5 @@ def test_no_index_is_outside_its_array(tmp_path):
         check=False,
     )  # fmt: skip
 
-    assert ran.returncode == 0, ran.stdout[-2_000:]
+    assert ran.returncode == 0, ran.stdout[-2_000:] + ran.stderr[-2_000:]
     assert isinstance(tokens_of([]), Tokens)
