@@ -296,14 +296,15 @@ class Settings(BaseSettings):
         "per day, in UTC; more get 429. Unset: unlimited.",
     )
     suspects: Literal["log", "refuse"] = Field(
-        "log",
-        description="What to do about a suspect. A source is a suspect if it "
-        "contradicts at least ten confident verdicts, and these are at "
-        "least half of the contradicted verdicts; if others teach the "
-        "profile as much; and if there are fewer such sources than "
-        "sources that teach at least ten messages without doing so. `log` "
-        "logs it with the command that takes its lessons back; `refuse` "
-        "also refuses further lessons with 403.",
+        "refuse",
+        description="What to do about a suspect, a source that contradicts at least "
+        "ten confident verdicts. These must be at least half of the verdicts that it "
+        "contradicts, and those a third of the verdicts on its messages. A verdict is "
+        "confident from 6.9 nats, or from the first quartile of the verdicts that "
+        "labels confirm, if that is lower. A source that teaches most of the messages "
+        "is no suspect, nor is any unless more sources teach at least ten messages "
+        "without doing so. `refuse` logs the command that takes its lessons back and "
+        "refuses further lessons with 403; `log` only logs it.",
     )
     trusted_sources: Words = Field(
         (),

@@ -38,11 +38,11 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.features.extract import extract
-from app.figures.metrics import Errors
 from app.ledger.teaching import ScoredRow, Teaching, decide, learning, scored
 from app.mail.message import Text
 from app.mail.parse import parse
-from app.services.figures import EVERY, SURE, SourceFigures, suspects
+from app.services.figures import EVERY, WINDOW, by_source, suspects
+from app.storage.scored import Scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,9 +72,8 @@ class Watch:
 
     def __init__(self, *, takes_back: bool) -> None:
         self.takes_back = takes_back
-        self._labelled: dict[str, list[tuple[bool, Verdict]]] = {}
+        self._labelled: list[tuple[str, bool, Verdict]] = []
         self._suspects: set[str] = set()
-        self._noted = 0
 
     def refuses(self, source: str) -> bool:
         """Return whether a teacher is a suspect."""
@@ -82,25 +81,25 @@ class Watch:
 
     def note(self, source: str, verdict: Verdict, *, spam: bool) -> None:
         """Note what a teacher says of a message, and what the filter said."""
-        self._labelled.setdefault(source, []).append((spam, verdict))
-        self._noted += 1
-        if self._noted % EVERY == 0:
-            found = suspects([_figures(*each) for each in self._labelled.items()])
+        self._labelled.append((source, spam, verdict))
+        if len(self._labelled) % EVERY == 0:
+            found = suspects(by_source(_scored(self._labelled[-WINDOW:])))
             self._suspects = {each.source for each in found}
 
 
-def _figures(source: str, labelled: list[tuple[bool, Verdict]]) -> SourceFigures:
-    """Return where a teacher contradicts the filter."""
-    gold = np.array([spam for spam, _ in labelled])
-    said = np.array([verdict.decision for _, verdict in labelled])
-    sure = np.array([abs(verdict.log_odds) >= SURE for _, verdict in labelled])
-    against = (gold != (said == "spam")) & (said != "unsure")
-    return SourceFigures(
-        source=source,
-        errors=Errors.of(gold, said == "spam"),
-        unsure=int((said == "unsure").sum()),
-        contradicted=int(against.sum()),
-        sure=int((against & sure).sum()),
+def _scored(labelled: list[tuple[str, bool, Verdict]]) -> Scored:
+    """Return labelled messages as the ledger has them."""
+    sources, spam, verdicts = zip(*labelled, strict=True)
+    decisions = np.array([verdict.decision for verdict in verdicts])
+    return Scored(
+        revisions=np.arange(len(sources)),
+        is_spam=np.array(spam),
+        decided_spam=decisions == "spam",
+        unsure=decisions == "unsure",
+        log_odds=np.array([verdict.log_odds for verdict in verdicts]),
+        sources=sources,
+        times=(TIME,) * len(sources),
+        corrected=(None,) * len(sources),
     )
 
 

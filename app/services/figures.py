@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container
     from datetime import datetime
 
+    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.services.memory.cache import CachedProfile, LiveProfiles
@@ -51,8 +52,16 @@ SURE: Final = math.log(999)
 
 Of what it had decided wrongly, half was below 4 to 5.6 nats on four corpora, and of
 what was mislabelled by chance below 7.9 to 9.7 (experiment 0082).  Unit: nats."""
+QUARTILE: Final = 0.25
+"""Share of the verdicts that agree with their labels which count as not sure.
+
+A hostile teacher makes the filter unsure of everything, so that it is seldom as sure as
+`SURE` on three corpora of six; but what he contradicts is then as sure as the rest,
+and what honest teachers correct is not (experiment 0092)."""
 SUSPECT: Final = 10
 """Lessons against what it was sure of that make a suspect."""
+SHARE: Final = 3
+"""A suspect contradicts at least one in so many of the verdicts on his messages."""
 # A slice of the learning curve is a tenth of the window.
 SLICES: Final = 10
 
@@ -89,7 +98,7 @@ class SourceFigures:
     contradicted : int
         Messages that it had decided the other way.
     sure : int
-        Those of them of which it was sure (`SURE`).
+        Those of them of which it was sure (`sure_from`).
     corrected : int
         Messages that somebody else gave another label since; they are among those of
         whoever did.
@@ -261,7 +270,10 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
         name_of.get(each, OTHERS) for each in scored.corrected if each is not None
     )
     # Spam that it was unsure of is missed, and not contradicted.
-    against = (scored.is_spam != scored.decided_spam) & ~scored.unsure
+    wrong = scored.is_spam != scored.decided_spam
+    against, agreed = wrong & ~scored.unsure, ~wrong & ~scored.unsure
+    strength = np.abs(scored.log_odds)
+    sure = against & (strength >= sure_from(strength[agreed]))
     found = []
     for source in dict.fromkeys(name_of.get(each, OTHERS) for each, _ in busiest):
         own = owner == source
@@ -271,7 +283,7 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
                 errors=Errors.of(scored.is_spam[own], scored.decided_spam[own]),
                 unsure=int(scored.unsure[own].sum()),
                 contradicted=int(against[own].sum()),
-                sure=int((against[own] & (abs(scored.log_odds[own]) >= SURE)).sum()),
+                sure=int(sure[own].sum()),
                 corrected=corrected[source],
                 last=max(compress(scored.times, own.tolist()), default=None),
             )
@@ -279,10 +291,22 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
     return tuple(found)
 
 
+def sure_from(agreed: NDArray[np.float64]) -> float:
+    """Return from which strength on the filter was sure of a verdict.
+
+    Parameters
+    ----------
+    agreed : ndarray of float64, shape (n,)
+        The strengths of the verdicts that agree with their labels.  Unit: nats.
+    """
+    return min(SURE, float(np.quantile(agreed, QUARTILE))) if agreed.size else SURE
+
+
 def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
     """Return the teachers who contradict what the filter was sure of.
 
-    Who corrects mistakes contradicts it, too, but mostly where it was not so sure.
+    Whoever corrects mistakes contradicts it, too, but mostly where it was not so sure;
+    and whoever slips now and then mostly agrees with it, or helps where it is unsure.
     Whoever taught most of the messages is no suspect, and nobody is where those who
     teach as much without being one are not more: the filter may be wrong, after an
     archive with wrong labels for instance, and the corrections right.
@@ -299,6 +323,7 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
         if each.source != OTHERS
         and each.sure >= SUSPECT
         and 2 * each.sure >= each.contradicted
+        and SHARE * each.contradicted >= each.messages
         and 2 * each.messages <= total
     )
     agreeing = sum(e.messages >= SUSPECT for e in sources if e not in found)
@@ -382,13 +407,14 @@ class Teachers:
             if each.source not in known and each.source not in self.trusted:
                 log.warning(
                     "in the profile %r, %r contradicts confident verdicts in %d of %d "
-                    "lessons. If the lessons are wrong, preview their removal with "
+                    "lessons%s. If the lessons are wrong, preview their removal with "
                     "`postbayes undo --profile %s --source %s --dry-run`; otherwise "
                     "add the source to POSTBAYES_TRUSTED_SOURCES",
                     profile,
                     each.source,
                     each.sure,
                     each.messages,
+                    "; further lessons are refused" if self.refuse else "",
                     *map(shlex.quote, (profile, each.source)),
                 )
         return frozenset(each.source for each in found)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
 import pytest
 
 from app.errors import Forbidden, TooManyRequests
 from app.figures.metrics import Errors
-from app.services.figures import OTHERS, SUSPECT, SourceFigures, suspects
+from app.services.clock import now
+from app.services.figures import OTHERS, SUSPECT, SourceFigures, by_source, suspects
+from app.storage.scored import Scored
 from tests.support.application import running, served, teach
 from tests.support.messages import ham, spam
 
@@ -43,11 +46,35 @@ def test_who_contradicts_what_the_filter_is_sure_of_is_a_suspect():
     def found(*those):
         return [each.source for each in suspects([*rest, *those])]
 
-    assert ["bob"] == found(of(contradicted=20, sure=SUSPECT))
-    assert [] == found(of(contradicted=20, sure=SUSPECT - 1))
+    assert ["bob"] == found(of(contradicted=40, sure=20))
+    assert ["bob"] == found(of(messages=10, contradicted=10, sure=SUSPECT))
+    assert [] == found(of(messages=10, contradicted=10, sure=SUSPECT - 1))
     # Who corrects mistakes finds most of them where it was not so sure.
     assert [] == found(of(contradicted=60, sure=SUSPECT))
-    assert [] == found(of(OTHERS, contradicted=20, sure=20))
+    # Who slips now and then agrees more often, or helps where it is unsure.
+    assert [] == found(of(contradicted=33, sure=33))
+    assert [] == found(of(OTHERS, contradicted=40, sure=40))
+
+
+@pytest.mark.parametrize(("agreed", "sure"), [(2.0, 12), (5.0, 4), (20.0, 2)])
+def test_sure_is_what_the_filter_usually_is(agreed, sure):
+    """Labels that are wrong make it less sure of everything, but no suspect."""
+    strengths = np.array([agreed] * 9 + [1.0] * 3 + [3.0] * 8 + [6.0] * 2 + [7.0] * 2)
+    n = strengths.size
+    scored = Scored(
+        revisions=np.arange(n),
+        is_spam=np.ones(n, bool),
+        decided_spam=np.arange(n) < 9,
+        unsure=np.zeros(n, bool),
+        log_odds=np.where(np.arange(n) < 9, strengths, -strengths),
+        sources=("ann",) * 9 + ("bob",) * (n - 9),
+        times=(now(),) * n,
+        corrected=(None,) * n,
+    )
+    found = {each.source: each for each in by_source(scored)}
+
+    assert (15, sure) == (found["bob"].contradicted, found["bob"].sure)
+    assert 0 == found["ann"].sure
 
 
 def test_where_nobody_else_teaches_as_much_there_is_no_suspect():
@@ -74,7 +101,7 @@ def test_there_are_fewer_suspects_than_teachers_who_agree():
 
 def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
     """And goes on teaching, unless the operator wants otherwise."""
-    with running(database_url=database_url) as app:
+    with running(database_url=database_url, suspects="log") as app:
         app.scheduler.stop()
         taught_by(app, "ann", range(SURE // 2))
         taught_by(app, "carl", range(SURE // 2, SURE))
@@ -96,9 +123,9 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
     assert found["ann"].last <= found["eve; ls"].last
 
 
-def test_a_suspect_is_refused_and_may_forget(database_url):
+def test_a_suspect_is_refused_and_may_forget(database_url, caplog):
     """Everybody else goes on, and so does the suspect where the operator trusts it."""
-    with running(database_url=database_url, suspects="refuse") as app:
+    with running(database_url=database_url) as app:
         app.scheduler.stop()
         taught_by(app, "ann", range(SURE // 2))
         taught_by(app, "carl", range(SURE // 2, SURE))
@@ -112,10 +139,12 @@ def test_a_suspect_is_refused_and_may_forget(database_url):
             "forgotten"
             == app.feedback.forget("default", digest, source="eve").outcome.kind
         )
-    trusting = {"suspects": "refuse", "trusted_sources": ("eve",)}
+    trusting = {"trusted_sources": ("eve",)}
     with running(database_url=database_url, **trusting) as app:
         app.teachers.watch()
         taught_by(app, "eve", [502])
+
+    assert "lessons; further lessons are refused. If the lessons" in caplog.text
 
 
 def test_a_source_teaches_so_many_messages_a_day(database_url):
