@@ -1,4 +1,4 @@
-"""People, keys and events: sign-in, passwords, who is let in, and who did what."""
+"""People, keys and events: sign-in, passwords, and the pages of administrators."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _form(
 
 @page.post("/sign-in")
 async def sign_in(request: Request, app: ApplicationDep) -> Response:
-    """Begin a session, and go where the person wanted to go."""
+    """Begin a session, and redirect to the requested page."""
     form = await read_form(request)
     name, there = form.get("name", "").strip(), form.get("next", FIRST)
     try:
@@ -261,7 +261,7 @@ def _password(
 
 @own.post("/password")
 async def change_password_page(request: Request, app: ApplicationDep) -> Response:
-    """Change the password of who asks."""
+    """Change the password of the person who is signed in."""
     form = await read_form(request)
     new = form.get("new", "")
     if new != form.get("again"):
@@ -313,7 +313,7 @@ async def _keys(
 
 @managing.post("/keys")
 async def make_key(request: Request, app: ApplicationDep) -> Response:
-    """Make a key, and show it this once."""
+    """Create a key, and show it only this once."""
     form = await read_form(request)
     who = _manager(request)
     rights = [right for right in Right if f"right-{right}" in form]
@@ -345,7 +345,7 @@ async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
 async def people_page(
     request: Request, app: ApplicationDep, done: Field = ""
 ) -> Response:
-    """Show who may sign in."""
+    """Show the people who can sign in."""
     _manager(request)
     return render(
         request,
@@ -359,7 +359,7 @@ async def people_page(
 
 @managing.post("/people")
 async def add_person_page(request: Request, app: ApplicationDep) -> Response:
-    """Let somebody sign in."""
+    """Add a person."""
     form = await read_form(request)
     who = _manager(request)
     role, name = form.get("role", ""), form.get("name", "").strip()
@@ -378,7 +378,7 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
 
 @managing.post("/people/password")
 async def set_password_page(request: Request, app: ApplicationDep) -> Response:
-    """Give somebody another password."""
+    """Set the password of a person."""
     form = await read_form(request)
     who = _manager(request)
     name, password = form.get("name", ""), form.get("password", "")
@@ -388,7 +388,7 @@ async def set_password_page(request: Request, app: ApplicationDep) -> Response:
 
 @managing.post("/people/remove")
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
-    """Let somebody sign in no more."""
+    """Remove a person."""
     name = (await read_form(request)).get("name", "")
     who = _manager(request)
     await in_database(app.remove_person, name, who=who.name)
@@ -401,7 +401,7 @@ async def events_page(
     app: ApplicationDep,
     before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
 ) -> Response:
-    """Show who did what beside the ledger."""
+    """Show the administrative events."""
     found = await events(request, app, before, EVENTS)
     return render(request, "events.html", here="keys", found=found)
 
