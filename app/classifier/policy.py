@@ -89,14 +89,19 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
     if field == "ham_cost":
         if value is not None and math.isfinite(value):
             return value
-        msg = f"{named} is a number of missed spam such as 9, got {text[:64]!r}"
+        msg = (
+            f"{named} must be a number of missed spam messages such as 9, got "
+            f"{text[:64]!r}"
+        )
         raise InvalidPolicy(msg)
     if value is None and field != "ham_threshold":
         return "never"
     if value is not None and math.isfinite(value):
         return value
     never = "" if field == "ham_threshold" else ", never"
-    raise InvalidPolicy(f"{named} is {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}")
+    raise InvalidPolicy(
+        f"{named} must be {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +178,7 @@ class Policy:
         strangers = [name for name in document if name not in known]
         if strangers:
             msg = (
-                f"a policy has no {strangers[0]!r:.64}; its names are "
+                f"a policy has no field {strangers[0]!r:.64}; the fields are "
                 f"{', '.join(known)}"
             )
             raise InvalidPolicy(msg)

@@ -205,8 +205,8 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     made_of = tuple(view for view in MADE_OF if view in text_views)
     if CORRECTIONS in text_views and not made_of:
         msg = (
-            f"the text view {CORRECTIONS} has the features of {', '.join(MADE_OF)}; "
-            f"name one of them as well, got {list(text_views)}"
+            f"the text view {CORRECTIONS} uses the features of {', '.join(MADE_OF)}; "
+            f"add one of these views, got {list(text_views)}"
         )
         raise InvalidSetting(msg)
     multinomial = Multinomial(
@@ -461,7 +461,10 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
             )
             raise InvalidSetting(msg)
         if len(label) > MAX_LABEL_LENGTH:
-            msg = f"a label has at most {MAX_LABEL_LENGTH} characters, got {label!r}"
+            msg = (
+                f"a label must have at most {MAX_LABEL_LENGTH} characters, got "
+                f"{label!r}"
+            )
             raise InvalidSetting(msg)
     strangers = [label for label in spam_labels if label not in labels]
     if strangers:

@@ -80,7 +80,7 @@ def roc_figure(runs: Sequence[Run]) -> str:
     ]
     return figure(
         "What each threshold costs",
-        "Down and to the left is better; the dot is where the filter decides.",
+        "Down and to the left is better; the dot is the threshold of the filter.",
         plot.drawn(
             *lines,
             title="ROC curve",
@@ -89,7 +89,7 @@ def roc_figure(runs: Sequence[Run]) -> str:
         ),
         _names(runs),
         table(
-            "Spam missed, in per cent, where so much ham is lost",
+            "Spam missed at each share of ham lost, in per cent",
             ("configuration", *(f"{written(pct)} %" for pct in _AT)),
             rows,
             text=1,
@@ -160,7 +160,7 @@ def learning_figure(runs: Sequence[Run]) -> str:
     ]
     return figure(
         "Learning curve",
-        "How well all mail so far is told apart; lower is better.",
+        "Wrongly ranked pairs of all mail so far; lower is better.",
         plot.drawn(
             *lines,
             title="Learning curve",
@@ -203,15 +203,15 @@ def reliability_figure(run: Run, whose: str) -> str:
     bins = reliability(run.is_spam, run.probability)
     scale = Logit()
     plot = Plot(
-        x=Axis(scale, "probability of spam that was said, per cent"),
-        y=Axis(scale, "spam that there was, per cent"),
+        x=Axis(scale, "predicted probability of spam, per cent"),
+        y=Axis(scale, "actual spam, per cent"),
     )
     marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
     rows = []
     for each in bins:
         low, high = wilson(each.spam, each.messages)
         share, mean = 100 * each.share, 100 * each.mean
-        says = f"{mean:.2f} % said, {share:.2f} % spam of {each.messages:,}"
+        says = f"{mean:.2f} % predicted, {share:.2f} % spam of {each.messages:,}"
         marks += [
             plot.upright(mean, 100 * low, 100 * high, class_="interval"),
             plot.dot(mean, share, class_=series(0), says=says),
@@ -231,12 +231,12 @@ def reliability_figure(run: Run, whose: str) -> str:
         plot.drawn(
             *marks,
             title="Reliability diagram",
-            description="The share of spam in groups of messages of like probability, "
-            "against that probability, both on log-odds scales.",
+            description="The share of spam in groups of messages with similar "
+            "probability, against that probability, both on log-odds scales.",
         ),
         [],
         table(
-            "Groups of equally many messages, in per cent",
+            "Groups with equal numbers of messages, in per cent",
             ("probability", "mean", "spam", "95 % interval", "messages"),
             rows,
             text=1,
@@ -288,8 +288,8 @@ def histogram_figure(run: Run, whose: str) -> str:
                     else ()
                 ),
                 title=f"Scores of the {name}",
-                description=f"How many {name} have which log-odds, on a logarithmic "
-                "scale.",
+                description=f"Distribution of the log-odds of {name}, with numbers on "
+                "a logarithmic scale.",
             )
         )
     rows = [
@@ -305,7 +305,7 @@ def histogram_figure(run: Run, whose: str) -> str:
     ]
     return figure(
         f"Scores{whose}",
-        "Where it decides ham and spam is marked; between the two it is unsure.",
+        "The thresholds of ham and spam are marked; between them the filter is unsure.",
         "".join(panels),
         [],
         table("Messages by score", ("log-odds", "ham", "spam"), rows, text=1),

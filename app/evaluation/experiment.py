@@ -277,7 +277,7 @@ class Experiment:
             try:
                 cache.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                msg = f"{cache} cannot be made a folder: {error.strerror}"
+                msg = f"the folder {cache} cannot be created: {error.strerror}"
                 raise UnreadableSource(msg) from error
         tasks = []
         for s, seen in enumerate(surveys):
@@ -431,8 +431,8 @@ def carry_out(
                 yield future.result()
     except BrokenProcessPool as error:
         msg = (
-            "it ended one of the processes that evaluate, perhaps for want of "
-            "memory; try again with --processes 1"
+            "a process of the evaluation died, perhaps for lack of memory; try again "
+            "with --processes 1"
         )
         raise OSError(msg) from error
     finally:

@@ -131,7 +131,7 @@ def _summary(document: Document) -> str:
         *("calibration error %", "Brier", "messages a second"),
         *(("macro-F1 %",) if of_labels else ()),
     )
-    caption = "95 % bootstrap intervals in brackets; of errors, lower is better."
+    caption = "95 % bootstrap intervals in brackets; lower errors are better."
     if len(rows) == 1:
         # One run reads better down than across.
         down = list(zip(headings, rows[0], strict=True))
@@ -156,7 +156,7 @@ def _comparisons(document: Document) -> str:
     old = document.comparisons[0].against
     caption = (
         f"Difference to “{old}” in per cent points, with 95 % intervals of the paired "
-        "bootstrap: below 0 is better, and sure where the whole interval is. Won, "
+        "bootstrap: below 0 is better, and certain if the whole interval is. Won, "
         "tied, lost: folds or streams by 1-ROCA."
     )
     headings = ("configuration", "1-ROCA", "lam", "won", "tied", "lost")
@@ -180,7 +180,7 @@ def _origin(runs: Mapping[str, Sequence[Run]]) -> str:
         for stream, (run, *_) in runs.items()
         for survey in [run.survey]
     ]
-    caption = "SHA-256 of all bytes of the mail, in the order of reading"
+    caption = "SHA-256 of all bytes of the mail, in reading order"
     return table(caption, ("stream", "messages", "digest"), rows, text=3)
 
 

@@ -82,12 +82,16 @@ class Online:
         """Refuse feedback that cannot be."""
         if self.delay < 0 or (self.first is not None and self.first < 1):
             msg = (
-                "feedback comes 0 or more messages later and for 1 or more of them, "
-                f"got delay {self.delay} and first {self.first}"
+                "the delay of feedback must be 0 or more messages, and the number "
+                f"with feedback 1 or more, got delay {self.delay} and first "
+                f"{self.first}"
             )
             raise InvalidObservation(msg)
         if not 0 < self.share <= 1:
-            msg = f"the share with feedback is above 0, to 1, got {self.share}"
+            msg = (
+                "the share with feedback must be above 0 and at most 1, got "
+                f"{self.share}"
+            )
             raise InvalidObservation(msg)
 
     def parts(
@@ -120,9 +124,9 @@ class Online:
         if self.delay:
             said += f" after {self.delay:,} more have been scored"
         if self.first is not None:
-            said += f"; the first {self.first:,} only are learned"
+            said += f"; only the first {self.first:,} are learned"
         if self.share < 1:
-            said += f"; {self.share:.3g} of the messages are learned, by chance"
+            said += f"; a random {self.share:.3g} of the messages are learned"
         return said + "."
 
 
@@ -169,7 +173,7 @@ class Folds:
             If there are fewer messages than folds.
         """
         if len(order) < self.folds:
-            msg = f"{len(order)} messages cannot be dealt into {self.folds} folds"
+            msg = f"{len(order)} messages cannot be split into {self.folds} folds"
             raise InvalidObservation(msg)
         # A shuffle, then a sort by label that keeps it: dealing the rows round
         # the table leaves folds that differ by one message of a label at most.
@@ -196,8 +200,8 @@ class Folds:
     def sentence(self) -> str:
         """Return the plan in a sentence."""
         return (
-            f"Each message is scored by a filter that has learned the other folds, "
-            f"of {self.folds}."
+            "Each message is scored by a filter that has learned the other of "
+            f"{self.folds} folds."
         )
 
 
@@ -242,7 +246,7 @@ class TrainFirst:
         """
         if len(order) <= self.messages:
             msg = (
-                f"to learn the first {self.messages} of {len(order)} messages leaves "
+                f"learning the first {self.messages} of {len(order)} messages leaves "
                 "none to score"
             )
             raise InvalidObservation(msg)
@@ -253,8 +257,8 @@ class TrainFirst:
     def sentence(self) -> str:
         """Return the plan in a sentence."""
         return (
-            f"The first {self.messages:,} messages are learned, the rest scored and "
-            "not learned."
+            f"The first {self.messages:,} messages are learned; the rest are scored "
+            "and not learned."
         )
 
 
@@ -300,7 +304,7 @@ def noisy_labels(
     A label is turned into the first one of the other side.
     """
     if not 0 <= noise <= 1:
-        msg = f"the share of wrong labels is from 0 to 1, got {noise}"
+        msg = f"the share of wrong labels must be from 0 to 1, got {noise}"
         raise InvalidObservation(msg)
     other = {
         side: next(label for label in all_labels if (label in spam_labels) is not side)

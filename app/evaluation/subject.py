@@ -94,7 +94,7 @@ class Training:
         """Refuse invalid distances."""
         if not (self.margin >= 0 and self.own_from >= 0):
             msg = (
-                "a message is so many nats from the threshold, at least 0; "
+                "a distance from the threshold must be a number of nats, at least 0; "
                 f"got {min(self.margin, self.own_from)}"
             )
             raise InvalidSetting(msg)
@@ -117,9 +117,9 @@ class Training:
             distance = math.nan
         if math.isnan(distance):
             msg = (
-                "train is everything, errors, near:NATS (errors, and what is within "
-                "so many nats of the threshold) or auto:NATS (the filter's own "
-                f"verdicts from so many nats of log-odds as well), got {text!r}"
+                "train must be everything, errors, near:NATS (errors, and messages "
+                "within that many nats of the threshold) or auto:NATS (also the "
+                f"filter's own verdicts from that log-odds on), got {text!r}"
             )
             raise InvalidSetting(msg)
         return cls(margin=distance) if kind == "near" else cls(own_from=distance)
@@ -143,7 +143,7 @@ class Training:
 
 
 EVERYTHING: Final = Training()
-"""What people say is learned, and nothing else."""
+"""Learn all labels, and nothing else."""
 
 
 class Subject:
@@ -186,7 +186,7 @@ class Subject:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it has learned."""
+        """Its counts."""
         return self._snapshot
 
     def enter(self, month: int, /) -> None:
@@ -314,7 +314,7 @@ class Subject:
 
 
 def identity(views: Mapping[str, Payload]) -> bytes:
-    """Return what tells a message from others, 16 bytes."""
+    """Return the identity of a message, 16 bytes."""
     whole = blake2b(digest_size=16)
     for view in sorted(views):
         whole.update(views[view].ids.tobytes())
@@ -522,8 +522,8 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
     moment = np.array([np.nan if each is None else each for each in moments])
     if np.isnan(moment).all():
         msg = (
-            f"no message of {name} has a date, and a half-life goes by months; say "
-            "with --months how many months the stream took"
+            f"no message of {name} has a date, but a half-life needs months; give the "
+            "duration of the stream with --months"
         )
         raise UnreadableSource(msg)
     # A message without a date came when the one before it did.

@@ -286,7 +286,7 @@ class Bag(ColumnGroup):
     ) -> list[LearnedTable]:
         """Return P(word | class)."""
         rows = _probabilities(self.smoothing, self.words, *self._counts(state))
-        what = "P(word is there | class)"
+        what = "P(word is present | class)"
         if self.model == "multinomial":
             what = "P(a word is this one | class)"
         title = f"{', '.join(self.columns)}: {what}" if self.text else what
@@ -384,8 +384,8 @@ class Bag(ColumnGroup):
                 cell = row.cells[column]
                 if not is_count(cell):
                     msg = (
-                        f"{row.where}: column {column!r} holds {cell!r}, but is taken "
-                        "for a count, a whole number below 1000000000"
+                        f"{row.where}: column {column!r} holds {cell!r}, but the "
+                        "column is taken for a count, a whole number below 1000000000"
                     )
                     raise MalformedTable(msg)
                 found[column] = int(cell)

@@ -220,7 +220,7 @@ def _require_effect(choices: Choices) -> None:
 
 def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
     return (
-        f"Logistic regression takes whole rows: {len(rows) - len(whole)} of "
+        f"Logistic regression needs complete rows: {len(rows) - len(whole)} of "
         f"{len(rows)} have an empty cell and teach nothing."
     )
 
@@ -237,8 +237,8 @@ def _classes(table: Table, target: str) -> tuple[str, ...]:
         raise MalformedTable(msg)
     if len(found) > CLASSES_LIMIT:
         msg = (
-            f"the target {target!r} has {len(found)} different values, and at most "
-            f"{CLASSES_LIMIT} are taken for classes; group them first"
+            f"the target {target!r} has {len(found)} different values, and the limit "
+            f"for classes is {CLASSES_LIMIT}; group them first"
         )
         raise MalformedTable(msg)
     if all(is_number(name) for name in found):
@@ -278,11 +278,11 @@ def _left_out(table: Table, columns: tuple[str, ...], target: str) -> tuple[str,
     some = [f"{c} ({n})" for c, n in missing.items() if n < len(labelled)]
     if some:
         notes.append(
-            "An empty cell means not known and is left out: " + ", ".join(some) + "."
+            "An empty cell means unknown and is left out: " + ", ".join(some) + "."
         )
     none = [c for c, n in missing.items() if n == len(labelled)]
     if none:
-        notes.append("Nothing is known of: " + ", ".join(none) + ".")
+        notes.append("Without any known value: " + ", ".join(none) + ".")
     if len(none) == len(columns):
         notes.append("No column teaches anything, so the prior decides.")
     return tuple(notes)
@@ -367,7 +367,7 @@ def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
     if not words:
         raise MalformedTable(f"--vocabulary {stated!r} has no word")
     if not texts:
-        msg = "--vocabulary is for columns of text, and there is none"
+        msg = "--vocabulary is for columns of text, and the table has none"
         raise MalformedTable(msg)
     return words
 
@@ -390,13 +390,13 @@ def smoothing(words: str) -> Rule:
         "lidstone": lambda value: _lidstone(_number(value, words)),
         "epsilon": lambda value: Epsilon(_number(value, words)),
     }
-    rule = "smoothing is none, laplace, lidstone=A or epsilon=E"
+    rule = "the smoothing must be none, laplace, lidstone=A or epsilon=E"
     return _chosen(words, named, stated, rule)
 
 
 def _lidstone(alpha: float) -> Lidstone:
     if not alpha:
-        msg = "a pseudo-count of 0 is no smoothing; say --smoothing none"
+        msg = "a pseudo-count of 0 is no smoothing; use --smoothing none"
         raise InvalidObservation(msg)
     return Lidstone(alpha)
 
@@ -432,7 +432,7 @@ def prior(words: str) -> ClassPrior:
             tuple(_number(p, words) for p in value.split(","))
         ),
     }
-    rule = "a prior is fitted, uniform, smoothed=A or fixed=P,P..."
+    rule = "the prior must be fitted, uniform, smoothed=A or fixed=P,P..."
     return _chosen(words, named, stated, rule)
 
 
@@ -471,10 +471,10 @@ def constant(words: str) -> tuple[Constant, float | None]:
     stated: dict[str, Callable[[str], tuple[Constant, float | None]]] = {
         "add": lambda value: ("floor", _number(value, words))
     }
-    found = _chosen(words, named, stated, "--constant is floor, drop or add=E")
+    found = _chosen(words, named, stated, "--constant must be floor, drop or add=E")
     if found[1] is not None and not SMALLEST_ADDED <= found[1] <= LARGEST_ADDED:
         msg = (
-            f"what is added to a variance is from {SMALLEST_ADDED:g} to "
+            f"the amount added to a variance must be from {SMALLEST_ADDED:g} to "
             f"{LARGEST_ADDED:g}, got {found[1]!r}"
         )
         raise InvalidObservation(msg)

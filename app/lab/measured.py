@@ -77,7 +77,7 @@ def decimals(column: str, table: Table) -> int:
     whole = places >= 0 and all(value == round(value) for value in found)
     if span and span * 10.0**places < LEAST_STEPS and not whole:
         msg = (
-            f"column {column!r} varies by {span:g} only, beside values up to "
+            f"column {column!r} varies only by {span:g}, with values up to "
             f"{largest:g}; subtract a constant from it"
         )
         raise MalformedTable(msg)
@@ -107,9 +107,9 @@ def number(row: Row, column: str) -> float:
     cell = row.cells[column]
     if not is_number(cell):
         msg = (
-            f"{row.where}: column {column!r} holds {cell!r}, which is no number like "
-            "3.5; leave it empty if it is not known, leave the column out with "
-            "--columns, or take --model mixed"
+            f"{row.where}: column {column!r} holds {cell!r}, which is not a number "
+            "like 3.5; leave it empty if it is unknown, leave out the column with "
+            "--columns, or use --model mixed"
         )
         raise MalformedTable(msg)
     return float(cell)
@@ -250,7 +250,7 @@ class Measured(ColumnGroup):
                 if abs(found[field]) > LIMIT:
                     msg = (
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
-                        "a thousand times what is in the table"
+                        "a thousand times the values in the table"
                     )
                     raise MalformedTable(msg)
         return Measurements.of(found, fraction_bits=0) if found else None
@@ -262,7 +262,7 @@ class Measured(ColumnGroup):
         used = set(likelihood.ids.tolist())
         why = "constant in some class"
         if self.model == "discriminant":
-            why = "not every row has it, or it varies nowhere"
+            why = "not every row has it, or it never varies"
         return [c for field, c in enumerate(self.columns) if field not in used], why
 
     def notes(

@@ -125,7 +125,9 @@ def _figures(document: LabDocument) -> str:
         *("rows of", "number", "right", "accuracy %", "error rate %"),
         *("log-likelihood of the classes", "of classes and rows"),
     )
-    return table("Log-likelihoods in nats. A tie is not right.", headings, rows, text=1)
+    return table(
+        "Log-likelihoods in nats. A tie counts as wrong.", headings, rows, text=1
+    )
 
 
 def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> str:
@@ -212,7 +214,7 @@ def _curves(
         (name, f"{means[c]:.6g}", f"{variances[c]:.6g}")
         for c, name in enumerate(classes)
     ]
-    heading, says = f"p({column} | class)", "How probable a value is in each class."
+    heading, says = f"p({column} | class)", "Probability of a value in each class."
     return figure(
         heading,
         says,
@@ -229,7 +231,7 @@ def _shares(model: Fitted | Regressed) -> list[str]:
     return [
         figure(
             each.title,
-            "How probable each value is in each class.",
+            "Probability of each value in each class.",
             _bars(
                 [
                     (f"{name}, {c}" if i == 0 else c, series(i), numbers[i].value)
@@ -265,8 +267,8 @@ def _weights(linear: LearnedTable | None) -> list[str]:
         drawn.append(
             figure(
                 heading,
-                "What one more of each feature adds, in nats: to the right for "
-                f"{name}, to the left against it.",
+                f"Nats that one more of each feature adds: to the right for {name}, "
+                "to the left against it.",
                 _bars(bars, title=heading),
                 (),
                 _learned(linear),
@@ -365,9 +367,9 @@ def _boundary(document: LabDocument) -> list[str]:
         for row, point in zip(asked, points[len(rows) :], strict=True)
     ]
     heading = "Decision boundary"
-    says = f"What is decided at each {x} and {y}; the dots are the rows."
+    says = f"Decision at each {x} and {y}; the dots are the rows."
     if asked:
-        says += " A grey ring is a row that was predicted."
+        says += " A grey ring is a predicted row."
     numbers = [
         (row.where, f"{a:g}", f"{b:g}")
         for row, (a, b) in zip(rows, points, strict=False)
@@ -457,7 +459,8 @@ def _alphas(document: LabDocument) -> list[str]:
     return [
         figure(
             "The pseudo-count",
-            "The posterior of each predicted row: to the right, the counts say less.",
+            "The posterior of each predicted row: to the right, the counts matter "
+            "less.",
             "".join(drawings),
             _named(classes),
             numbers,

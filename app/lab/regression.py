@@ -68,8 +68,8 @@ class Regressed:
             return self.design.notes
         return (
             *self.design.notes,
-            "Some column follows from others, so that other weights are as good; those "
-            "shown are the shortest for columns of variance 1.",
+            "A column follows from others, so other weights are equally good; the "
+            "shortest for columns of variance 1 are shown.",
         )
 
     def learned(self) -> list[LearnedTable]:
@@ -108,8 +108,8 @@ class Regressed:
         for column in self.design.kinds:
             if column not in row.cells:
                 msg = (
-                    f"{row.where} has nothing in column {column!r}, and logistic "
-                    "regression takes whole rows"
+                    f"{row.where} has no value in column {column!r}, and logistic "
+                    "regression needs complete rows"
                 )
                 raise MalformedTable(msg)
         views = self.design.encode(row)
@@ -118,9 +118,9 @@ class Regressed:
                 column, cell = self.design.parts[name].feature(number, row)
                 # Without a weight it would be scored as the first value of its column.
                 msg = (
-                    f"{row.where} has {cell!r} in column {column!r}, a value that none "
-                    "of the teaching rows has, so logistic regression has no weight "
-                    "for it; leave the row out, or the column with --columns"
+                    f"{row.where} has {cell!r} in column {column!r}, a value that no "
+                    "teaching row has, so logistic regression has no weight for it; "
+                    "leave out the row, or the column with --columns"
                 )
                 raise MalformedTable(msg)
         return views
@@ -197,8 +197,8 @@ def regressed(
     if weights > COORDINATES_LIMIT:
         msg = (
             f"the columns need {weights} weights, for values, words and classes, and "
-            f"logistic regression has {COORDINATES_LIMIT} at most; choose columns, "
-            "or a vocabulary"
+            f"the limit of logistic regression is {COORDINATES_LIMIT}; choose "
+            "columns, or a vocabulary"
         )
         raise MalformedTable(msg)
     rows = np.array([_coordinates(design, places, views) for views, _ in examples])

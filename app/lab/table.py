@@ -181,7 +181,7 @@ def _row(cells: list[str], columns: tuple[str, ...], *, line: int, number: int) 
     if len(cells) != len(columns):
         msg = (
             f"the row that ends in line {line} has {len(cells)} cells, but there are "
-            f"{len(columns)} columns; leave a cell empty where nothing is known"
+            f"{len(columns)} columns; leave a cell empty if its value is unknown"
         )
         raise MalformedTable(msg)
     pairs = zip(columns, cells, strict=True)
@@ -303,8 +303,8 @@ def _guess(column: str, cells: Sequence[str]) -> Kind:
         wrong = next(cell for cell in cells if not is_number(cell))
         msg = (
             f"column {column!r} is neither: {numbers} of its {len(cells)} values are "
-            f"numbers, but {wrong!r} is none; leave the cell empty if the number is "
-            f'not known, or say --as "{column}=category"'
+            f"numbers, but {wrong!r} is not; leave the cell empty if the number is "
+            f'unknown, or use --as "{column}=category"'
         )
         raise MalformedTable(msg)
     return Kind.TEXT if _is_text(cells) else Kind.CATEGORY
@@ -319,11 +319,11 @@ def _require_categories(column: str, cells: Sequence[str], model: Model) -> None
     if all(is_number(cell) for cell in cells):
         return
     way_out = (
-        f'leave it out with --columns, or say --as "{column}=category" '
+        f'leave it out with --columns, or use --as "{column}=category" '
         f'or --as "{column}=text"'
     )
     if model is Model.CATEGORICAL:
-        way_out = f'leave it out with --columns, or say --as "{column}=category"'
+        way_out = f'leave it out with --columns, or use --as "{column}=category"'
     if _is_text(cells):
         raise MalformedTable(f"column {column!r} holds text, not categories; {way_out}")
     if len(cells) > NAMES and len(set(cells)) == len(cells):

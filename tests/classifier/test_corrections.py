@@ -188,7 +188,9 @@ def test_it_is_the_last_term_whatever_the_order():
 @pytest.mark.parametrize("views", [("corrections",), ("grams", "corrections")])
 def test_it_needs_a_view_whose_features_it_has(views):
     """The error names them."""
-    with pytest.raises(InvalidSetting, match="words, headers, pairs; name one of them"):
+    with pytest.raises(
+        InvalidSetting, match="words, headers, pairs; add one of these views"
+    ):
         classifiers_of(views)
 
 

@@ -140,7 +140,10 @@ def test_a_policy_survives_its_document(policy):
     ("document", "says"),
     [
         ([], "a policy must be an object"),
-        ({"spam_cost": 1}, "a policy has no 'spam_cost'; its names are ham_cost"),
+        (
+            {"spam_cost": 1},
+            "a policy has no field 'spam_cost'; the fields are ham_cost",
+        ),
         ({"ham_cost": "9"}, "ham_cost must be a number"),
         ({"ham_cost": True}, "ham_cost must be a number"),
         ({"ham_cost": 0.9}, "ham_cost is 0.9"),

@@ -210,7 +210,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
             "--feedback-share applies to feedback",
         ),
         (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
-        (["--index", "corpus/index", "--folds", "21"], 65, "cannot be dealt"),
+        (["--index", "corpus/index", "--folds", "21"], 65, "cannot be split"),
         (["--index", "corpus/index", "--noise", "5"], 65, "from 0 to 1"),
         (["--index", "corpus/index", "--months", "5"], 65, "--try half_life_months"),
         (["--index", "corpus/index", "--try", "half_life_months=0"], 78, "0.25"),
@@ -223,7 +223,11 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (["--index", "corpus/index", "--try", "text_views=tea"], 78, "tea"),
         (["--index", "corpus/index", "--report", "no/where.html"], 65, "no/where.html"),
         (["--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),
-        (["--index", "corpus/index", "--resume", "corpus/index"], 65, "a folder"),
+        (
+            ["--index", "corpus/index", "--resume", "corpus/index"],
+            65,
+            "the folder corpus/index cannot be created",
+        ),
     ],
 )
 @pytest.mark.usefixtures("index")

@@ -238,5 +238,5 @@ def test_labels_are_looked_at_before_anything_is_run(index):
 
 def test_a_folder_that_cannot_be_made_is_said(index):
     """A file in its place, say."""
-    with pytest.raises(UnreadableSource, match="cannot be made a folder"):
+    with pytest.raises(UnreadableSource, match="cannot be created"):
         experiment(index).carry_out(processes=1, cache=index, show=Bar())

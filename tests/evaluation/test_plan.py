@@ -120,9 +120,9 @@ def test_the_first_are_learned_and_the_rest_scored():
     [
         (Online(), "Every message is scored, then learned."),
         (Online(delay=1000), "after 1,000 more have been scored"),
-        (Online(first=10_000), "the first 10,000 only"),
+        (Online(first=10_000), "only the first 10,000"),
         (Online(share=0.25), "0.25 of the messages"),
-        (Folds(folds=10), "the other folds, of 10"),
+        (Folds(folds=10), "the other of 10 folds"),
         (TrainFirst(messages=4000), "The first 4,000 messages"),
     ],
 )
@@ -136,8 +136,8 @@ def test_a_plan_says_what_it_is(plan, sentence):
     [
         (lambda: Online(delay=-1), "got delay -1"),
         (lambda: Online(first=0), "first 0"),
-        (lambda: Online(share=0.0), "above 0, to 1, got 0.0"),
-        (lambda: Online(share=1.5), "above 0, to 1, got 1.5"),
+        (lambda: Online(share=0.0), "above 0 and at most 1, got 0.0"),
+        (lambda: Online(share=1.5), "above 0 and at most 1, got 1.5"),
         (lambda: Folds(folds=1), "at least 2 folds, got 1"),
         (lambda: TrainFirst(messages=0), "at least one message"),
         (lambda: Folds(folds=3).parts([0, 1], ["a", "b"], seed=1), "2 messages cannot"),

@@ -59,7 +59,9 @@ def test_it_is_read_from_a_word(text, training):
 )
 def test_what_is_no_training_is_refused(text):
     """With what there is."""
-    with pytest.raises(InvalidSetting, match=r"train is|nats from the threshold"):
+    with pytest.raises(
+        InvalidSetting, match=r"train must be|distance from the threshold"
+    ):
         Training.parse(text)
 
 

@@ -115,7 +115,7 @@ def test_the_object_has_this_shape(answer):
     assert (4, 1) == (found["rows"], len(found["predictions"]))
     assert [
         "1 of the rows have no class and teach nothing.",
-        "An empty cell means not known and is left out: score (1), n (1), colour (1).",
+        "An empty cell means unknown and is left out: score (1), n (1), colour (1).",
     ] == found["notes"]
 
 
@@ -349,7 +349,7 @@ def test_what_is_left_out_is_printed(run):
     )
 
     assert "1 of the rows have no class and teach nothing.\n" in out
-    assert "Nothing is known of: x, y.\n" in out
+    assert "Without any known value: x, y.\n" in out
     assert "No column teaches anything, so the prior decides.\n" in out
     assert "a       2/3 (0.6667)" in out
     assert "Decision: a\n" in out

@@ -212,7 +212,7 @@ def test_what_the_discriminant_leaves_out_is_said():
 
     assert (
         "Left out by the discriminant model: y "
-        "(not every row has it, or it varies nowhere)."
+        "(not every row has it, or it never varies)."
     ) == fit(plan).notes[-1]
 
 

@@ -203,11 +203,13 @@ def test_a_regression_takes_whole_rows(run, answer):
     code, _, err = run(table, *TARGET, "--model", "logistic", "--predict", "x=1")
 
     assert [
-        "Logistic regression takes whole rows: 2 of 10 have an empty cell and teach "
+        "Logistic regression needs complete rows: 2 of 10 have an empty cell and teach "
         "nothing."
     ] == found["notes"]
     assert 65 == code
-    assert "has nothing in column 'y', and logistic regression takes whole rows" in err
+    assert (
+        "has no value in column 'y', and logistic regression needs complete rows" in err
+    )
 
 
 def test_dependent_columns_are_said(answer):
@@ -217,7 +219,7 @@ def test_dependent_columns_are_said(answer):
     )
     found = answer(table, *TARGET, "--model", "logistic")
 
-    assert found["notes"][0].startswith("Some column follows from others")
+    assert found["notes"][0].startswith("A column follows from others")
     assert weights(found, "b")["w x"] == pytest.approx(weights(found, "b")["w z"])
 
 
@@ -241,7 +243,7 @@ def test_a_value_without_a_row_has_no_weight(run, values):
     code, out, err = run(TEXTS, *PENALISED, *values, "--predict", "c=w,text=y")
 
     assert (65, "") == (code, out)
-    assert "has 'w' in column 'c', a value that none of the teaching rows has" in err
+    assert "has 'w' in column 'c', a value that no teaching row has" in err
 
 
 def test_a_value_that_only_one_fold_has_is_refused(run):
@@ -255,7 +257,7 @@ def test_a_value_that_only_one_fold_has_is_refused(run):
     )
 
     assert 65 == code
-    assert "of 8: row 8 has 'v' in column 'c', a value that none" in err
+    assert "of 8: row 8 has 'v' in column 'c', a value that no teaching row" in err
 
 
 def test_too_many_words_are_refused():
@@ -265,7 +267,7 @@ def test_too_many_words_are_refused():
         read_text(f"class,text\na,{words}\nb,w1 w2\n"),
         Choices(target="class", model=Model.LOGISTIC, kinds={"text": Kind.TEXT}),
     )
-    with pytest.raises(MalformedTable, match="has 400 at most"):
+    with pytest.raises(MalformedTable, match="the limit of logistic regression is 400"):
         learned(plan)
 
 

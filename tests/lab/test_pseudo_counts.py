@@ -119,7 +119,9 @@ def test_nothing_cannot_be_added(run, rule):
     code, _, err = run(POINTS, "--target", "class", "--constant", rule)
 
     assert 65 == code
-    assert "added to a variance" in err or "--constant is floor, drop or add=E" in err
+    assert (
+        "added to a variance" in err or "--constant must be floor, drop or add=E" in err
+    )
 
 
 def test_a_compared_posterior_is_never_sure_by_rounding(run):

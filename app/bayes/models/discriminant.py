@@ -60,7 +60,7 @@ class StatedFraction:
     def __post_init__(self) -> None:
         """Refuse what is no share."""
         if not 0 <= self.value <= 1:
-            msg = f"a shrinkage is a share from 0 to 1, got {self.value!r}"
+            msg = f"a shrinkage must be from 0 to 1, got {self.value!r}"
             raise InvalidObservation(msg)
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:

@@ -60,7 +60,7 @@ class Floor:
     def __post_init__(self) -> None:
         """Refuse what is no share."""
         if not 0 <= self.fraction <= 1:
-            msg = f"a variance floor is a share from 0 to 1, got {self.fraction!r}"
+            msg = f"a variance floor must be from 0 to 1, got {self.fraction!r}"
             raise InvalidObservation(msg)
 
     def level(self, whole: NDArray[np.float64], *, fraction_bits: int) -> float:

@@ -81,7 +81,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _remove_those_of_the_dead() -> None:
-    """Remove what services left that were killed.
+    """Remove the files of services that were killed.
 
     Workers that have not noticed yet that their service is gone go on counting into
     files that have no name any more.
@@ -162,7 +162,7 @@ class _SingleProcess(uvicorn.Server):
             self._manager.ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is done ten times a second, and return whether to end."""
+        """Do the work of a tick, ten times a second, and return whether to end."""
         self._manager.beat()
         return await super().on_tick(counter)
 
@@ -199,9 +199,9 @@ def require_locked(settings: Settings) -> None:
         if any(key.revoked_at is None for key in list_keys(engine)):
             return
     msg = (
-        f"{open_to[0]} is not the loopback, and there is no key yet, so no client "
-        "there could use the service. Make a key with `postbayes keys create NAME "
-        "--right classify --right teach`, or name the clients that need none: "
+        f"{open_to[0]} is not a loopback address and there is no key yet, so no "
+        "client could use the service there. Create a key with `postbayes keys create "
+        "NAME --right classify --right teach`, or name the clients that need no key: "
         "POSTBAYES_KEYLESS_FROM=127.0.0.0/8,::1,192.0.2.0/24"
     )
     raise InvalidSetting(msg)

@@ -195,5 +195,5 @@ def test_the_result_does_not_depend_on_how_the_data_was_cut():
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, math.nan])
 def test_a_floor_that_is_no_share_is_refused(fraction):
     """From nothing to the whole largest variance."""
-    with pytest.raises(InvalidObservation, match="a share from 0 to 1"):
+    with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
         Floor(fraction)

@@ -22,7 +22,7 @@ def test_a_stated_fraction_is_what_was_stated():
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
 def test_a_fraction_that_is_no_share_is_refused(value):
     """From the data alone to the target alone."""
-    with pytest.raises(InvalidObservation, match="a share from 0 to 1"):
+    with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
         StatedFraction(value)
 
 
