@@ -122,7 +122,7 @@ class MailFolder:
 
     @property
     def left_out(self) -> bool:
-        """Whether its messages do not show what their reader thinks of them.
+        """Whether its messages are no evidence of their reader's judgement.
 
         Deleted mail may be either, and a draft or a message of one's own was never
         received.

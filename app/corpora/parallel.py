@@ -1,4 +1,4 @@
-"""Parallel reading: mail read by other processes or machines while this one goes on.
+"""Parallel reading: mail is read by other processes or machines meanwhile.
 
 Contract of this file: results come in the order of what was asked, whoever was faster,
 and what waits is bounded in messages and in bytes.
@@ -164,7 +164,7 @@ def in_order(
     read: Callable[[Item], Result],
     items: Iterable[Item],
 ) -> Iterator[Result]:
-    """Give what a function returns for each item, in their order.
+    """Yield the results of a function for each item, in order.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _submitted(
     read: Callable[[Item], Result],
     items: Iterable[Item],
 ) -> Iterator[Future[Result]]:
-    """Give what is read of each item, last the error of the one that was not there."""
+    """Yield the messages of each item, and last the error of a missing one."""
     try:
         for item in items:
             yield executor.submit(read, item)

@@ -73,7 +73,7 @@ _MIXED: Final = 0.1
 
 
 class IndexSummary(NamedTuple):
-    """What the lines of an index say of its messages."""
+    """The labels and paths in the lines of an index."""
 
     messages: int
     """How many it names."""
@@ -218,7 +218,7 @@ def mail_path(text: str) -> Path:
 def mail_folders(
     path: Path, *, label: str | None, junk_label: str | None = None
 ) -> Iterator[MailFolder]:
-    """Yield what is at `path`, in an order that is the same every time.
+    """Yield the messages at `path`, always in the same order.
 
     Parameters
     ----------
@@ -481,7 +481,7 @@ def survey(
 
 
 def arrival(raw: bytes) -> int | None:
-    r"""Return when a message arrived, in seconds since 1970; None if no header says it.
+    r"""Return the arrival of a message, in seconds since 1970; None if unknown.
 
     The topmost Received field is the own server's, and only its clock can be
     trusted; spam dates itself years ahead.  Mail that lacks it has its Date.

@@ -1,4 +1,4 @@
-"""Format of an export: its header, its blocks, and what a block holds.
+"""Format of an export: its header, its blocks, and their content.
 
 Contract of this file: whatever JSON holds there, a reader of a value returns the value
 as it was written, or raises `ValueError` or `TypeError` with a sentence.

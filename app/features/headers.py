@@ -78,7 +78,7 @@ def _addresses(message: Message) -> dict[str, list[tuple[str, str]]]:
 def _contradictions(
     senders: list[tuple[str, str]], of_header: dict[str, list[tuple[str, str]]]
 ) -> list[Span]:
-    """Return what else than From gives another sender."""
+    """Return the headers other than From with a different sender."""
     found = []
     # The first is the one that mail programs show as the name.
     if senders[0][1] != senders[-1][1]:

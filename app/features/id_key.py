@@ -56,7 +56,7 @@ class IdKey:
     secret: bytes
 
     def __post_init__(self) -> None:
-        """Refuse what is no key."""
+        """Refuse an invalid key."""
         if len(self.secret) != KEY_BYTES:
             raise InvalidSetting(f"a key has {KEY_BYTES} bytes, got {len(self.secret)}")
 
@@ -66,7 +66,7 @@ class IdKey:
 
     @property
     def digest(self) -> str:
-        """What tells the key from others, and does not give it away: 16 hex digits."""
+        """An identifier of the key that does not reveal it: 16 hex digits."""
         return blake2b(
             self.secret, digest_size=8, person=b"postbayes-id-key"
         ).hexdigest()

@@ -174,7 +174,7 @@ def parents(host: str) -> tuple[str, ...]:
 
 
 def _host(url: str) -> tuple[str, list[str]]:
-    """Return the host of a URL, lower case, and what is odd about it."""
+    """Return the host of a URL, in lower case, and its oddities."""
     match = _AUTHORITY.match(url)
     if match is None:
         return "", []

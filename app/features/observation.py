@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from app.mail.message import Message
 
 Payload = SparseCounts | Measurements
-"""What one view holds of a message; a view is of one kind for ever."""
+"""The value of one view of a message; a view never changes its kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The features of one message, and what identifies it.
+    """The features of one message, and its identity.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ Two of 10^12 different messages have the same with a chance below 10^-14.
 Unit: bytes.
 """
 HEADERS: Final = ("from", "to", "cc", "subject", "date", "message-id")
-"""What mail servers leave alone between scoring and feedback."""
+"""Headers that mail servers do not change between scoring and feedback."""
 
 
 def parse_id(text: str) -> bytes:
@@ -135,7 +135,7 @@ def parse_id(text: str) -> bytes:
 
 
 def digest(message: Message) -> bytes:
-    r"""Return what identifies a message, 16 bytes.
+    r"""Return the digest that identifies a message, 16 bytes.
 
     Notes
     -----

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.mail.message import Header, Message
 
 Kind = Literal["header", "text", "link", "file"]
-"""What a passage is of."""
+"""The kind of a passage."""
 _BLANKS: Final = re.compile(r"(\s+)")
 _READ: Final = ("words", "headers")
 # Of the words between the blanks of a date, its time zone (`app.features.headers`).
@@ -49,7 +49,7 @@ to take apart.  What is beyond is one piece, of which nothing is read.
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of text, and what is read there.
+    """A piece of text, and the words that are read there.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Passage:
 
 
 def passages(message: Message) -> list[Passage]:
-    r"""Return what is read of a message, in its order.
+    r"""Return the passages of a message, in its order.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _of_text(text: str, tag: str, room: int) -> Iterator[Piece]:
 
 
 def _spans(piece: str, tag: str) -> tuple[Span, ...]:
-    """Return what is read of a piece of text, with the tricks that are played in it."""
+    """Return the words of a piece of text, with its tricks."""
     # Words letter by letter, and random ones, are found in the whole text alone.
     found = () if tag else tricks.of_text(piece)
     return ((tag, piece, TEXT), *[("", name, WHOLE) for name in found])
@@ -217,7 +217,7 @@ def placed(found: Sequence[Passage]) -> dict[str, Placed]:
 
 
 def _tokens(read: Sequence[tuple[Span, ...]]) -> Placed:
-    """Return the tokens of what is read of each piece."""
+    """Return the tokens of each piece."""
     tokens = tokens_of([span for spans in read for span in spans])
     of_span = np.repeat(np.arange(len(read)), [len(spans) for spans in read])
     sizes = np.diff(tokens.ends, prepend=0)

@@ -123,7 +123,7 @@ def _program(message: Message) -> str:
 
 
 def _proofs(message: Message) -> dict[str, str]:
-    """Return what the receiving server found of SPF, DKIM and DMARC."""
+    """Return the results of SPF, DKIM and DMARC by the receiving server."""
     # The topmost header is that of the site's own server; the sender may have
     # written any of the others (RFC 8601 section 1.6).
     results = message.header("authentication-results")
@@ -168,7 +168,7 @@ def _subject(value: str) -> str:
 
 
 def _recipients(message: Message) -> str:
-    """Return how many people the message says that it is for."""
+    """Return the number of recipients in the headers."""
     named = message.header("to") + "," + message.header("cc")
     number = named.count("@")
     if number > 1:
@@ -227,6 +227,6 @@ def of_part(part: Part) -> list[Span]:
 
 
 def _extensions(name: str) -> list[str]:
-    """Return what follows the dots of a file's name, lower case."""
+    """Return the extensions of a file's name, in lower case."""
     pieces = name.lower().rpartition("/")[2].split(".")[1:]
     return [piece.strip() for piece in pieces if 0 < len(piece) <= _MAX_EXTENSION]

@@ -177,7 +177,7 @@ def words_of(spans: Sequence[Span]) -> list[str]:
 
 
 def of_text(text: str) -> list[str]:
-    """Split what people read: words, runs of punctuation, parts of dotted words.
+    """Split text for people: words, runs of punctuation, parts of dotted words.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def of_text(text: str) -> list[str]:
 
 
 def of_name(text: str) -> list[str]:
-    """Split what programs read: addresses, hosts, versions; dotted words whole.
+    """Split text for programs: addresses, hosts, versions; dotted words whole.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def of_name(text: str) -> list[str]:
 
 
 def _folded(encoded: bytes, text: str) -> bytes:
-    """Fold case and compatibility forms, and drop what is invisible; in UTF-8."""
+    """Fold case and compatibility forms, and drop invisible characters; in UTF-8."""
     content = np.frombuffer(encoded, np.uint8)
     into = np.empty(2 * content.size + kernel.MOST_EXCESS, np.uint8)
     size = kernel.folded(content, *_folds(), into)

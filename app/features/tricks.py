@@ -82,7 +82,7 @@ def is_mixed(text: str) -> bool:
 
 
 def _seen(text: str) -> int:
-    """Return what `app.kernels.text.disguises` finds in a text."""
+    """Return the disguises that `app.kernels.text.disguises` finds in a text."""
     return disguises(np.frombuffer(text.encode(), np.uint8))
 
 

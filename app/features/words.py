@@ -25,7 +25,7 @@ _SPACED_LETTERS: Final = 4
 
 
 def sequences(message: Message) -> list[Span]:
-    r"""Return what is read, word by word: the subject, then each text.
+    r"""Return the readable text, word by word: the subject, then each text.
 
     The subject is read with the text, and its words are words of the text too,
     beside those that its header has (experiment 0020).
@@ -43,7 +43,7 @@ def sequences(message: Message) -> list[Span]:
 
 
 def marked_words(message: Message) -> list[Span]:
-    """Return what does not stand in the text as it is, tagged by place."""
+    """Return the words outside the visible text, tagged by place."""
     # Files and links first: whoever takes only some takes these, not a flood of the
     # others.
     found = file_words(message)
@@ -55,7 +55,7 @@ def marked_words(message: Message) -> list[Span]:
 
 
 def disguised_words(read: list[Span], words: bytes, alone: int) -> list[Span]:
-    """Return the tricks that are played with what is read, and the words behind them.
+    """Return the tricks in the readable text, and the words behind them.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def is_server_name(text: str) -> bool:
 
 
 def normal_address(text: str) -> str | None:
-    """Return an address in lower case, without its brackets; None if it is none.
+    """Return an address in lower case, without its brackets; None if it is not one.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _results(
 
 
 def _server(value: str) -> str:
-    """Return the name of the server that a field says wrote it."""
+    """Return the name of the server that wrote a field, from the field."""
     # Without comments and quotes: the site's own servers write none there, and what
     # removes forgeries may not know them.
     return re.split(r"[\s;]", value.lstrip(" \t\n"), maxsplit=1)[0].lower()
@@ -235,7 +235,7 @@ def _vouching(results: Mapping[str, Sequence[_Result]], domain: str) -> set[str]
 
 
 def _domain(text: str) -> str | None:
-    """Return the domain of an address, or the domain itself; None if it is none."""
+    """Return the domain of an address, or the domain itself; None if it is neither."""
     domain = text.rpartition("@")[2].rstrip(".").lower()
     return domain if len(domain) <= 255 and _DOMAIN.fullmatch(domain) else None  # noqa: PLR2004
 

@@ -146,7 +146,7 @@ def _strict(content: bytes, codec: str) -> str | None:
 
 
 def _guess(content: bytes) -> str:
-    """Decode by what the detector says, or as Latin-1."""
+    """Decode with the detected character set, or as Latin-1."""
     found = cchardet.detect(content[:MAX_DETECTION_BYTES])
     codec = codec_name(found["encoding"] or "")
     # Of a single accented letter the detector says UTF-8, which it cannot be.

@@ -23,7 +23,7 @@ MAGIC: Final = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"7z\xbc\xaf\x27\x1c", "7z"),
 )
-"""First bytes and what they stand for: the formats' own specifications."""
+"""First bytes and their formats, from the specifications of the formats."""
 # APPNOTE.TXT 6.3.10, sections 4.3.16 and 4.3.12: end of central directory,
 # and one entry of it up to its variable fields.
 _END: Final = struct.Struct("<4s4H2LH")
@@ -35,7 +35,7 @@ _UTF8_FLAG: Final = 0x800
 
 
 def kind(content: bytes) -> str:
-    r"""Return what the first bytes say that a file is, or "".
+    r"""Return the type of a file by its first bytes, or "".
 
     Examples
     --------
@@ -46,7 +46,7 @@ def kind(content: bytes) -> str:
 
 
 def members(content: bytes) -> tuple[tuple[str, ...], str]:
-    """Return the names in a zip archive, and what is wrong with it, or "".
+    """Return the names in a zip archive, and its defect, or "".
 
     Parameters
     ----------

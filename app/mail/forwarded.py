@@ -127,7 +127,7 @@ def _ids(text: str) -> list[str]:
 
 
 def _quoted(raw: bytes) -> Iterator[str]:
-    """Yield the ids that stand in what a message shows."""
+    """Yield the ids in the visible content of a message."""
     for text in parse(raw).texts:
         if text.place != "hidden":
             yield from _ids(text.content)

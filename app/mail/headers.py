@@ -63,7 +63,7 @@ VERDICT_PREFIXES: Final = (
     "x-greylist",
 )
 OUR_METHOD: Final = "x-postbayes"
-"""What our verdict is called in an Authentication-Results (RFC 8601 section 2.2)."""
+"""The method name of our verdict in Authentication-Results (RFC 8601 section 2.2)."""
 # A block of headers is taken for one only if a header of mail is in it: the
 # text of a contact form may well begin "Hello: ...".
 _KNOWN: Final = re.compile(

@@ -90,7 +90,7 @@ _SAME: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What an HTML part holds.
+    """The content of an HTML part.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
 
 
 def _references(root: LexborNode) -> tuple[list[str], list[Link]]:
-    """Return the texts that stand in for elements, and what they point to."""
+    """Return the texts in place of elements, and their targets."""
     alternatives: list[str] = []
     found: list[Link] = []
     last = 0
@@ -275,7 +275,7 @@ def _without_tree(source: str, defects: list[str]) -> Page:
 
 
 def _take_hidden(root: LexborNode) -> str:
-    """Take what no reader sees out of a tree, and return its text.
+    """Remove hidden content from a tree, and return its text.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def _is_within(
 
 
 def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
-    """Return whether an element says that what is in it is not to be seen.
+    """Return whether an element hides its content.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def _behind(node: LexborNode, grounds: dict[int, Colour | None]) -> Colour:
 
 
 def _ground(node: LexborNode) -> Colour | None:
-    """Return the colour that an element puts behind what is in it, if any."""
+    """Return the background colour of an element, if it has one."""
     attributes = node.attributes
     style = (attributes.get("style") or "")[:_MAX_STYLE].lower()
     if attributes.get("background") or "url(" in style:

@@ -143,7 +143,7 @@ MAX_LINK_CHARS: Final = 2_048
 MAX_DETECTION_BYTES: Final = 8_192
 """Bytes that the charset detector sees: more does not change its answer."""
 Work = Literal["html", "html tree", "encoded words", "detections"]
-"""What a message has a budget of."""
+"""The kinds of work that a message has a budget for."""
 BUDGET: Final[dict[Work, tuple[int, str]]] = {
     "html": (MAX_HTML_CHARS, "html-too-long"),
     "html tree": (MAX_HTML_WORK, "html-too-complex"),
@@ -177,7 +177,7 @@ class Budget:
         self.left = {work: limit for work, (limit, _) in BUDGET.items()}
 
     def take(self, work: Work, wanted: int) -> int:
-        """Spend as much of what is wanted as is left; return how much it was."""
+        """Spend as much of the wanted amount as is left; return the amount spent."""
         taken = min(wanted, self.left[work])
         if taken < wanted:
             self.defects.add(BUDGET[work][1])

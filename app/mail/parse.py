@@ -81,7 +81,7 @@ def parse(raw: bytes) -> Message:
 
 
 class _Reader:
-    """What has been read of one message so far."""
+    """The state of parsing one message."""
 
     def __init__(self) -> None:
         self.budget = Budget()
@@ -128,7 +128,7 @@ class _Reader:
         return tuple(found)
 
     def add_text(self, place: Place, content: str) -> str:
-        """Keep a text as far as there is room; return what was kept."""
+        """Keep a text within the budget; return the part that was kept."""
         if len(content) > self.room:
             content = content[: self.room]
             self.defects.add("text-too-long")
@@ -152,7 +152,7 @@ class _Reader:
                 self.parts.append(_opaque(node))
 
     def _read_leaf(self, node: Node, place: Place | None) -> None:
-        """Decode a part, and what it shows."""
+        """Decode a part and its visible content."""
         encoding, declared, media_type = node.encoding, node.charset, node.media_type
         content, defect = transfer.decode(node.content, encoding)
         if defect:
@@ -219,7 +219,7 @@ class _Reader:
         return content
 
     def _add_page(self, page: html.Page, place: Place) -> None:
-        """Keep what an HTML part shows."""
+        """Keep the visible content of an HTML part."""
         self.defects.update(page.defects)
         self.add_text(place, page.text)
         for text in page.alternatives:

@@ -84,7 +84,7 @@ def _unpadded(piece: bytes) -> bytes:
 
 
 def _uuencode(content: bytes) -> tuple[bytes, str]:
-    """Decode what stands between begin and end."""
+    """Decode the lines between begin and end."""
     begin = _UU_BEGIN.search(content)
     if begin is None:
         return content, "uuencode-broken"

@@ -325,7 +325,7 @@ def _well_formed_parts(root: Node, body: str) -> list[Node] | None:
 
 
 def _move_text_to_body(root: Node, text: str, defects: set[str]) -> None:
-    """Take out of the header what is text that looks like a header."""
+    """Remove text that looks like a header from the header."""
     if not any(headers.is_known(name) for name, _ in root.fields):
         if root.fields:
             defects.add("header-unknown")

@@ -32,7 +32,7 @@ _VERSION: Final = select(
 
 
 def version(connection: Connection) -> tuple[int, ...]:
-    """Return what changes with the keys or the people.
+    """Return a value that changes with the keys or the people.
 
     Notes
     -----
@@ -126,7 +126,7 @@ def _set(names: list[str] | None) -> frozenset[str] | None:
 
 
 def people(connection: Connection) -> list[Person]:
-    """Return everybody who may sign in, in the order of their names."""
+    """Return the people who can sign in, in the order of their names."""
     columns = [person.c[field.name] for field in fields(Person)]
     rows = connection.execute(
         select(*columns).where(person.c.removed_at.is_(None)).order_by(person.c.name)
@@ -199,7 +199,7 @@ def _changed(
 
 
 def add_event(connection: Connection, event: AuditEvent) -> None:
-    """Store an event, in the transaction of what it reports."""
+    """Store an event, in the transaction of the change that it reports."""
     values = asdict(event)
     # The database counts.
     del values["id"]

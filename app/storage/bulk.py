@@ -142,7 +142,7 @@ def append_encoded(
     source: str,
     time: datetime,
 ) -> list[LedgerRow]:
-    """Write what `encoded` gave into the ledger, as `append_sums` does."""
+    """Write encoded sums from `encoded` into the ledger, as `append_sums` does."""
     first = profiles.lock(connection, profile) + 1
     rows = [
         LedgerRow.of_sum(
@@ -172,7 +172,7 @@ def _names_of(part: State, names: Names) -> bytes | None:
 def require_kinds(
     connection: Connection, profile: ProfileRow, sums: Mapping[int, State]
 ) -> None:
-    """Raise if a view is of another kind than what it has learned.
+    """Raise if a view has another kind than its stored counts.
 
     Raises
     ------
@@ -321,7 +321,7 @@ def find(
 def carry_out(
     connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
 ) -> list[LedgerRow]:
-    """Take out what was found, and return the rows of the ledger that do.
+    """Remove the found features, and return the rows of the ledger that do so.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ _ALL: Final = select(*(correspondent.c[each] for each in CorrespondentRow._field
 
 
 def add(connection: Connection, rows: Iterable[CorrespondentRow]) -> None:
-    """Add what was written to what is known, the days of these rows being the last."""
+    """Add messages to the counts; the days of these rows are the latest."""
     # In the order of the key: processes that add to the same rows wait for each other
     # and never deadlock.
     found = [row._asdict() for row in sorted(rows)]
@@ -84,7 +84,7 @@ def add(connection: Connection, rows: Iterable[CorrespondentRow]) -> None:
 def every(
     connection: Connection, since: datetime | None = None
 ) -> Iterator[Sequence[CorrespondentRow]]:
-    """Yield what is known, in parts; with `since`, what has changed since that day."""
+    """Yield all rows, in parts; with `since`, those that changed since that day."""
     asked = _ALL
     if since is not None:
         # Profile by profile, as the index is; of all it would be a look at each row.
@@ -118,7 +118,7 @@ def figures(
 
 
 def forget(connection: Connection, profile_id: int, address: bytes) -> bool:
-    """Delete what is known of an address; return whether anything was."""
+    """Delete the rows of an address; return whether there were any."""
     done = connection.execute(
         delete(correspondent).where(
             correspondent.c.profile_id == profile_id,

@@ -152,7 +152,7 @@ def weight(row: LedgerRow) -> int:
 def identities(
     connection: Connection, profile_id: int | None = None
 ) -> dict[int, Identity]:
-    """Return what tells the newest row of each profile from any other, by profile.
+    """Return the identity of the newest row of each profile, by profile.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def newest_epoch(
 def lessons_after(
     connection: Connection, profile_id: int, *, revision: int
 ) -> list[Lesson]:
-    """Return what the fusion reads of the messages that follow a revision."""
+    """Return the lessons of the fusion from the messages after a revision."""
     rows = connection.execute(_LESSONS, {"profile_id": profile_id, "after": revision})
     return [
         Lesson(
@@ -287,7 +287,7 @@ def lines(
     before: int | None,
     limit: int,
 ) -> list[LedgerLine]:
-    """Return the newest rows that meet all conditions, without what they hold.
+    """Return the newest rows that meet all conditions, without their features.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def get_many(
 
 
 def _read(row: Any) -> LedgerRow:
-    """Return a row of the table as what it means."""
+    """Return a row of the table as a value of the domain."""
     same = {name: getattr(row, name) for name in _SAME}
     return LedgerRow(encoded_names=row.names, **same)
 
@@ -360,7 +360,7 @@ _ROWS_OF_DAY: Final = select(func.count()).where(
 def append(
     connection: Connection, profile: ProfileRow, teachings: Sequence[Teaching]
 ) -> list[Outcome]:
-    """Write what was taught into the ledger, all of it or nothing.
+    """Write teachings into the ledger, all or none.
 
     The teachings are decided in their order, so a message may occur in them
     twice.  Revisions are consecutive, and the order of commits is the order of

@@ -210,7 +210,7 @@ def policy_of(row: ProfileRow) -> Policy:
 def set_policy(
     connection: Connection, row: ProfileRow, policy: Mapping[str, object]
 ) -> None:
-    """Store what a profile decides otherwise than the service's settings."""
+    """Store the policy of a profile."""
     connection.execute(
         update(profile)
         .where(profile.c.id == row.id)
@@ -270,7 +270,7 @@ class MonthlyCounts:
 def count_by_month(
     connection: Connection, profile_ids: Sequence[int]
 ) -> dict[int, MonthlyCounts]:
-    """Return what some profiles have learned, by their keys.
+    """Return the counts of some profiles, by their keys.
 
     That is what is counted and what the ledger rows teach that are not folded; sums of
     an import that waits to be folded are left out.
@@ -340,12 +340,12 @@ def is_there(connection: Connection, profile_id: int) -> bool:
 
 
 def last_revision(connection: Connection, profile_id: int) -> int:
-    """Return the revision of what was taught last; 0 if the profile is gone."""
+    """Return the latest revision; 0 if the profile is gone."""
     return _revision(connection, profile_id) or 0
 
 
 def require_revision(connection: Connection, row: ProfileRow) -> int:
-    """Return the revision of what was taught last.
+    """Return the latest revision.
 
     Raises
     ------
@@ -397,7 +397,7 @@ def list_all(connection: Connection) -> list[ProfileRow]:
 
 
 def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
-    """Return a row of the table as what it means."""
+    """Return a row of the table as a value of the domain."""
     values = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's public name for it)
     # Of `app.storage.lists`.
     del values["lists"]
@@ -559,7 +559,7 @@ def _delete(connection: Connection, table: Table, profile_id: int) -> int:
 def leave_out(
     connection: Connection, hidden: ProfileRow, profile: ProfileRow, *, after: int
 ) -> int:
-    """Delete what the other profile was taught of after a revision.
+    """Delete the messages that the other profile was taught after a revision.
 
     Returns
     -------

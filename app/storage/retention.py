@@ -56,7 +56,7 @@ class NameChanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
-    """Rows that are to lose their vectors, and what they have added.
+    """Rows that are to lose their vectors, with their sums.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def prepare(
 
 
 def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool:
-    """Drop the vectors and names of rows, and seal what they added.
+    """Drop the vectors and names of rows, and seal their sums.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def _names(
     sums: History,
     texts: Mapping[str, Mapping[int, str]],
 ) -> NameChanges:
-    """Return what becomes of names where some rows are sealed."""
+    """Return the names that are left once some rows are sealed."""
     new, gone = {}, {}
     added = State.sum(sums.values())
     for view, x in added.items():

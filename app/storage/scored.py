@@ -80,7 +80,7 @@ def forget(
 def get_many(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, ScoredRow]:
-    """Return what is remembered of each message, by digest."""
+    """Return the stored data of each message, by digest."""
     found = {}
     for chunk in chunks(digests):
         rows = connection.execute(_GET, {"profile_id": profile_id, "digests": chunk})
@@ -92,7 +92,7 @@ def get_many(
 def present(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> set[bytes]:
-    """Return which messages are remembered, without what is remembered of them."""
+    """Return the digests of stored messages, without their data."""
     query = select(tables.scored.c.digest).where(
         tables.scored.c.profile_id == profile_id
     )
@@ -109,7 +109,7 @@ def copy(
     after: tuple[datetime, bytes] | None,
     limit: int,
 ) -> tuple[datetime, bytes] | None:
-    """Give another profile too what was scored by one, oldest first.
+    """Copy the scored messages of a profile to another, oldest first.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def expire(
     upto: tuple[datetime, bytes] | None,
     limit: int,
 ) -> int:
-    """Forget some of what is too old or too much, and return how many rows.
+    """Delete some rows that are too old or too many, and return their number.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def expire(
 
 
 def _read(row: Row[Any]) -> ScoredRow:
-    """Return a row of the table as what it means."""
+    """Return a row of the table as a value of the domain."""
     return ScoredRow(
         digest=row.digest,
         vector=row.vector,
@@ -244,7 +244,7 @@ _later: Final = tables.ledger.alias("later")
 # What the filter taught itself has no label but its own, which agrees with it: it
 # counts once a person has said what it is, by what was said before any learning.
 def _of_newest(column: ColumnElement[Any]) -> ScalarSelect[Any]:
-    """Return what the newest row of a message says."""
+    """Return the state of a message by its newest row."""
     return (
         select(case((_later.c.source != OWN, column)))
         .where(

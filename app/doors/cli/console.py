@@ -89,7 +89,7 @@ JsonDocument = Annotated[
 
 
 def this_user() -> str:
-    """Return who runs the command, for the events."""
+    """Return the user who runs the command, for the events."""
     try:
         return f"cli:{pwd.getpwuid(os.geteuid()).pw_name}"
     # A container may run as a number that has no name.
@@ -283,7 +283,7 @@ def written(file: str) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """A file with what a command has to know the next time.
+    """A file with the state of a command for the next run.
 
     Parameters
     ----------

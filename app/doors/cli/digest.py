@@ -1,4 +1,4 @@
-"""`postbayes digest`: mail to users about what was taken for spam or left unsure."""
+"""`postbayes digest`: mail to users about their spam and unsure messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that show what was learned: `figures`, `teachers` and `word`."""
+"""Commands about learned mail: `figures`, `teachers` and `word`."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _wrong(part: ErrorsOut) -> float:
 
 
 def _reliability(document: FiguresOut) -> Table:
-    """Return what was promised beside what there was."""
+    """Return predicted probabilities beside actual shares."""
     table = Table(title="Predicted and actual spam", title_justify="left")
     for name in ("probability", "messages", "spam in them"):
         table.add_column(name, justify="right")

@@ -1,4 +1,4 @@
-"""`postbayes imap`: follow a mailbox, and teach what its owner moves."""
+"""`postbayes imap`: follow a mailbox, and teach messages that its owner moves."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class KeysOut(BaseModel):
 
 
 class PersonIn(RequestDocument):
-    """Somebody who is to sign in."""
+    """A new person."""
 
     name: str = Field(
         max_length=MAX_NAME,
@@ -126,7 +126,7 @@ class PersonIn(RequestDocument):
 
 
 class PasswordIn(RequestDocument):
-    """Another password of who asks."""
+    """A change of the client's own password."""
 
     password: str = Field(description="The present one.")
     new_password: str = Field(description="The new password, of 8 characters or more.")
@@ -139,7 +139,7 @@ class NewPasswordIn(RequestDocument):
 
 
 class PersonOut(AnswerDocument):
-    """Somebody who may sign in, without the password."""
+    """A person who can sign in, without the password."""
 
     name: str = Field(description="Name to sign in with.")
     role: str = Field(description="Their role.")
@@ -159,7 +159,7 @@ class PersonOut(AnswerDocument):
 
 
 class PeopleOut(BaseModel):
-    """All who may sign in."""
+    """The people who can sign in."""
 
     people: list[PersonOut] = Field(
         description="The people in the order of their names."
@@ -167,7 +167,7 @@ class PeopleOut(BaseModel):
 
 
 class EventOut(AnswerDocument):
-    """What somebody did."""
+    """An administrative event."""
 
     id: int = Field(description="Its number; later events have greater numbers.")
     time: datetime = Field(description="When.")

@@ -121,7 +121,7 @@ class MovedOut(AnswerDocument):
 
 
 class UndoOut(AnswerDocument):
-    """What was taken back, or would be."""
+    """The effect of an undo or of its dry run."""
 
     undo: str | None = Field(
         description="Name of the undo: the source by which it can be undone. Null in a "

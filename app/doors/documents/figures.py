@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ErrorsOut(AnswerDocument):
-    """What the filter decided wrongly, before it learned the messages."""
+    """Errors of the filter on messages, before it learned them."""
 
     messages: int = Field(description="Messages that were scored and then labelled.")
     ham: int = Field(description="Messages with a ham label.")
@@ -150,7 +150,7 @@ class EpochOut(AnswerDocument):
 
 
 class MonthOut(AnswerDocument):
-    """What a word was worth at the end of a month."""
+    """The evidence of a word at the end of a month."""
 
     epoch: int = Field(description="Month, YYYYMM.")
     weight: float = Field(
@@ -164,7 +164,7 @@ class MonthOut(AnswerDocument):
 
 
 class WordInViewOut(AnswerDocument):
-    """What one view has learned of a word."""
+    """A word in one view."""
 
     learned: dict[str, int] = Field(
         description="Messages that the view has learned, per label; fewer than the "
@@ -183,7 +183,7 @@ class WordInViewOut(AnswerDocument):
 
 
 class WordOut(AnswerDocument):
-    """What a profile knows of a word."""
+    """A word in a profile."""
 
     word: str = Field(description="The word as requested.")
     profile: str = Field(description="The profile that answered.")
@@ -221,7 +221,7 @@ class DoorOut(BaseModel):
 
 
 class BacklogOut(BaseModel):
-    """What waits."""
+    """Waiting work."""
 
     feedback: int = Field(description="Feedback waiting to be written.")
     look_ups: int = Field(description="Ids waiting to be looked up.")

@@ -1,4 +1,4 @@
-"""Documents of what happened: the history, the review and the ledger."""
+"""Documents of the history, the review and the ledger."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LineReasonOut(AnswerDocument):
 
 
 class HistoryEntryOut(AnswerDocument):
-    """One verdict, and what is known of its message now."""
+    """One verdict, and the present state of its message."""
 
     id: str = Field(description="The id of the message, which can be used to teach it.")
     time: datetime = Field(description="When it was scored, in UTC.")

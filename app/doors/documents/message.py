@@ -35,7 +35,7 @@ class SentIn(RequestDocument):
 
 
 class SentOut(BaseModel):
-    """What a message counts for that a user has sent."""
+    """The correspondents that a sent message counted."""
 
     counted: int = Field(
         description="Recipients who are correspondents now; always 0 without "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ViewStateOut(AnswerDocument):
-    """What one view has learned."""
+    """The counts of one view."""
 
     features: int = Field(
         description="Distinct features seen in any class, or fields measured."
@@ -39,7 +39,7 @@ class ThresholdOut(AnswerDocument):
 
 
 class FusionOut(AnswerDocument):
-    """What the views are worth here."""
+    """The weights of the views."""
 
     weights: dict[str, float] = Field(
         description="Weight of each view, by its normaliser."
@@ -55,7 +55,7 @@ class FusionOut(AnswerDocument):
 
 
 class DecayOut(AnswerDocument):
-    """What old mail weighs."""
+    """The decay of old mail."""
 
     half_life: float = Field(description="Months after which a message counts half.")
     epoch: int | None = Field(
@@ -84,7 +84,7 @@ class ProfilesOut(BaseModel):
 
 
 class ProfileOut(AnswerDocument):
-    """One profile: what it is made of and what it has learned."""
+    """One profile: its specification and its counts."""
 
     name: str = Field(description="The profile's name.")
     labels: list[str] = Field(description="The labels of its messages.")
@@ -201,7 +201,7 @@ class ThresholdIn(RequestDocument):
 
 
 class PolicyIn(RequestDocument):
-    """What a profile decides by; what is not named stays, null is as the settings."""
+    """A change of a policy: null resets a field to the settings of the service."""
 
     ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = Field(
         None,
@@ -245,7 +245,7 @@ class SettingOut(AnswerDocument):
 
 
 class SettingsOut(AnswerDocument):
-    """What a service is made of."""
+    """Facts about a service."""
 
     version: str = Field(description="Version of Postbayes.")
     database: str = Field(description="`sqlite` or `postgresql`.")

@@ -27,7 +27,7 @@ Nats = Annotated[float | None, Field(description="In nats; null for -∞.")]
 
 
 class ViewOut(BaseModel):
-    """What one naive Bayes classifier says by itself."""
+    """The result of one naive Bayes classifier."""
 
     event_model: str = Field(description="Its event model, such as `multinomial`.")
     log_posterior: dict[str, Nats] = Field(
@@ -141,7 +141,7 @@ class EntryOut(BaseModel):
 
 
 class IdentifiedOut(BaseModel):
-    """What begins with the id of a message."""
+    """A document that begins with the id of a message."""
 
     id: str = Field(description="Teach the message by this id.")
 
@@ -162,7 +162,7 @@ class RecipientOut(BaseModel):
 
 
 class LevelOut(BaseModel):
-    """What the lessons of one level add to a verdict."""
+    """The part of one level in a verdict."""
 
     profile: str = Field(description="The profile.")
     messages: dict[str, int] = Field(
@@ -310,7 +310,7 @@ class BatchIn(RequestDocument):
 
 
 class ResultOut(BaseModel):
-    """What became of one message."""
+    """The result for one message."""
 
     answer: ClassifyOut | None = Field(
         description="The answer of `/classify`; null if the message cannot be used."
@@ -346,7 +346,7 @@ class FeatureHereOut(AnswerDocument):
 
 
 class SegmentOut(AnswerDocument):
-    """A run of text, and what it adds."""
+    """A run of text with its contribution."""
 
     text: str = Field(description="The text.")
     log_odds: float = Field(description="Nats that its features add here.")

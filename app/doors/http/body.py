@@ -354,7 +354,7 @@ def _schemas(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def openapi_body(model: type[TextIn]) -> dict[str, Any]:
-    """Return what /docs says of a body that is read by hand."""
+    """Return the description in /docs of a body that is read by hand."""
     schema = schema_of(model)
     text: dict[str, Any] = {"type": "string", "format": "binary"}
     example = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
@@ -379,6 +379,6 @@ _EXAMPLES: Final = {
 
 
 def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:
-    """Return what the OpenAPI document says of a body that is JSON only."""
+    """Return the description in OpenAPI of a body that is only JSON."""
     content = {JSON_TYPE: {"schema": schema_of(model), "example": example}}
     return {"requestBody": {"required": True, "content": content}}

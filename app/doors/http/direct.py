@@ -1,4 +1,4 @@
-"""Direct routes: what is asked a thousand times a second, without detours."""
+"""Direct routes: the most frequent requests, without the framework."""
 
 from __future__ import annotations
 

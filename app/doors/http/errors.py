@@ -119,7 +119,7 @@ def list_faults(
 
 
 def _said(error: Mapping[str, Any]) -> str:
-    """Return what is wrong, to follow the name of the place.
+    """Return the fault, to follow the name of the place.
 
     Examples
     --------
@@ -253,7 +253,7 @@ DEFECT: Final = _problem(
 def _headers(
     error: errors.PostbayesError, status: HTTPStatus
 ) -> Mapping[str, str] | None:
-    """Return what an answer says besides its problem."""
+    """Return the headers of the answer to an error."""
     if status is HTTPStatus.UNAUTHORIZED:
         return {"WWW-Authenticate": CHALLENGE}
     if isinstance(error, errors.TooManyRequests):

@@ -95,7 +95,7 @@ async def of_this_site(site: Site, access: Access) -> None:
 
 
 async def with_the_right(gate: Gate, access: Access) -> None:
-    """Deny what whoever asks may not do."""
+    """Deny a request without the right that it needs."""
     caller = caller_of(access.scope, gate.proxies, sign_in=gate.sign_in_header)
     try:
         principal = gate.admit(caller, access.right)
@@ -133,7 +133,7 @@ def _hold_to_profiles(access: Access, principal: Principal) -> None:
 
 
 def principal_of(request: Request) -> Principal:
-    """Return who makes a request that the guards let pass."""
+    """Return the principal of a request that the guards admit."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
 
@@ -167,7 +167,7 @@ class Guarded(APIRoute):
     """
 
     right: ClassVar[Right | None]
-    """What it asks (`asking`); None where everybody may."""
+    """The right that it needs (`asking`); None if it needs none."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

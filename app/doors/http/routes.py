@@ -81,7 +81,7 @@ ApplicationDep = Annotated[Application, Depends(application)]
 
 
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
-    """Return what /docs says of the errors of a route, with those of every route."""
+    """Return the descriptions in /docs of the errors of a route."""
     schema = ProblemOut.model_json_schema()
     return {
         status: {
@@ -302,7 +302,7 @@ def addressed(
 
 
 def _source(who: Principal, given: str | None) -> str:
-    """Return who teaches: what a client says of itself is believed of few."""
+    """Return the source of feedback; only some clients may set it."""
     if given:
         check_source(given)
     return who.source(given)
@@ -336,7 +336,7 @@ async def recalled(
 
 
 async def answered(pending: PendingFeedback) -> Taught:
-    """Return what became of a feedback once it is on disk.
+    """Return the outcome of a feedback once it is on disk.
 
     Raises
     ------

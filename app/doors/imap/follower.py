@@ -1,4 +1,4 @@
-"""Follower of a mailbox: teaches what its owner moves."""
+"""Follower of a mailbox: teaches messages that its owner moves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Follower:
     passed_over: Counter[str] = field(default_factory=Counter)
 
     def memory(self) -> Memory:
-        """Return what was kept of the mailbox."""
+        """Return the stored state of the mailbox."""
         return Memory.load(self.store.read(), file=self.store.path)
 
     def look(self, account: Account, memory: Memory) -> int:

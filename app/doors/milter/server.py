@@ -44,7 +44,7 @@ TOTAL: Final = 86_400.0
 
 
 RIGHT: Final = Right.CLASSIFY
-"""What a connection asks; the protocol has no place for a key."""
+"""The right that a connection needs; the protocol has no place for a key."""
 
 
 class Milter:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Kind = Literal["scan", "learn", "ping", "stat", "metrics", "healthy", "ready"]
-"""What can be asked for."""
+"""The kinds of requests."""
 ZSTD: Final = "zstd"
 _MESSAGE_ID: Final = re.compile(
     rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,500})", re.IGNORECASE | re.MULTILINE
@@ -42,7 +42,7 @@ RIGHTS: Final[Mapping[Kind, Right | None]] = {
     "healthy": None,
     "ready": None,
 }
-"""What each kind of request asks."""
+"""The right that each kind of request needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
 
 
 def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
-    """Return what a request asks for.
+    """Return the kind and the fields of a request.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def document(
 
 
 def failure(status: HTTPStatus, sentence: str) -> Reply:
-    """Return what rspamd's clients read as an error: a document with `error` alone."""
+    """Return an error for rspamd's clients: a document with only `error`."""
     return document({"error": sentence}, status)
 
 

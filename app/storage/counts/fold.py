@@ -85,7 +85,7 @@ _SWEEP: Final = delete(_TABLE).where(*_AT, _TABLE.c.messages == 0)
 def changes(
     sums: History, profile_id: int, labels: Sequence[str]
 ) -> list[tuple[Key, int, str]]:
-    """Return what is added to which rows, and their kind."""
+    """Return the sums that are added to each row, and their kind."""
     return [
         (Key(profile_id, epoch, view, label), messages, part.kind)
         for epoch, view, part in sums.parts()

@@ -76,7 +76,7 @@ class RunPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Runs of a view in a month, and what they come to.
+    """Runs of a view in a month, and their sizes.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Merge:
 
 
 def encode(sums: Mapping[int, State], labels: Sequence[str]) -> tuple[RunPart, ...]:
-    """Return what is added to each month and view, a run of each."""
+    """Return the run that is added to each month and view."""
     return tuple(
         part
         for epoch in sorted(sums)
@@ -151,7 +151,7 @@ def add(
     *,
     level: int = 0,
 ) -> None:
-    """Add what `encode` gave.
+    """Add encoded runs from `encode`.
 
     Parameters
     ----------

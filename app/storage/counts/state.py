@@ -84,7 +84,7 @@ def move(connection: Connection, profile_id: int, revision: int) -> None:
 
 
 def unfolded(connection: Connection, profile: ProfileRow) -> Iterator[History]:
-    """Yield what the ledger says and the counts do not.
+    """Yield the differences of the ledger from the counts.
 
     Some rows at a time; the sum of all, and of the counts, is what was learned.
 

@@ -118,11 +118,11 @@ class Dialect(ABC):
         self,
         timeout: float,  # noqa: ARG002  (a server has no such lock)
     ) -> AbstractContextManager[object]:
-        """Return what a writer has to hold before its transaction begins."""
+        """Return the lock that a writer holds before its transaction begins."""
         return nullcontext()
 
     def checkpoint(self, engine: Engine, *, emptied: bool) -> bool:  # noqa: ARG002
-        """Copy what is committed from a log into the database, where there is one.
+        """Copy committed data from the write-ahead log, if any, into the database.
 
         Returns whether the log is empty, if it shall be.
         """
@@ -155,7 +155,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
-        """Return what an error of the driver means."""
+        """Return the diagnosis of an error of the driver."""
 
     @abstractmethod
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -179,7 +179,7 @@ def missing(place: str) -> InvalidSetting:
 
 
 def first_line(error: object) -> str:
-    """Return what a driver says, without its hints and positions."""
+    """Return the message of a driver, without its hints and positions."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 

@@ -239,7 +239,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 def checkpoint(engine: Engine, *, emptied: bool = False) -> bool:
-    """Copy what is committed from SQLite's write-ahead log into the database.
+    """Copy committed data from SQLite's write-ahead log into the database.
 
     Writers wait for the last pages of a long log, and for nothing else; what
     readers still need stays for the next time.  On PostgreSQL there is nothing to do.
@@ -367,7 +367,7 @@ class Transaction:
 def translated(
     engine: Engine, transaction: Transaction | None = None
 ) -> Iterator[None]:
-    """Raise what the driver raises in the block as an error of ours.
+    """Translate errors of the driver in the block.
 
     Raises
     ------

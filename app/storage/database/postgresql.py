@@ -50,7 +50,7 @@ _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
 
 
 def _is_new_error(record: logging.LogRecord) -> bool:
-    """Return whether what psycopg logs is said nowhere else.
+    """Return whether a log record of psycopg is reported nowhere else.
 
     What fails where rows are sent one behind the other is raised, and then logged for
     the rows behind it, which the server passes over: "error ignored terminating
@@ -185,7 +185,7 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
 
 
 def _hide_rows(error: psycopg.Error) -> None:
-    """Take out of an error what PostgreSQL quotes of rows and values.
+    """Remove from an error the rows and values that PostgreSQL quotes.
 
     DETAIL has the row that violates a constraint, CONTEXT the line that was copied:
     words of mail, which tracebacks would bring into the log.
@@ -195,11 +195,11 @@ def _hide_rows(error: psycopg.Error) -> None:
 
 
 class _SilentError(psycopg.OperationalError):
-    """The server said nothing for too long."""
+    """The server was silent for too long."""
 
 
 LONG_RESPONSE_TIME: Final = 30.0
-"""What it is where nobody waits, such as in a fold or an undo.
+"""The same where nobody waits, such as in a fold or an undo.
 
 Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
 """
@@ -401,7 +401,7 @@ class Postgresql(Dialect):
         return _Listener(driver)
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
-        """Return what an error of psycopg means."""
+        """Return the diagnosis of an error of psycopg."""
         said = first_line(error)
         state: str | None = getattr(error, "sqlstate", None)
         # Where the URL does not say it, the driver's environment may.

@@ -185,7 +185,7 @@ class Sqlite(Dialect):
             self._writer.release()
 
     def checkpoint(self, engine: Engine, *, emptied: bool) -> bool:
-        """Copy what is committed from the write-ahead log into the database."""
+        """Copy committed data from the write-ahead log into the database."""
         # The driver's connection: in a transaction there is no checkpoint. Its cursor
         # is closed before it is given back: beside a pragma that was not read to its
         # end SQLite refuses the next commit on the connection.
@@ -262,7 +262,7 @@ class Sqlite(Dialect):
             raise DatabaseDamaged(msg)
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
-        """Return what an error of sqlite3 means."""
+        """Return the diagnosis of an error of sqlite3."""
         said = first_line(error)
         path = str(url.database)
         file = path if path.startswith("file:") else str(Path(path).absolute())
@@ -354,7 +354,7 @@ def _path(arguments: Any, named: Any) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from any other of its name; None if it is not there."""
+    """Return the identity of a file behind its name; None if there is no file."""
     try:
         found = os.stat(path)  # noqa: PTH116  half the time, for each transaction
     except OSError:

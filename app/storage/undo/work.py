@@ -80,7 +80,7 @@ class Basis:
     needed: datetime | None
 
     def holds(self, connection: Connection, profile: ProfileRow) -> bool:
-        """Return whether what was planned is still what is to be done.
+        """Return whether the plan is still valid.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ def basis_of(
     needed: Iterable[bytes],
     sums: Iterable[int],
 ) -> Basis:
-    """Return what a plan is made on that needs some messages and sums.
+    """Return the state of the ledger on which a plan of messages and sums is based.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def plan(
     source: str,
     time: datetime,
 ) -> Plan:
-    """Return what an undo would change.
+    """Return the plan of an undo.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def plan(
 def token(
     connection: Connection, profile: ProfileRow, asked: Selection, *, revision: int
 ) -> str:
-    """Return what confirms an undo as somebody was shown it.
+    """Return the token that confirms an undo as it was shown.
 
     It is of a profile, a selection, the rows up to a revision, and the undos so far.
     Nobody can make one who was not shown it: the moment of that row is hashed with it,
@@ -371,7 +371,7 @@ def transitions(
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[list[MessageRow], Transition | None]]:
-    """Give the rows of each message, and what makes it what they say.
+    """Yield the rows of each message, and the change that makes it agree with them.
 
     Parameters
     ----------
@@ -519,7 +519,7 @@ def profiles_pending(connection: Connection) -> set[int]:
 
 
 def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[LedgerRow]:
-    """Carry out a part of what was begun.
+    """Carry out a part of an undo.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Pages: what a browser shows of a service, rendered by the service."""
+"""Pages of a service for a browser, rendered by the service."""

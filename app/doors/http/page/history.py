@@ -254,7 +254,7 @@ async def message_page(
     shared: Teachable,
     profile: ProfileName = None,
 ) -> Response:
-    """Show what is known of one message."""
+    """Show one message with its verdicts and feedback."""
     found = await _message(app, profile, parse_id(id), STRONGEST)
     last = found.taught[-1] if found.taught else None
     newest = found.entries[0] if found.entries else None
@@ -338,7 +338,7 @@ async def undo_from_history(
     app: ApplicationDep,
     profile: ProfileName = None,
 ) -> Response:
-    """Take back what was taught of a message, and come back."""
+    """Take back the feedback on a message, and come back."""
     form = await read_form(request)
     digest = parse_id(id)
     undone = await in_thread(

@@ -1,4 +1,4 @@
-"""Ledger: what was learned, by whom, and undo with its dry run; and its JSON twin."""
+"""Ledger: its rows, and undo with a dry run, as pages and as JSON."""
 
 from __future__ import annotations
 

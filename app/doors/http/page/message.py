@@ -93,7 +93,7 @@ async def message_form(
     taught: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
     label: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
-    """Show the form, and what was taught from here just now."""
+    """Show the form, and the message that was just taught."""
     row = app.live.find(profile or app.settings.profile).row
     # No text of an address is a sentence of this page.
     if label not in row.labels:
@@ -194,7 +194,7 @@ async def teach_message(
 async def teach_by_id(
     app: Application, profile: str, digest: bytes, *, label: str, source: str
 ) -> Outcome:
-    """Teach a message by what is stored of it, and wait until that is on disk.
+    """Teach a message by its stored features, and wait until that is on disk.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Overview: what the filter decided, how often it errs, and what waits; and its twin.
+"""Overview: verdicts, error figures and waiting work, as a page and as JSON.
 
 Opening it costs one grouped query of the history, 0.2 s for 50,000 verdicts, and the
 live figures, 0.2 s where something was taught since they were made last.
@@ -275,7 +275,7 @@ def learning_figure(figures: FiguresOut) -> str:
 
 
 def reliability_figure(figures: FiguresOut) -> str:
-    """Return the share of spam against the probability that was said."""
+    """Return the share of spam against the predicted probability."""
     if not figures.reliability:
         return ""
     plot = Plot(
@@ -307,12 +307,12 @@ def reliability_figure(figures: FiguresOut) -> str:
         plot.drawn(
             *marks,
             title="Reliability",
-            description="The share of spam in groups of messages of like probability, "
-            "against that probability, both on log-odds scales.",
+            description="The share of spam in groups of messages with similar "
+            "probability, against that probability, both on log-odds scales.",
         ),
         [],
         table(
-            "Groups of equally many messages, in per cent",
+            "Groups with equal numbers of messages, in per cent",
             ("probability", "spam", "95 % interval", "messages"),
             rows,
             text=1,

@@ -173,7 +173,7 @@ async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Respo
 
 
 def _manager(request: Request) -> Principal:
-    """Return who asks, or raise where that one may use some profiles alone."""
+    """Return the client, or raise if it may use only some profiles."""
     who = principal_of(request)
     who.require_all("the keys and the people, which all profiles share")
     return who
@@ -230,7 +230,7 @@ async def change_password(
 
 
 async def _changed(request: Request, app: Application, password: str, new: str) -> str:
-    """Change the password of who asks, and return the cookie of a new session."""
+    """Change the client's password, and return the cookie of a new session."""
     return await in_thread(
         PASSWORDS,
         app.sessions.change_password,
@@ -407,7 +407,7 @@ async def events_page(
 
 
 def _listed(text: str) -> list[str]:
-    """Return what stands between commas."""
+    """Return the values between commas."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
