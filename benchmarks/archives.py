@@ -1,24 +1,35 @@
 """Archives: messages a second in bulk, read, learned, learned as sums; bogofilter.
 
     python -m benchmarks.archives --index FILE [--processes N] [--repeats N]
+    python -m benchmarks.archives --index FILE [--index FILE ...] --upto N
 
 Each way takes the whole index, ham first, into an empty SQLite database, in turns, with
 the fold.  The least CPU time and the least time of the repeats are kept, so that what
 else the machine does is left out as far as it can be.  bogofilter is one process, and
 left out where it is not installed.
+
+With --upto, `postbayes learn --sums` takes a quarter, a half and all of the messages,
+and prints what N messages take: the slope of CPU time and bytes over these sizes, with
+the interval of 95 % of bootstrapped runs.  The process that stores is told from those
+that read, since it alone cannot be had twice.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from app.classifier.specification import Specification
 from app.corpora.mailbox import CorpusMessage
@@ -34,6 +45,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 BOGOFILTER: Final = "/usr/bin/bogofilter"
+
+
+RESAMPLED: Final = 2000
+COMMAND: Final = """
+import resource, sys
+from app.doors.cli.entry import main
+try:
+    main()
+except SystemExit as ended:
+    if ended.code:
+        raise
+for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+    used = resource.getrusage(who)
+    print(used.ru_utime + used.ru_stime, file=sys.stderr)
+"""
+
+
+class Sums(NamedTuple):
+    """What an archive takes that is learned as sums.  Unit: seconds of CPU, bytes."""
+
+    messages: int
+    storing: float
+    reading: float
+    size: int
 
 
 class Cost(NamedTuple):
@@ -114,14 +149,88 @@ def cost(way: Callable[[Path], object], folder: Path) -> Cost:
     return Cost(cpu, seconds, size)
 
 
+def command(lines: Sequence[str], folder: Path, processes: int) -> Sums:
+    """Return what `postbayes learn --sums` takes for the messages of an index."""
+    folder.mkdir()
+    index, database = folder / "index", folder / "postbayes.db"
+    index.write_text("\n".join(lines) + "\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "learn", "--sums", "--index", str(index),
+         "--processes", str(processes)],
+        env=os.environ | {"POSTBAYES_DATABASE_URL": f"sqlite:///{database}"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    storing, reading = map(float, done.stderr.split()[-2:])
+    size = database.stat().st_size
+    shutil.rmtree(folder)
+    return Sums(len(lines), storing, reading, size)
+
+
+def slope(found: Sequence[Sums], of: str) -> tuple[float, float, float]:
+    """Return what one more message takes, and the interval of 95 % of it."""
+    points = [(each.messages, getattr(each, of)) for each in found]
+    random = np.random.default_rng(1)
+    slopes = [linear_regression(*zip(*points, strict=True)).slope]
+    while len(slopes) <= RESAMPLED:
+        some = [points[at] for at in random.integers(0, len(points), len(points))]
+        if len({messages for messages, _ in some}) > 1:
+            slopes.append(linear_regression(*zip(*some, strict=True)).slope)
+    low, high = np.percentile(slopes[1:], (2.5, 97.5)).tolist()
+    return slopes[0], low, high
+
+
+def extrapolate(
+    indexes: Sequence[Path], *, upto: int, processes: int, repeats: int
+) -> None:
+    """Measure three sizes, and print what so many messages take."""
+    lines = []
+    for index in indexes:
+        for line in index.read_text("utf-8").splitlines():
+            label, path = line.split(maxsplit=1)
+            lines.append(f"{label} {(index.parent / path).absolute()}")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="postbayes-") as name:
+        for _ in range(repeats):
+            for share in (4, 2, 1):
+                some = lines[::share]
+                one = command(some, Path(name) / "database", processes)
+                found.append(one)
+                print(
+                    f"{one.messages:8,} messages: {one.storing:6.1f} s of CPU to "
+                    f"store, {one.reading:6.1f} s to read, "
+                    f"{one.size / one.messages:6.0f} bytes each",
+                    flush=True,
+                )
+    for of, unit, by in (
+        ("storing", "hours of CPU to store", 3600),
+        ("reading", "hours of CPU to read", 3600),
+        ("size", "GB", 1e9),
+    ):
+        middle, low, high = (upto * each / by for each in slope(found, of))
+        print(f"{upto:,} messages: {middle:.2f} {unit} ({low:.2f} to {high:.2f})")
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--index", type=Path, required=True, help="labelled messages")
+    parser.add_argument(
+        "--index", type=Path, action="append", required=True, help="labelled messages"
+    )
+    parser.add_argument("--upto", type=int, help="say what so many messages take")
     parser.add_argument("--processes", type=int, default=1, help="that read mail")
     parser.add_argument("--repeats", type=int, default=3, help="of each way")
     options = parser.parse_args()
-    messages = archive(options.index)
+    if options.upto:
+        extrapolate(
+            options.index,
+            upto=options.upto,
+            processes=max(2, options.processes),
+            repeats=options.repeats,
+        )
+        return
+    messages = [each for index in options.index for each in archive(index)]
     ways: dict[str, Callable[[Path], object]] = {
         "read": partial(read, messages),
         "learn": partial(learn, messages, processes=options.processes, sums=False),

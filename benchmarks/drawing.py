@@ -46,23 +46,31 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
     return _picture("ROC curves", across, down, *_legend(names, across), *panels)
 
 
-def growth(features: Sequence[int], lines: Sequence[tuple[str, list[float]]]) -> str:
-    """Return an SVG file: times as multiples, by the number of features.
+def growth(
+    sizes: Sequence[int],
+    lines: Sequence[tuple[str, list[float]]],
+    *,
+    across: str,
+    up: str,
+) -> str:
+    """Return an SVG file: what some things cost, by size.
 
     Parameters
     ----------
-    features : sequence of int
-        Sizes of a profile.
+    sizes : sequence of int
+        The sizes.
     lines : sequence of (str, list of float)
         The name of each line, and its value at each size.
+    across, up : str
+        What the sizes are, and the unit of the values.
     """
     most = max(max(values) for _, values in lines)
     plot = Plot(
-        x=Axis(Logarithmic(features[0], features[-1]), "features of the profile"),
-        y=Axis(Linear(0.0, most), "times reading the message"),
+        x=Axis(Logarithmic(sizes[0], sizes[-1]), across),
+        y=Axis(Linear(0.0, most), up),
     )
     drawn = [
-        plot.line(zip(features, values, strict=True), class_=series(at))
+        plot.line(zip(sizes, values, strict=True), class_=series(at))
         for at, (_, values) in enumerate(lines)
     ]
     panel = tag("g", plot.axes(), *drawn, transform=f"translate(0 {_LEGEND})")

@@ -19,7 +19,7 @@ import time
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,15 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
     return rows
 
 
-def start(url: str) -> str:
+class Start(NamedTuple):
+    """What a start took, until it answered.  Unit: seconds, and MB at most."""
+
+    wall: float
+    cpu: float
+    peak_mb: int
+
+
+def start(url: str) -> Start:
     """Start `postbayes serve`, and return what that took."""
     environment = os.environ | {"POSTBAYES_DATABASE_URL": url}
     begun = time.perf_counter()
@@ -87,10 +95,7 @@ def start(url: str) -> str:
         cpu = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         status = process.joinpath("status").read_text().splitlines()
         (peak,) = (row.split()[1] for row in status if row.startswith("VmHWM:"))
-    return (
-        f"the service answers after {wall:.2f} s, {cpu:.2f} s of CPU, "
-        f"and takes {int(peak) // 1024} MB"
-    )
+    return Start(wall, cpu, int(peak) // 1024)
 
 
 def main() -> None:
@@ -120,7 +125,11 @@ def main() -> None:
             )
         engine.dispose()
         for _ in range(asked.times):
-            print(start(url))
+            took = start(url)
+            print(
+                f"the service answers after {took.wall:.2f} s, {took.cpu:.2f} s of "
+                f"CPU, and takes {took.peak_mb} MB"
+            )
 
 
 if __name__ == "__main__":

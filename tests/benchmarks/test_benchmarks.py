@@ -5,6 +5,7 @@ Their figures are not looked at: they depend on the machine.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from importlib import import_module
@@ -84,6 +85,35 @@ def test_archives_have_a_row_for_each_way_to_learn_them(tmp_path):
     rows = run("archives", "--index", index, "--repeats", "1").splitlines()
 
     assert ["read", "learn", "learn --sums"] == [row[:14].strip() for row in rows[1:4]]
+
+
+def test_a_larger_archive_is_extrapolated(tmp_path):
+    """From three sizes: what storing and reading take, and the room."""
+    index = write_stream(tmp_path / "stream", 40)
+    more = ["--upto", "1000", "--repeats", "1"]
+    rows = run("archives", "--index", index, *more).splitlines()
+
+    assert ["10", "20", "40"] == [row.split()[0] for row in rows[:3]]
+    assert 3 == sum(row.startswith("1,000 messages: ") for row in rows[3:])
+
+
+def test_growth_goes_on_where_it_was_interrupted(tmp_path):
+    """What stands in the file is not measured again, and each way has a picture."""
+    small = ["--features", "10000", "--messages", "1000", "--profiles", "1"]
+    large = ["--features", "10000", "--messages", "1000", "--profiles", "10"]
+    folder, pictures = tmp_path / "growth", tmp_path / "pictures"
+    pictures.mkdir()
+    first = run("growth", folder, *small).splitlines()
+    second = run("growth", folder, *large, "--pictures", pictures).splitlines()
+    lines = (folder / "growth.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+
+    assert ["10,000 features:", "1,000 messages:", "1 profiles:"] == [
+        row[:22].strip() for row in first
+    ]
+    assert ["10 profiles:"] == [row[:22].strip() for row in second]
+    assert [10_000, 1000, 1, 10] == [row["size"] for row in rows]
+    assert ["growth-profiles.svg"] == [path.name for path in pictures.iterdir()]
 
 
 def test_batches_are_compared_with_single_messages(tmp_path):
