@@ -44,6 +44,7 @@ PostbayesError
 │   ├── MailboxUnavailable
 │   ├── MailServerUnavailable
 │   ├── ClusterUnavailable
+│   ├── SiteUnavailable
 │   └── SignInUnavailable
 ├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
@@ -300,6 +301,10 @@ class MailServerUnavailable(Unavailable):
 
 class ClusterUnavailable(Unavailable):
     """The Dask cluster does not answer, or was lost."""
+
+
+class SiteUnavailable(Unavailable):
+    """A site that is followed does not answer, or not with a page of its ledger."""
 
 
 class SignInUnavailable(Unavailable):

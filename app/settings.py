@@ -505,6 +505,31 @@ class Settings(BaseSettings):
         "seen, as hashes of headers without text. Each mailbox needs its "
         "own file.",
     )
+    offer: Words = Field(
+        (),
+        description="Profiles, separated by commas, that other sites may follow with a "
+        "key of the right `replicate`: the labels that people gave, and ids of "
+        "features, without the text of words and without the names of teachers. "
+        "Empty: none.",
+    )
+    follow: Words = Field(
+        (),
+        description="Sites whose labels POSTBAYES_PROFILE learns, separated by commas, "
+        "each with a name and the address of its profile: "
+        "`berlin=https://filter.berlin.example/profiles/default`. The source of its "
+        "rows is `site:berlin`.",
+    )
+    follow_key_file: Path | None = Field(
+        None,
+        description="File with the keys for these sites, in lines `berlin: KEY`. It is "
+        "read before each request.",
+    )
+    follow_seconds: float = Field(
+        10.0,
+        ge=0.1,
+        le=86_400,
+        description="Seconds between two requests to a site that has nothing new.",
+    )
     webhook: str | None = Field(
         None,
         description="URL to which verdicts and feedback are posted, as signed JSON. "

@@ -34,7 +34,7 @@ from app.errors import (
 )
 from app.features.observation import DIGEST_BYTES
 from app.ledger.capacity import require_view
-from app.ledger.entry import LedgerRow
+from app.ledger.entry import LedgerRow, RowKind
 from app.ledger.sums import decode_sum, encode_sum
 from app.ledger.undo import UndoRecord
 
@@ -673,7 +673,7 @@ def _row(
     values: dict[str, Any], vector: bytes | None, names: bytes | None
 ) -> LedgerRow:
     """Return a row as it was written."""
-    if values["kind"] not in {"message", "sum"}:
+    if values["kind"] not in get_args(RowKind):
         raise ValueError(f"a row is of the unknown kind {values['kind']!r}")
     if values["scores"] is not None:
         require_record(values["scores"])
@@ -691,7 +691,7 @@ def _row(
         time=moment(values["time"]),
         scores=values["scores"],
         kind=values["kind"],
-        undo=None if undo is None else integer(undo, least=1, most=SMALL),
+        undo=None if undo is None else integer(undo, most=SMALL),
     )
 
 

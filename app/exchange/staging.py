@@ -497,6 +497,8 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         If a row is no feedback on a message, its label is unknown to the new profile,
         or the features that it moves are gone.
     """
+    # What came from another site comes again.
+    rows = [row for row in rows if not row.merged]
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
         msg = (

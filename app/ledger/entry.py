@@ -8,8 +8,13 @@ A part of an archive may be learned as a sum: rows of its messages that add noth
 (`app.ledger.vector.IN_SUM`), and sums of the same source and time that add what all of
 them have.  They were written together, and are taken back together.
 
+A site that is followed is a teacher: its rows have the source ``site:`` and its name.
+Where a message is known already, the row is a note: it keeps the label and the features
+that the other site gave, and adds nothing.  Rows of the undo `MERGED` then make of the
+message what all sites together say of it (`app.ledger.undo.standing`).
+
 The source of a row is the name under which it was taught, text of one line.  People
-choose theirs; four kinds of names are the filter's own, and nobody else may teach under
+choose theirs; five kinds of names are the filter's own, and nobody else may teach under
 them: what is undone or audited by its source must not be mixed with what a person said
 under the same name.
 """
@@ -41,8 +46,8 @@ if TYPE_CHECKING:
     from app.bayes.state import State
     from app.features.observation import Payload
 
-RowKind = Literal["message", "sum"]
-"""The content of a row: one message, or many that were counted elsewhere."""
+RowKind = Literal["message", "sum", "note"]
+"""The content of a row: one message, many that were counted elsewhere, or a note."""
 OWN: Final = "auto"
 """The source of messages that the filter learned from its own verdicts."""
 PRUNED: Final = "prune"
@@ -51,6 +56,10 @@ UNDO_PREFIX: Final = "undo:"
 """Begins the source of the rows that an undo writes."""
 IMPORT_PREFIX: Final = "import:"
 """Begins the source of the rows that an import writes."""
+SITE_PREFIX: Final = "site:"
+"""Begins the source of what another site taught."""
+MERGED: Final = 0
+"""The undo of rows that give a message the label that all sites agree on."""
 MAX_SOURCE: Final = 64
 PRINTABLE: Final = r"^[^\x00-\x1f\x7f]+$"
 """Text of one line; PostgreSQL takes no NUL."""
@@ -162,6 +171,11 @@ class LedgerRow:
     def forgotten(self) -> bool:
         """Whether somebody had the message forgotten, for good."""
         return self.kind == "message" and self.label is None and self.undo is None
+
+    @property
+    def merged(self) -> bool:
+        """Whether it is of other sites: their teaching, or what follows from it."""
+        return self.undo == MERGED or self.source.startswith(SITE_PREFIX)
 
     @property
     def kept(self) -> bool:
@@ -282,7 +296,7 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     moves: dict[int, list[Move]] = {}
     sums: list[dict[int, State]] = []
     for row in rows:
-        if row.vector is None:
+        if row.vector is None or row.kind == "note":
             continue
         if row.kind == "sum":
             sums.append({row.epoch: row.delta(labels)})
@@ -313,7 +327,8 @@ def check_source(source: str) -> None:
             f"name has; got {source[:MAX_SOURCE]!r}"
         )
         raise InvalidInput(msg)
-    if source in (OWN, PRUNED) or source.startswith((UNDO_PREFIX, IMPORT_PREFIX)):
+    reserved = UNDO_PREFIX, IMPORT_PREFIX, SITE_PREFIX
+    if source in (OWN, PRUNED) or source.startswith(reserved):
         msg = (
             f"the source {source!r} is reserved for rows that Postbayes writes "
             "itself; give another name, such as the name of a user"

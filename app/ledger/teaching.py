@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.bayes.state import State
@@ -249,18 +250,22 @@ def decide(
     evidence = learned or teaching.evidence or remembered or (before if there else None)
     if evidence is None or evidence.vector is None or (learned and not learned.kept):
         return nothing("unknown" if learned is None else "expired")
+    time = teaching.time
+    # The last word is the one that is given now, whatever clocks other sites have.
+    if before is not None and before.merged:
+        time = max(time, before.time + timedelta(microseconds=1))
     row = LedgerRow(
         revision=revision,
         digest=teaching.digest,
         label_before=label_before,
         label=teaching.label,
-        epoch=epoch_of(teaching.time) if learned is None else learned.epoch,
+        epoch=epoch_of(time) if learned is None else learned.epoch,
         vector=evidence.vector,
         # No second copy of the words that are to be forgotten.
         encoded_names=None if teaching.label is None else evidence.encoded_names,
         feature_set=evidence.feature_set,
         source=teaching.source,
-        time=teaching.time,
+        time=time,
         scores=teaching.scores,
         decoded=evidence.decoded,
     )
@@ -299,7 +304,7 @@ def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None
     return snapshot.prepare(
         State.sum(weighted(epochs, specification.decay)),
         revision=rows[-1].revision,
-        lessons=[row.lesson for row in rows],
+        lessons=[row.lesson for row in rows if row.kind != "note"],
     )
 
 

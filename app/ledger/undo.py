@@ -7,18 +7,32 @@ So the order of undos does not matter, only which are in force.
 The rows of a message that people wrote are replayed in their order, without those that
 are taken back; a message that somebody had forgotten stays forgotten.  The rows that
 undos wrote only carry such a replay out, so they are left out.
+
+Sites that follow each other merge by one rule.  The word of a site on a message is what
+the replay of the site's own rows ends with: a time, a label or that it is forgotten,
+and features in a month; without a row in force a site has no word.  A site offers its
+own word alone, whole, whenever it changes, and the newest that was received replaces
+the one before.  So what a site knows is a map from (site, message) to the newest word,
+and two such maps are joined point by point: a semilattice, in which neither order nor
+repetition matters.  A message is what its greatest word says, by time, label, month and
+features: a total order, so that all sites with the same words have the same counts, bit
+for bit.  What a site takes back of another's rows is no word of its own, and stays at
+home.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from app.ledger.entry import UNDO_PREFIX
+from app.ledger.entry import OWN, SITE_PREFIX, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
+
+NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of what gives way to whatever any site says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +202,14 @@ class MessageRow:
         Whether its vector is there.
     decision : str or None
         What the filter had said of the message; None if it was not scored.
+    source : str
+        Who said so.
+    time : datetime
+        When.
+    note : bool
+        Whether it adds nothing, and only keeps what another site says.
+    content : bytes
+        Its vector, where two words of different sites have one time.
     """
 
     revision: int
@@ -197,6 +219,34 @@ class MessageRow:
     taught: bool
     kept: bool
     decision: str | None
+    source: str = ""
+    time: datetime = NEVER
+    note: bool = False
+    content: bytes = field(default=b"", repr=False)
+
+    @property
+    def of_site(self) -> bool:
+        """Whether another site taught it."""
+        return self.taught and self.source.startswith(SITE_PREFIX)
+
+
+class Word(NamedTuple):
+    """What one site says of a message.
+
+    Parameters
+    ----------
+    time : datetime
+        When it was said; `NEVER` for what the filter taught itself, which gives way to
+        the word of any site, and for the word of a site that has none any more.
+    label : str or None
+        None to forget the message.
+    chain : int
+        As in `Assignment`; 0 where there is no label.
+    """
+
+    time: datetime
+    label: str | None
+    chain: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,31 +327,78 @@ def transition(
     True
     """
     chains = _chains(history)
-    last = history[-1]
-    before = (
-        None if last.label is None else Assignment(last.label, chains[last.revision])
-    )
-    after: Assignment | None = None
+    before: Assignment | None = None
     for step in history:
-        if not step.taught:
-            continue
-        # Forgetting is for good: nothing brings its features back.
-        if step.label is None:
-            after = None
-        elif step.revision not in taken_back:
-            chain = chains[step.revision] if after is None else after.chain
-            after = Assignment(step.label, chain)
+        if not step.note:
+            before = (
+                None
+                if step.label is None
+                else Assignment(step.label, chains[step.revision])
+            )
+    after = standing(history, taken_back)
     if before == after:
         return None
-    with_vector = {
-        chains[step.revision]: step.revision for step in history if step.kept
-    }
+    found = vectors(history)
     return Transition(
         before=before,
         after=after,
-        lost=None if before is None else with_vector.get(before.chain),
-        gained=None if after is None else with_vector.get(after.chain),
+        lost=None if before is None else found.get(before.chain),
+        gained=None if after is None else found.get(after.chain),
     )
+
+
+def standing(
+    history: Sequence[MessageRow], taken_back: Collection[int]
+) -> Assignment | None:
+    """Return what a message is by the words of all sites; as `transition`."""
+    words = [] if (own := own_word(history, taken_back)) is None else [own]
+    chains = _chains(history)
+    received: dict[str, Word] = {}
+    for step in history:
+        if step.of_site and step.revision not in taken_back:
+            chain = 0 if step.label is None else chains[step.revision]
+            received[step.source] = Word(step.time, step.label, chain)
+    words += (word for word in received.values() if word[:2] != (NEVER, None))
+    if len(words) > 1:
+        learned = {step.revision: step for step in history}
+
+        def rank(word: Word) -> tuple[datetime, bool, str, int, bytes]:
+            # Forgetting wins over what was said at the same moment.
+            if word.label is None:
+                return word.time, True, "", 0, b""
+            row = learned[vectors(history).get(word.chain, word.chain)]
+            return word.time, False, word.label, row.epoch, row.content
+
+        words = [max(words, key=rank)]
+    if not words or words[0].label is None:
+        return None
+    return Assignment(words[0].label, words[0].chain)
+
+
+def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word | None:
+    """Return what this site says of a message; None if it has no word."""
+    chains = _chains(history)
+    own: Word | None = None
+    heard = False
+    for step in history:
+        heard |= step.of_site
+        if not step.taught or step.of_site:
+            continue
+        # Forgetting is for good: nothing brings its features back.
+        if step.label is None:
+            own = Word(step.time, None, 0)
+        elif step.revision not in taken_back:
+            # Beside other sites, it moves what is learned there and then.
+            moved = 0 if own is None or heard else own.chain
+            time = NEVER if step.source == OWN else step.time
+            own = Word(time, step.label, moved or chains[step.revision])
+    return own
+
+
+def vectors(history: Sequence[MessageRow]) -> dict[int, int]:
+    """Return the revision of a row that has the vector of each chain."""
+    chains = _chains(history)
+    return {chains[step.revision]: step.revision for step in history if step.kept}
 
 
 def _chains(history: Sequence[MessageRow]) -> dict[int, int]:
@@ -309,6 +406,9 @@ def _chains(history: Sequence[MessageRow]) -> dict[int, int]:
     chains = {}
     chain = 0
     for step in history:
+        if step.note:
+            chains[step.revision] = step.revision
+            continue
         if step.label_before is None:
             chain = step.revision
         chains[step.revision] = chain

@@ -25,6 +25,7 @@ from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import WATCH_SECONDS, Figures, Teachers
+from app.services.follow import SiteFollower
 from app.services.gate import Gate
 from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect, Ledgers, Words
@@ -178,8 +179,11 @@ class Application:
         self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in which
         # the maintenance has to go on.
-        decays = settings.half_life_months is not None
-        self.decay_scheduler = Scheduler(self.live.advance_month) if decays else None
+        self.decay_scheduler = (
+            None
+            if settings.half_life_months is None
+            else Scheduler(self.live.advance_month)
+        )
         self._health = WriteHealth()
         self._watch_at = 0.0
         self.classify = Classify(
@@ -219,6 +223,7 @@ class Application:
             webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live, now)
+        self.follower = SiteFollower(self.engine, settings, now)
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
@@ -329,7 +334,9 @@ class Application:
         self.tally.close()
         self.engine.dispose()
 
-    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler | Webhook]:
+    def _threads(
+        self,
+    ) -> Iterator[Writer | Notifier | Recall | Scheduler | SiteFollower | Webhook]:
         """Yield the threads in the order in which they are stopped."""
         yield self.writer
         if self.notifier is not None:
@@ -338,6 +345,7 @@ class Application:
         yield self.scheduler
         if self.decay_scheduler is not None:
             yield self.decay_scheduler
+        yield self.follower
         # The last, behind the writer whose feedback it posts.
         if self.webhook is not None:
             yield self.webhook

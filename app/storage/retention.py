@@ -261,7 +261,7 @@ def prepare_erasure(
             select(table.c.revision, table.c.digest).where(
                 table.c.profile_id == profile.id,
                 table.c.digest.in_(sorted(last)),
-                table.c.kind == "message",
+                table.c.kind != "sum",
                 table.c.vector.is_not(None),
             )
         )

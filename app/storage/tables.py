@@ -135,10 +135,12 @@ ledger: Final = Table(
     # Of the views, before learning.  NULL: not scored.
     Column("scores", JSON(none_as_null=True)),
     # "message", or "sum": of many messages that were counted elsewhere, whose
-    # `vector` is what it adds (`app.ledger.sums`) and whose labels are NULL.
+    # `vector` is what it adds (`app.ledger.sums`) and whose labels are NULL; or "note",
+    # of what another site says, which adds nothing.
     # Last, and with a default, because a migration added it.
     Column("kind", Text, nullable=False, server_default="message"),
-    # Number of the undo that this row carries out.  NULL: it was taught.
+    # Number of the undo that this row carries out.  NULL: it was taught.  0: it follows
+    # from what several sites say.
     Column("undo", Integer),
     Index(None, "profile_id", "digest", "revision"),
     Index(None, "profile_id", "time"),
@@ -363,6 +365,18 @@ correspondent: Final = Table(
     Column("last", UtcDateTime, nullable=False),
     # Other processes read what was written lately.
     Index(None, "profile_id", "last"),
+    sqlite_with_rowid=False,
+)
+# How far other sites were followed (`app.storage.follow`).
+following: Final = Table(
+    "following",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("site", Text, primary_key=True),
+    # As the other site gave it.
+    Column("cursor", Text, nullable=False),
+    # Of its last answer.
+    Column("time", UtcDateTime, nullable=False),
     sqlite_with_rowid=False,
 )
 OF_THE_SITE: Final = (access_key, person, audit_event, service_secret)

@@ -28,6 +28,7 @@ CREATE: Final = "POST /profiles"
 CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
+OFFERED: Final = "GET /profiles/{name}/ledger"
 LEDGER: Final = "GET /ledger"
 HISTORY: Final = "GET /history"
 LINES: Final = "GET /history/{id}"
@@ -82,6 +83,7 @@ ASKING: Final = (
     CHANGE,
     FIGURES,
     WORD,
+    OFFERED,
     LEDGER,
     HISTORY,
     LINES,
@@ -159,7 +161,7 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 # Those that read the database, or load a profile.
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
-    *(PROFILE, CREATE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(PROFILE, CREATE, CHANGE, FIGURES, WORD, OFFERED, LEDGER, READY),
     *(SET_PASSWORD, OWN_PASSWORD),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
     *(LISTS, SET_ENTRIES, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
@@ -361,6 +363,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FORGET_WRITTEN,
             FIGURES,
             WORD,
+            OFFERED,
             LEDGER,
             HISTORY,
             LINES,
@@ -422,7 +425,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.OtherProfile: Advice(
         "Import it into another profile with `--profile`, or replace this one with "
-        "`--replace`, as the error suggests.",
+        "`--replace`, as the error suggests. A site that followed another ledger "
+        "begins with its first row by itself.",
+        operations=(OFFERED,),
         commands=("import",),
     ),
     errors.DatabaseUnavailable: Advice(
@@ -465,6 +470,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Check the scheduler and the workers of the Dask cluster, and run the same "
         "command again: learned parts are kept.",
         commands=("learn",),
+    ),
+    errors.SiteUnavailable: Advice(
+        "Only the log and the metric `postbayes_followed_up` have this error: "
+        "docs/following.md has the remedy for each sentence. The site is asked again "
+        "after 1 to 60 seconds.",
     ),
     errors.MailboxUnavailable: Advice(
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` retries by "

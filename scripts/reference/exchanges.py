@@ -197,6 +197,8 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         ),
     ),
     ("GET", "/events"): (),
+    # The answer is bytes where the profile is offered.
+    ("GET", "/profiles/{name}/ledger"): (Exchange("GET", "/profiles/default/ledger"),),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),
     ("POST", "/feedback/undo"): (

@@ -22,6 +22,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.access.lists import ListEntry, ListSubject
 from app.access.people import AccessKey, Person, digest_of
 from app.access.rights import Right
+from app.ledger.entry import LedgerRow
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
@@ -30,6 +31,7 @@ from app.storage import (
     access,
     bulk,
     correspondents,
+    follow,
     history,
     lists,
     profiles,
@@ -266,6 +268,33 @@ def _correspondent(engine, profile):
             correspondents.add(connection, [row])
 
 
+def _following(engine, profile):
+    """Take what another site says of a new message, and of one that is known."""
+    said = [
+        LedgerRow(
+            revision=number,
+            digest=digest(number),
+            label_before=None,
+            label=label,
+            epoch=202603,
+            vector=ScoredRow.of(observed(number, words), time=MARCH).vector,
+            encoded_names=None,
+            feature_set=1,
+            source="",
+            time=APRIL,
+            scores=None,
+        )
+        for number, label, words in (
+            (9, "spam", {"pills": 1}),
+            (15, "ham", {"café": 1}),
+        )
+    ]
+    with writing(engine) as connection:
+        follow.take(
+            connection, profile, "mx2", said, known="", cursor="2.0.0.a1", time=APRIL
+        )
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -296,6 +325,7 @@ CHAPTERS: Final = {
     "0012": _runs,
     "0013": _lists,
     "0014": _correspondent,
+    "0015": _following,
 }
 
 

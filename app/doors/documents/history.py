@@ -187,8 +187,8 @@ class LedgerRowOut(AnswerDocument):
         description="The id of the message; null for a sum of many messages."
     )
     kind: RowKind = Field(
-        description="`message`, or `sum`: many messages of an import, or pruned "
-        "features."
+        description="`message`; `sum`: many messages of an import, or pruned features; "
+        "or `note`: what a followed site says of a message, which adds nothing."
     )
     label_before: str | None = Field(description="Label before; null: not learned.")
     label: str | None = Field(description="New label; null: not learned.")
@@ -218,8 +218,8 @@ class LedgerOut(AnswerDocument):
             rows=[
                 LedgerRowOut.describing(
                     row,
-                    id=row.digest.hex() if row.kind == "message" else None,
-                    undo=None if row.undo is None else f"undo:{row.undo}",
+                    id=row.digest.hex() if row.kind != "sum" else None,
+                    undo=f"undo:{row.undo}" if row.undo else None,
                     taken_back=row.revision in found.taken_back,
                 )
                 for row in found.rows

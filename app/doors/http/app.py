@@ -109,6 +109,7 @@ INCLUDED: Final = (
     batch.router,
     profiles.router,
     profiles.managed,
+    profiles.replicated,
     keys.router,
     metrics.router,
     reference.router,

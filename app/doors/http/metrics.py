@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from app.services.application import Application
     from app.services.figures import LiveFigures
+    from app.services.follow import Followed
     from app.services.metrics import Tally
 
 router = APIRouter(route_class=asking(Right.READ, Guarded))
@@ -139,6 +140,7 @@ class Collected(Collector):
             "(folding, following, expiry); below a second unless a step takes longer.",
             app.scheduler.age,
         )
+        yield from _of_sites(app.follower)
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
             for name, (labels, meaning) in STATE.items()
@@ -248,6 +250,27 @@ def _of_figures(
         if each.messages:
             share = each.contradicted / each.messages
             yield "source_contradicted_ratio", (each.source,), share
+
+
+SITES: Final = {
+    "followed_up": "Whether the last request to a site that is followed succeeded.",
+    "followed_left": "Rows in the ledger of a site that were not asked for yet.",
+    "followed_labels": "Labels of a site that this process has taken since its start.",
+}
+"""Meaning of the gauges of the sites that are followed."""
+
+
+def _of_sites(sites: Iterable[Followed]) -> Iterator[Metric]:
+    """Yield how other sites are followed; nothing where none is."""
+    families = {
+        name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=("site",))
+        for name, meaning in SITES.items()
+    }
+    for site in sites:
+        given = int(site.failure is None), site.left or 0, site.words
+        for family, value in zip(families.values(), given, strict=True):
+            family.add_metric((site.name,), value)
+    yield from (family for family in families.values() if family.samples)
 
 
 def _gauge(name: str, meaning: str, value: float, **labels: str) -> GaugeMetricFamily:

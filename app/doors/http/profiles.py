@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents.feedback import UndoIn, UndoOut
@@ -29,9 +29,11 @@ from app.doors.http.body import (
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database, in_thread
+from app.errors import Forbidden
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.correspondents import forget_correspondent, list_correspondents
+from app.services.follow import offered_page
 from app.services.profiles import learned
 from app.services.recipients import MAX_ADDRESS
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=asking(Right.READ))
 managed = APIRouter(route_class=asking(Right.MANAGE))
+replicated = APIRouter(route_class=asking(Right.REPLICATE))
 # A site with a profile for each user has thousands of them.
 MAX_LISTED: Final = 1000
 Name = Annotated[str, Path(max_length=128)]
@@ -280,3 +283,42 @@ async def undo(
     )
     undone = await in_thread(UNDO_THREADS, act, name, selection)
     return UndoOut.of(undone)
+
+
+PAGE: Final = "application/octet-stream"
+
+
+@replicated.get(
+    "/profiles/{name}/ledger",
+    tags=["profiles"],
+    response_class=Response,
+    responses={200: {"content": {PAGE: {}}}, **problems(404, 409, 422, 503)},
+)
+async def offered(
+    request: Request,
+    name: Name,
+    app: ApplicationDep,
+    after: Annotated[
+        str,
+        Query(
+            max_length=80,
+            description="The cursor of the page before; empty for the first. 409 if it "
+            "is of another ledger.",
+        ),
+    ] = "",
+) -> Response:
+    """Return the next page of what a profile offers to other sites.
+
+    The page is a small export with the labels that people gave, without the text of
+    words and without the names of teachers. The header `Postbayes-Cursor` is the cursor
+    of the next page, and `Postbayes-Left` the number of rows behind it.
+    """
+    profile_of(request, name)
+    if name not in app.settings.offer:
+        msg = (
+            f"the profile {name!r} is not offered to other sites; POSTBAYES_OFFER "
+            "names those that are"
+        )
+        raise Forbidden(msg)
+    page = await in_database(offered_page, app.engine, name, after=after)
+    return Response(page.content, media_type=PAGE, headers=dict(page.headers))

@@ -485,7 +485,7 @@ def broken_rows(connection: Connection, profile_id: int) -> int:
             .over(partition_by=ledger.c.digest, order_by=ledger.c.revision)
             .label("left"),
         )
-        .where(ledger.c.profile_id == profile_id)
+        .where(ledger.c.profile_id == profile_id, ledger.c.kind != "note")
         .subquery()
     )
     broken: int = connection.execute(

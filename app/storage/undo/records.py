@@ -76,7 +76,7 @@ def matching(
     conditions += ledger.asked_for(asked)
     if not asked.ids:
         return _taught(connection, conditions)
-    conditions.append(_LEDGER.c.kind == "message")
+    conditions.append(_LEDGER.c.kind != "sum")
     found = []
     for chunk in chunks(sorted(asked.ids)):
         found += _taught(connection, [*conditions, _LEDGER.c.digest.in_(chunk)])
@@ -125,7 +125,7 @@ def digests_known(
 ) -> set[bytes]:
     """Return those of the messages that the ledger has a row of."""
     known = select(_LEDGER.c.digest).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.kind == "message"
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.kind != "sum"
     )
     rows = where_in(connection, known, _LEDGER.c.digest, sorted(digests))
     return {row.digest for row in rows}
@@ -195,7 +195,8 @@ def _taught(
             row.revision,
             row.digest,
             row.kind == "sum",
-            bool(row.kept),
+            # Forgetting has no features, and takes none to be taken back.
+            bool(row.kept) or row.kind == "note",
             bool(row.in_sum),
         )
         for row in rows

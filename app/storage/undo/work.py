@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import case, delete, exists, func, insert, select
 
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
-from app.ledger.entry import LedgerRow
+from app.ledger.entry import MERGED, LedgerRow
 from app.ledger.sums import encode_sum
 from app.ledger.undo import (
     MessageRow,
@@ -386,6 +386,20 @@ def transitions(
     taken_back : frozenset of int
         Rows that are taken back beside theirs.
     """
+    for _, history, gone in histories(
+        connection, profile_id, digests, in_force, taken_back
+    ):
+        yield history, transition(history, gone)
+
+
+def histories(
+    connection: Connection,
+    profile_id: int,
+    digests: Iterable[bytes],
+    in_force: frozenset[int],
+    taken_back: frozenset[int] = frozenset(),
+) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
+    """Give each message, its rows, and which are taken back, as `transitions`."""
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
@@ -395,19 +409,22 @@ def transitions(
                 _LEDGER.c.label,
                 _LEDGER.c.epoch,
                 _LEDGER.c.undo,
+                _LEDGER.c.source,
+                _LEDGER.c.time,
+                _LEDGER.c.kind,
                 _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
             )
             .where(
                 _LEDGER.c.profile_id == profile_id,
                 _LEDGER.c.digest.in_(chunk),
-                _LEDGER.c.kind == "message",
+                _LEDGER.c.kind != "sum",
             )
             .order_by(_LEDGER.c.digest, _LEDGER.c.revision)
         )
-        histories: dict[bytes, list[MessageRow]] = {}
+        found_of: dict[bytes, list[MessageRow]] = {}
         for row in found:
-            histories.setdefault(row.digest, []).append(
+            found_of.setdefault(row.digest, []).append(
                 MessageRow(
                     revision=row.revision,
                     label_before=row.label_before,
@@ -416,16 +433,33 @@ def transitions(
                     taught=row.undo is None,
                     kept=bool(row.kept),
                     decision=row.decision,
+                    source=row.source,
+                    time=row.time,
+                    note=row.kind == "note",
                 )
             )
-        revisions = {step.revision for each in histories.values() for step in each}
+        revisions = {step.revision for each in found_of.values() for step in each}
         taken = records.taken_by(connection, profile_id, revisions)
         gone = {revision for revision, by in taken.items() if by & in_force}
         # Of these messages alone: put together for each message, all that is taken
         # back made a plan of 40,000 rows take ten times as long as one of 10,000.
         gone |= revisions & taken_back
-        for history in histories.values():
-            yield history, transition(history, gone)
+        for digest, history in found_of.items():
+            yield digest, _told_apart(connection, profile_id, history), gone
+
+
+def _told_apart(
+    connection: Connection, profile_id: int, history: list[MessageRow]
+) -> list[MessageRow]:
+    """Return rows with their vectors, where sites said something at one moment."""
+    times = Counter(step.time for step in history if step.taught)
+    if max(times.values(), default=0) < 2 or not any(step.of_site for step in history):  # noqa: PLR2004
+        return history
+    stored = ledger.get_many(
+        connection, profile_id, [each.revision for each in history]
+    )
+    vectors = {row.revision: row.vector or b"" for row in stored}
+    return [replace(step, content=vectors[step.revision]) for step in history]
 
 
 def _require_known(
@@ -570,14 +604,19 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             for n, each in enumerate(revisions, 1)
         ]
     else:
-        rows = _of_messages(
-            connection,
-            profile,
-            revisions,
-            undo,
-            in_force=in_force(undos),
-            revision=revision,
-        )
+        rows = []
+        for chunk in chunks(revisions):
+            digests = {
+                row.digest for row in ledger.get_many(connection, profile.id, chunk)
+            }
+            rows += put_right(
+                connection,
+                profile,
+                digests,
+                undo,
+                in_force=in_force(undos),
+                revision=revision + len(rows),
+            )
     ledger.write(connection, profile.id, rows)
     connection.execute(
         delete(work).where(
@@ -605,57 +644,82 @@ def _of_sum(
     )
 
 
-def _of_messages(
+def put_right(
     connection: Connection,
     profile: ProfileRow,
-    revisions: Iterable[int],
+    digests: Iterable[bytes],
     undo: UndoRow,
     *,
     in_force: frozenset[int],
     revision: int,
 ) -> list[LedgerRow]:
-    """Return the rows that put messages right."""
-    written: list[LedgerRow] = []
-    for chunk in chunks(revisions):
-        digests = {row.digest for row in ledger.get_many(connection, profile.id, chunk)}
-        changes = [
-            change
-            for _, change in transitions(connection, profile.id, digests, in_force)
-            if change is not None
-        ]
-        if not all(change.possible for change in changes):
-            msg = (
-                f"The features of a message that {undo.name} of the profile "
-                f"{profile.name!r} takes back are gone. Restore a backup."
-            )
-            raise InconsistentCounts(msg)
-        needed = {
-            each
-            for change in changes
-            for each in (change.lost, change.gained)
-            if each is not None
+    """Return the rows that make some messages what their rows say.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`; it holds the profile's lock.
+    profile : ProfileRow
+        Whose ledger.
+    digests : iterable of bytes
+        The messages, a few hundred at most.
+    undo : UndoRow
+        Whose work it is.  Where sites are merged (`MERGED`), a message whose features
+        are not kept any more stays as it is.
+    in_force : frozenset of int
+        Undos that are in force.
+    revision : int
+        Of the newest row of the ledger.
+
+    Raises
+    ------
+    InconsistentCounts
+        If features that an undo needs are gone, which its plan made sure of.
+    """
+    merges = undo.number == MERGED
+    changes = [
+        change
+        for _, change in transitions(connection, profile.id, digests, in_force)
+        if change is not None and (change.possible or not merges)
+    ]
+    if not all(change.possible for change in changes):
+        msg = (
+            f"The features of a message that {undo.name} of the profile "
+            f"{profile.name!r} takes back are gone. Restore a backup."
+        )
+        raise InconsistentCounts(msg)
+    needed = {
+        each
+        for change in changes
+        for each in (change.lost, change.gained)
+        if each is not None
+    }
+    stored: dict[int, LedgerRow] = {}
+    for some in chunks(sorted(needed)):
+        stored |= {
+            row.revision: row for row in ledger.get_many(connection, profile.id, some)
         }
-        stored: dict[int, LedgerRow] = {}
-        for some in chunks(sorted(needed)):
-            stored |= {
-                row.revision: row
-                for row in ledger.get_many(connection, profile.id, some)
-            }
-        for change in changes:
-            for label_before, label, row in _moves(change, stored):
-                revision += 1
-                written.append(
-                    replace(
-                        row,
-                        revision=revision,
-                        label_before=label_before,
-                        label=label,
-                        source=undo.name,
-                        time=undo.time,
-                        scores=None,
-                        undo=undo.number,
-                    )
+    written: list[LedgerRow] = []
+    for change in changes:
+        moves = _moves(change, stored)
+        # What was learned in a sum cannot be moved alone.
+        if merges and not all(row.kept for _, _, row in moves):
+            continue
+        for label_before, label, row in moves:
+            revision += 1
+            written.append(
+                replace(
+                    row,
+                    revision=revision,
+                    label_before=label_before,
+                    label=label,
+                    source=undo.name,
+                    time=undo.time,
+                    scores=None,
+                    kind="message",
+                    undo=undo.number,
                 )
+            )
     return written
 
 

@@ -191,7 +191,7 @@ def test_a_newer_database_is_refused(engine):
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     with pytest.raises(
-        DatabaseTooNew, match=r"at migration 9999.* only knows migrations up to 0014"
+        DatabaseTooNew, match=r"at migration 9999.* only knows migrations up to 0015"
     ):
         migrate(engine)
 

@@ -1,0 +1,336 @@
+"""Follow: other sites whose labels are learned, pulled over HTTP page by page.
+
+Contract of this file: a page is learned whole or not at all, together with the cursor
+behind it, whatever is cut off, asked twice, or asked by several processes.  A failure
+is logged once, and tried again after 1 to 60 seconds.  Feedback waits for no site.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from app import __version__
+from app.errors import InvalidSetting, PostbayesError, SiteUnavailable, reason
+from app.exchange.offer import MOST_BYTES, read_page, write_page
+from app.services.clock import Failures
+from app.services.scheduler import Scheduler
+from app.storage import follow, profiles
+from app.storage.database.engine import reading, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    import httpx2
+    from sqlalchemy import Engine
+
+    from app.settings import Settings
+
+log = logging.getLogger(__name__)
+CURSOR: Final = "Postbayes-Cursor"
+"""Header of a page: what to ask for next."""
+LEFT: Final = "Postbayes-Left"
+"""Header of a page: how many rows and undos of the ledger are behind it."""
+TIMEOUT: Final = 5.0
+"""How long a site may be silent; a service that stops waits for it.  Unit: seconds."""
+_LONGEST: Final = 60.0
+# Between two pages, of which each holds the write lock for some 50 ms.  Unit: seconds.
+_PAUSE: Final = 0.1
+_SKEW: Final = timedelta(seconds=60)
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
+_CURSOR: Final = re.compile(r"[0-9a-f.]{1,80}")
+_MOST_DETAIL: Final = 300
+
+
+class OfferedPage(NamedTuple):
+    """A page for another site, and its headers."""
+
+    content: bytes
+    headers: Mapping[str, str]
+
+
+def offered_page(engine: Engine, name: str, *, after: str) -> OfferedPage:
+    """Return what a profile offers to other sites after a cursor.
+
+    Raises
+    ------
+    UnknownProfile, OtherProfile
+        As `app.storage.follow.offer`.
+    """
+    with reading(engine) as connection:
+        profile = profiles.find(connection, name)
+        content, page = write_page(connection, profile, after=after)
+    return OfferedPage(content, {CURSOR: page.cursor, LEFT: str(page.left)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """How a site is followed by this process.
+
+    Parameters
+    ----------
+    name : str
+        Name of the site; the source of its rows is `site:NAME`.
+    words : int
+        Labels that were new since the start.
+    left : int or None
+        Rows of its ledger that were not asked for yet; None before the first answer.
+    failure : str or None
+        Why the last attempt failed; None if it did not.
+    """
+
+    name: str
+    words: int = 0
+    left: int | None = None
+    failure: str | None = None
+
+
+class SiteFollower:
+    """Pulls what other sites say into the profile of this one.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    settings : Settings
+        The sites, and the profile that learns from them.
+    clock : callable
+        Returns the time now, in UTC.
+    transport : httpx2.BaseTransport or None
+        How sites are reached; None for the network.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._transport = transport
+        self._urls = followed_sites(settings)
+        self._states = {name: Followed(name=name) for name in self._urls}
+        self._due = dict.fromkeys(self._urls, 0.0)
+        self._failures = Failures()
+        # A thread of its own, since it waits for other sites.
+        self._thread = Scheduler(self)
+
+    def start(self) -> None:
+        """Start the thread, if there is a site to follow."""
+        if self._urls:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Learn the page that was asked for, and end the thread."""
+        if self._urls:
+            self._thread.stop()
+
+    def __iter__(self) -> Iterator[Followed]:
+        """Give the state of each site."""
+        yield from self._states.values()
+
+    def __call__(self) -> float:
+        """Ask each site whose time has come for a page.
+
+        Returns
+        -------
+        float
+            0 if nothing is left to be asked for now, else a pause.  Unit: seconds.
+        """
+        more = False
+        for name in self._urls:
+            if time.monotonic() >= self._due[name] and not self._failures.pausing(name):
+                left = self.attempt(name)
+                # Each worker of a service asks, so each asks more rarely, and not at
+                # the moment of the others.
+                every = self._settings.follow_seconds * self._settings.workers
+                wait = 0.0 if left else every * random.uniform(0.8, 1.2)  # noqa: S311
+                self._due[name] = time.monotonic() + wait
+                more |= left
+        return _PAUSE if more else 0.0
+
+    def attempt(self, name: str) -> bool:
+        """Ask a site for a page, learn it, and return whether more is left."""
+        try:
+            more = self._pull(name)
+        except PostbayesError as error:
+            self._states[name] = replace(self._states[name], failure=str(error))
+            if self._failures.report(name, error):
+                log.warning("the site %r is not followed: %s", name, error)
+            return False
+        if self._failures.resolve(name):
+            log.info("the site %r is followed again", name)
+        return more
+
+    def _pull(self, name: str) -> bool:
+        with reading(self._engine) as connection:
+            profile = profiles.find(connection, self._settings.profile)
+            known = follow.cursor_of(connection, profile.id, name)
+        status, headers, content = self._ask(name, after=known)
+        if status == HTTPStatus.CONFLICT and known:
+            log.warning(
+                "the ledger of the site %r was restored or replaced: it is read from "
+                "its first row, and what is known already counts once",
+                name,
+            )
+            with writing(self._engine) as connection:
+                follow.restart(connection, profile, name)
+            return True
+        cursor, left = headers.get(CURSOR, ""), headers.get(LEFT, "")
+        if (
+            status != HTTPStatus.OK
+            or not _CURSOR.fullmatch(cursor)
+            or not re.fullmatch(r"[0-9]{1,18}", left)
+        ):
+            raise SiteUnavailable(_refusal(status, content))
+        words, now = read_page(content, profile), self._clock()
+        ahead = max((word.time for word in words), default=now)
+        if ahead > now + _SKEW:
+            msg = (
+                f"it has taught something at {ahead:%Y-%m-%d %H:%M} UTC, which is in "
+                "the future: nothing after it is learned before that time. Compare "
+                "the clocks of both sites"
+            )
+            raise SiteUnavailable(msg)
+        # What is said in a moment waits for that moment.
+        if ahead > now:
+            return True
+        with writing(self._engine) as connection:
+            new = follow.take(
+                connection, profile, name, words, known=known, cursor=cursor, time=now
+            )
+        self._states[name] = replace(
+            self._states[name],
+            words=self._states[name].words + (new or 0),
+            left=int(left),
+            failure=None,
+        )
+        # One that repeats its cursor would be asked for ever.
+        return int(left) > 0 and cursor != known
+
+    def _ask(self, name: str, *, after: str) -> tuple[int, Mapping[str, str], bytes]:
+        """Return status, headers and content of a page.
+
+        Raises
+        ------
+        SiteUnavailable
+            If the site does not answer, or with more than a page.
+        """
+        # Here, since most services follow nobody.
+        import httpx2  # noqa: PLC0415
+
+        until = time.monotonic() + _LONGEST
+        # What is compressed already is not compressed again.
+        sent = {
+            "User-Agent": f"Postbayes/{__version__}",
+            "Accept-Encoding": "identity",
+        }
+        key = _keys(self._settings).get(name)
+        if key is not None:
+            sent["Authorization"] = f"Bearer {key}"
+        try:
+            with (
+                closing(
+                    httpx2.Client(
+                        timeout=TIMEOUT,
+                        follow_redirects=False,
+                        transport=self._transport,
+                    )
+                ) as client,
+                client.stream(
+                    "GET", self._urls[name], params={"after": after}, headers=sent
+                ) as answer,
+            ):
+                content = bytearray()
+                for piece in answer.iter_bytes():
+                    content += piece
+                    if len(content) > MOST_BYTES or time.monotonic() > until:
+                        msg = (
+                            f"its page has more than {MOST_BYTES:,} bytes, or takes "
+                            f"more than {_LONGEST:.0f} seconds; nothing of it was "
+                            "learned"
+                        )
+                        raise SiteUnavailable(msg)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            msg = f"it does not answer: {reason(error)}"
+            raise SiteUnavailable(msg) from error
+        return answer.status_code, answer.headers, bytes(content)
+
+
+def _refusal(status: int, content: bytes) -> str:
+    """Return the sentence for an answer that is no page."""
+    found = content[:_MOST_DETAIL].decode(errors="replace")
+    shown = "".join(c if c.isprintable() else " " for c in found)
+    return f"it answered {status} instead of a page of its ledger: {shown}"
+
+
+def followed_sites(settings: Settings) -> dict[str, str]:
+    """Return the address of the ledger of each site that is followed, by name.
+
+    Raises
+    ------
+    InvalidSetting
+        If one cannot be used.
+    """
+    found: dict[str, str] = {}
+    for each in settings.follow:
+        name, _, url = each.partition("=")
+        parts = urlsplit(url)
+        if (
+            not _NAME.fullmatch(name)
+            or name in found
+            or parts.scheme not in {"http", "https"}
+            or not parts.hostname
+            or "/profiles/" not in parts.path
+            or parts.query
+        ):
+            msg = (
+                f"POSTBAYES_FOLLOW has {each!r}; write each site once, with a name of "
+                "small letters and digits and the address of its profile, like "
+                "berlin=https://filter.berlin.example/profiles/default"
+            )
+            raise InvalidSetting(msg)
+        found[name] = f"{url.rstrip('/')}/ledger"
+    _keys(settings)
+    return found
+
+
+def _keys(settings: Settings) -> Mapping[str, str]:
+    """Return the key for each site, read at each request: it may have been replaced.
+
+    Raises
+    ------
+    InvalidSetting
+        If the file cannot be read, or a line is not of its form.
+    """
+    file = settings.follow_key_file
+    if file is None:
+        return {}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not text"
+        msg = f"POSTBAYES_FOLLOW_KEY_FILE names {str(file)!r}, which cannot be read: "
+        raise InvalidSetting(msg + why) from error
+    found = {}
+    for number, line in enumerate(lines, 1):
+        name, colon, key = (part.strip() for part in line.partition(":"))
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not (colon and key.isascii() and key.isprintable() and key):
+            msg = f"{file}, line {number}, is not of the form `berlin: KEY`"
+            raise InvalidSetting(msg)
+        found[name] = key
+    return found

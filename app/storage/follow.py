@@ -1,0 +1,334 @@
+"""Follow: the own words of a profile for other sites, and the words of other sites.
+
+Contract of this file: `app.ledger.undo` has the rule.  A word is a row of the ledger
+without text, teachers and scores.  What is offered is found by a cursor that only its
+writer reads; words and the cursor behind them are taken in one transaction, and a word
+that is known already changes nothing.  So a page that is cut off, asked twice or taken
+by two processes is learned once, and a reader may begin anew at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from app.errors import OtherProfile
+from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
+from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
+from app.storage import ledger, profiles, tables
+from app.storage.database.statements import chunks
+from app.storage.undo import records, work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Select
+
+    from app.storage.profiles import ProfileRow
+
+_LEDGER: Final = tables.ledger
+_UNDONE: Final = tables.undone
+_FOLLOWING: Final = tables.following
+# What people have taught here.
+_OWN: Final = (
+    _LEDGER.c.profile_id == bindparam("profile_id"),
+    _LEDGER.c.kind == "message",
+    _LEDGER.c.undo.is_(None),
+    _LEDGER.c.source != OWN,
+    ~_LEDGER.c.source.startswith(SITE_PREFIX, autoescape=True),
+)
+_ROWS: Final = 256
+_AT_ONCE: Final = 16
+# Of the vectors of a page, but for the last messages: some 130 messages.
+_BYTES: Final = 1024 * 1024
+
+
+class Cursor(NamedTuple):
+    """How far a ledger was read: its rows, its undos, and the rows of the next undo."""
+
+    revision: int
+    undos: int
+    undone: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A page of what a profile offers.
+
+    Parameters
+    ----------
+    words : tuple of LedgerRow
+        What this site says of messages; without a label it has forgotten them or, at
+        the time `NEVER`, has no word any more.
+    cursor : str
+        Where the next page begins.
+    left : int
+        Rows and undos behind it.
+    """
+
+    words: tuple[LedgerRow, ...]
+    cursor: str
+    left: int
+
+
+def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
+    """Return the next page of what a profile offers.
+
+    Parameters
+    ----------
+    connection : Connection
+        One snapshot, in which `profile` was read.
+    profile : ProfileRow
+        Whose ledger.
+    after : str
+        The cursor of the page before; empty for the first.
+
+    Raises
+    ------
+    OtherProfile
+        If it is no cursor, or one of another ledger.
+    """
+    undos = records.all_of(connection, profile.id)
+    newest = records.newest(undos)
+    at = Cursor(0, newest, 0)
+    if after:
+        at = _read(after)
+        if _write(connection, profile, undos, at) != after:
+            msg = (
+                f"the cursor is not of the ledger that the profile {profile.name!r} "
+                "has now: it was restored or replaced; begin with its first row"
+            )
+            raise OtherProfile(msg)
+    rows = select(_LEDGER.c.revision, _LEDGER.c.digest).where(*_OWN)
+    found = rows.where(_LEDGER.c.revision > at.revision)
+    words, last = _page(connection, profile, undos, found)
+    if last is not None:
+        at = at._replace(revision=last)
+    else:
+        at = at._replace(revision=profile.revision)
+        if at.undos < newest and not words:
+            before, upto = (
+                in_force([undo for undo in undos if undo.number <= number])
+                for number in (at.undos, at.undos + 1)
+            )
+            found = rows.join(
+                _UNDONE,
+                (_UNDONE.c.profile_id == _LEDGER.c.profile_id)
+                & (_UNDONE.c.revision == _LEDGER.c.revision),
+            ).where(_UNDONE.c.number.in_(before ^ upto), _LEDGER.c.revision > at.undone)
+            words, last = _page(connection, profile, undos, found.distinct())
+            ended = Cursor(at.revision, at.undos + 1, 0)
+            at = ended if last is None else at._replace(undone=last)
+    return Offer(
+        words=tuple(words),
+        cursor=_write(connection, profile, undos, at),
+        left=profile.revision - at.revision + newest - at.undos,
+    )
+
+
+def _page(
+    connection: Connection,
+    profile: ProfileRow,
+    undos: Sequence[UndoRow],
+    rows: Select[tuple[int, bytes]],
+) -> tuple[list[LedgerRow], int | None]:
+    """Return words of the first rows, and the last of these; None if it is the last."""
+    found = connection.execute(
+        rows.order_by(_LEDGER.c.revision).limit(_ROWS), {"profile_id": profile.id}
+    ).all()
+    words: list[LedgerRow] = []
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        words += _own_words(
+            connection, profile, {row.digest for row in some}, in_force(undos)
+        )
+        whole = start + _AT_ONCE >= len(found)
+        if not whole and sum(len(word.vector or b"") for word in words) >= _BYTES:
+            return words, some[-1].revision
+    return words, found[-1].revision if len(found) == _ROWS else None
+
+
+def _own_words(
+    connection: Connection,
+    profile: ProfileRow,
+    digests: Iterable[bytes],
+    standing: frozenset[int],
+) -> Iterator[LedgerRow]:
+    """Give what this site says of messages, where the features of that are kept."""
+    for digest, history, gone in work.histories(
+        connection, profile.id, digests, standing
+    ):
+        word = own_word(history, gone)
+        time = NEVER if word is None else word.time
+        empty = LedgerRow(
+            revision=history[-1].revision,
+            digest=digest,
+            label_before=None,
+            label=None,
+            epoch=epoch_of(time),
+            vector=None,
+            encoded_names=None,
+            feature_set=profile.feature_set,
+            source="",
+            time=time,
+            scores=None,
+        )
+        if word is None or word.label is None or word.time == NEVER:
+            yield empty
+            continue
+        kept = vectors(history).get(word.chain)
+        for row in ledger.get_many(connection, profile.id, [kept] if kept else []):
+            if row.kept:
+                yield replace(
+                    empty, label=word.label, epoch=row.epoch, vector=row.vector
+                )
+
+
+def _read(cursor: str) -> Cursor:
+    """Return the content of a cursor."""
+    try:
+        revision, undos, undone, _ = cursor.split(".")
+        return Cursor(int(revision[:18]), int(undos[:9]), int(undone[:18]))
+    except ValueError as error:
+        raise OtherProfile(f"{cursor[:80]!r} is no cursor of a ledger") from error
+
+
+def _write(
+    connection: Connection, profile: ProfileRow, undos: Sequence[UndoRow], at: Cursor
+) -> str:
+    """Return a cursor; it has a digest of the last row and undo before it."""
+    rows = ledger.get_many(connection, profile.id, [at.revision])
+    last = [(undo.number, undo.time) for undo in undos if undo.number == at.undos]
+    of = profile.created_at, [row.identity for row in rows], last
+    check = blake2b(repr(of).encode(), digest_size=8).hexdigest()
+    return f"{at.revision}.{at.undos}.{at.undone}.{check}"
+
+
+def cursor_of(connection: Connection, profile_id: int, site: str) -> str:
+    """Return how far a site was followed; empty for a new one."""
+    found = connection.execute(
+        select(_FOLLOWING.c.cursor).where(
+            _FOLLOWING.c.profile_id == profile_id, _FOLLOWING.c.site == site
+        )
+    ).scalar_one_or_none()
+    return found or ""
+
+
+def restart(connection: Connection, profile: ProfileRow, site: str) -> None:
+    """Have a site read from its first row again."""
+    connection.execute(
+        delete(_FOLLOWING).where(
+            _FOLLOWING.c.profile_id == profile.id, _FOLLOWING.c.site == site
+        )
+    )
+
+
+def take(
+    connection: Connection,
+    profile: ProfileRow,
+    site: str,
+    words: Sequence[LedgerRow],
+    *,
+    known: str,
+    cursor: str,
+    time: datetime,
+) -> int | None:
+    """Learn a page of another site.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Who learns.
+    site : str
+        Name of the other site.
+    words : sequence of LedgerRow
+        The page.
+    known, cursor : str
+        The cursor that it was asked with, and the next.
+    time : datetime
+        When; no word is later.
+
+    Returns
+    -------
+    int or None
+        How many words were new; None if another process has taken the page.
+
+    Raises
+    ------
+    ProfileReplaced
+        If the profile is gone.
+    """
+    revision = profiles.lock(connection, profile)
+    if cursor_of(connection, profile.id, site) != known:
+        return None
+    restart(connection, profile, site)
+    connection.execute(
+        insert(_FOLLOWING).values(
+            profile_id=profile.id, site=site, cursor=cursor, time=time
+        )
+    )
+    source = f"{SITE_PREFIX}{site}"
+    given = {word.digest: word for word in words}
+    latest = ledger.latest_of(connection, profile.id, given)
+    there = records.digests_known(connection, profile.id, given)
+    said = _said(connection, profile.id, source, given)
+    rows: list[LedgerRow] = []
+    for digest, word in given.items():
+        if _is_known(word, said.get(digest)):
+            continue
+        newest = latest.get(digest)
+        fresh = digest not in there and word.label is not None
+        forgotten = newest and newest.forgotten and word.time <= newest.time
+        row = replace(
+            word,
+            revision=revision + len(rows) + 1,
+            label_before=None if fresh else word.label,
+            vector=None if forgotten else word.vector,
+            kind="message" if fresh else "note",
+            source=source,
+        )
+        rows.append(row)
+    ledger.write(connection, profile.id, rows)
+    merged = work.put_right(
+        connection,
+        profile,
+        {row.digest for row in rows if row.kind == "note"},
+        UndoRow(number=MERGED, source=source, time=time, takes=frozenset()),
+        in_force=in_force(records.all_of(connection, profile.id)),
+        revision=revision + len(rows),
+    )
+    ledger.write(connection, profile.id, merged)
+    return len(rows)
+
+
+def _said(
+    connection: Connection, profile_id: int, source: str, digests: Iterable[bytes]
+) -> dict[bytes, LedgerRow]:
+    """Return the newest word of a site on each message of which it has one."""
+    found: dict[bytes, LedgerRow] = {}
+    for chunk in chunks(digests):
+        revisions = connection.scalars(
+            select(_LEDGER.c.revision).where(
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.source == source,
+                _LEDGER.c.undo.is_(None),
+            )
+        ).all()
+        for row in ledger.get_many(connection, profile_id, revisions):
+            found[row.digest] = row
+    return found
+
+
+def _is_known(word: LedgerRow, said: LedgerRow | None) -> bool:
+    """Return whether a word says nothing new."""
+    if said is None:
+        return word.label is None and word.time == NEVER
+    same = (said.label, said.time, said.epoch) == (word.label, word.time, word.epoch)
+    return same and said.vector in (None, word.vector)
