@@ -250,7 +250,7 @@ class OpenIDProvider:
         names = [*_ADDRESSES, *({"userinfo_endpoint"} & found.keys())]
         for name in names:
             if not _is_safe(found.get(name)):
-                raise self._unusable(f"its {name} is no https address")
+                raise self._unusable(f"its {name} is not an https address")
         self._found = self.steady() + KEPT, found
         return found
 

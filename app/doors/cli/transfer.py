@@ -64,8 +64,8 @@ def export(
         bool,
         typer.Option(
             "--with-ledger",
-            help="Write every feedback instead of the counts that they come to, so "
-            "that undo and what is known of each message go with it.",
+            help="Write all feedback instead of only the counts, so that undo and the "
+            "state of each message are kept.",
         ),
     ] = False,
     without_words: Annotated[
@@ -173,7 +173,7 @@ def import_(
     before are refused.
     """
     if from_ is None and (words or ham_label or spam_label):
-        msg = "--words, --ham-label and --spam-label are for dumps: say --from PROGRAM"
+        msg = "--words, --ham-label and --spam-label are for dumps: add --from PROGRAM"
         raise InvalidInput(msg)
     if from_ is not None and replace:
         msg = (

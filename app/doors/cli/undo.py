@@ -46,12 +46,12 @@ def undo(
         typer.Option(
             "--from",
             metavar="TIME",
-            help="Taught then or later: 2026-03-01 or 2026-03-01T14:30, local time "
-            "unless it says otherwise.",
+            help="Only feedback from this time on: 2026-03-01 or 2026-03-01T14:30, in "
+            "local time unless a time zone is given.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Taught before then.")
+        str | None, typer.Option(metavar="TIME", help="Only feedback before this time.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would change.")
@@ -60,8 +60,8 @@ def undo(
         str | None,
         typer.Option(
             metavar="TOKEN",
-            help="The token of --dry-run; needed where more than 20 messages and 1 % "
-            "of those learned would change.",
+            help="The token of --dry-run; needed if more than 20 messages and more "
+            "than 1 % of those learned would change.",
         ),
     ] = None,
     profile: Profile = None,
