@@ -85,7 +85,9 @@ def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
         for place in ("app.services", "app.doors.http.errors")
     )
 
-    assert ["POST /feedback is refused"] == [each.partition(":")[0] for each in refused]
+    assert ["POST /feedback was refused"] == [
+        each.partition(":")[0] for each in refused
+    ]
     # Steps that were under way may have met other tables than those after them.
     assert 1 <= len(logged) == len(set(logged))
     assert (200, "spam") == (scored.status_code, scored.json()["label"])
