@@ -127,7 +127,7 @@ def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster):
     ]
     # Whoever was first may have waited for it, or house-keeping has.
     assert ["The database hangs"] * 4 == [
-        answer.json()["detail"].partition(",")[0]
+        answer.json()["detail"].partition(";")[0]
         for answer in (*refused[1:], by_id, ready)
     ]
     assert 503 == ready.status_code
