@@ -15,6 +15,7 @@ from app.storage import correspondents, history, ledger, lists, profiles, scored
 from app.storage.correspondents import CorrespondentRow
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
+from app.storage.follow import take
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -32,7 +33,7 @@ FRIEND = ListEntry(
     subject=ListSubject.parse("ann@example.org"),
     nats=-5.0,
     source="ben",
-    created=MARCH,
+    created_at=MARCH,
 )
 OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
 
@@ -112,6 +113,7 @@ def lived(engine):
         lists.put_many(connection, profile.id, [FRIEND])
         somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
         correspondents.add(connection, [somebody])
+        take(connection, profile, "berlin", [], known="", cursor="1.0.0.a", time=MARCH)
         begin_undo(
             connection,
             profile,
