@@ -196,7 +196,7 @@ class UnknownProfile(NotFound):
         Examples
         --------
         >>> str(UnknownProfile.named("ann"))
-        "there is no profile 'ann'; `postbayes profiles` lists those that exist"
+        "there is no profile 'ann'; `postbayes profiles` lists the profiles"
         """
         shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
         return cls(

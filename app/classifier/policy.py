@@ -128,8 +128,8 @@ class Policy:
     >>> Policy(ham_cost=0.5)
     Traceback (most recent call last):
     ...
-    app.errors.InvalidPolicy: ham_cost is 0.5; it says how many missed spam a lost ham
-    is worth, from 1 to 1e+12
+    app.errors.InvalidPolicy: ham_cost is 0.5; it is the number of missed spam messages
+    that one lost ham is worth, from 1 to 1e+12
     """
 
     ham_cost: float | None = None

@@ -144,7 +144,7 @@ class ActionRule:
     Traceback (most recent call last):
     ...
     app.errors.InvalidSetting: reject_from is 0.5, below the spam threshold of 2.197;
-    what is not even spam cannot be rejected
+    mail that is not spam cannot be rejected
     """
 
     spam_from: float = SPAM_THRESHOLD

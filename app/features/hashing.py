@@ -144,7 +144,7 @@ class Pairs(SparseCounts):
     --------
     >>> at, noon = ids_of(["at", "noon"])
     >>> Pairs.of_words(np.array([at]), np.array([noon])).ids.tolist()
-    [-2262804193476166254]
+    [-3883848323852973714]
     """
 
     left: NDArray[np.int64]

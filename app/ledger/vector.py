@@ -165,7 +165,7 @@ def decode(vector: bytes) -> dict[str, Payload]:
     --------
     >>> decode(encode({"words": SparseCounts.of({7: 1})})[:-1])
     Traceback (most recent call last):
-    app.errors.CorruptVector: The checksum of a stored vector of 38 bytes is wrong.
+    app.errors.CorruptVector: The checksum of a stored vector of 40 bytes is wrong.
     """
     if len(vector) < _HEAD.size:
         raise CorruptVector(f"A stored vector of {len(vector)} bytes is too short.")

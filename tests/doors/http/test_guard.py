@@ -55,6 +55,7 @@ RIGHTS = {
     ("GET", "/profiles/{name}/correspondents"): "read",
     ("DELETE", "/profiles/{name}/correspondents"): "manage",
     ("GET", "/profiles/{name}/figures"): "read",
+    ("GET", "/profiles/{name}/ledger"): "replicate",
     ("GET", "/words/{word}"): "read",
     ("GET", "/history"): "read",
     ("GET", "/history/{id}"): "read",

@@ -24,8 +24,9 @@ NO_SECRETS = {
     "rate_per_key",
     "rate_per_address",
     "event_days",
-    # They say that another setting has the secret.
+    # They say that another setting has the secret, or who needs a key.
     "store_words",
+    "offer",
 }
 """Settings whose description names a secret, and that hold none."""
 
