@@ -47,7 +47,7 @@ def spaced(page):
 
 def opened(elements):
     """Return the expression of the start tags of some elements."""
-    return rf"<(?:{elements.replace(' ', '|')})[\s/>]"
+    return rf"<(?:{elements.replace(' ', '|')})[\s\x1c-\x1f/>]"
 
 
 @given(pages)
