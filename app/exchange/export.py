@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from app import __version__
 from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.exchange.format import (
     LEDGER,
@@ -113,19 +112,13 @@ def export(
     (`app.storage.retention`), are held at once, as a service holds them.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
-    header = ExportHeader(
-        postbayes=__version__,
-        profile=profile.name,
-        created=profile.created_at,
-        feature_set=profile.feature_set,
-        labels=profile.labels,
-        spam_labels=profile.spam_labels,
+    header = ExportHeader.of(
+        profile,
         contents=contents,
         words=words,
         revision=_last(connection, profile, contents),
         views=_messages(classes),
         policy=policy_of(profile),
-        id_key=profile.id_key,
     )
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
+from app import __version__
 from app.classifier.policy import Policy
 from app.classifier.record import require_record
 from app.classifier.specification import check_labels, check_name
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from app.bayes.state import State
     from app.ledger.capacity import Amounts
+    from app.storage.profiles import ProfileRow
 
 SMALL: Final = 2**31 - 1
 """The largest integer of an INTEGER column on PostgreSQL."""
@@ -203,6 +205,33 @@ class ExportHeader:
     views: Mapping[str, Mapping[str, int]]
     policy: Policy | None = None
     id_key: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        profile: ProfileRow,
+        *,
+        contents: Contents,
+        words: bool,
+        revision: int,
+        views: Mapping[str, Mapping[str, int]],
+        policy: Policy | None = None,
+    ) -> Self:
+        """Return the header of what this version writes of a profile."""
+        return cls(
+            postbayes=__version__,
+            profile=profile.name,
+            created=profile.created_at,
+            feature_set=profile.feature_set,
+            labels=profile.labels,
+            spam_labels=profile.spam_labels,
+            contents=contents,
+            words=words,
+            revision=revision,
+            views=views,
+            policy=policy,
+            id_key=profile.id_key,
+        )
 
     @property
     def messages(self) -> dict[str, int]:

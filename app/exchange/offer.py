@@ -10,7 +10,6 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from app import __version__
 from app.bayes.sparse import SparseCounts
 from app.classifier.rule import CORRECTIONS
 from app.errors import InvalidObservation, MalformedExport, OtherProfile
@@ -47,18 +46,12 @@ def write_page(
 ) -> tuple[bytes, Offer]:
     """Return a page as bytes, and as `app.storage.follow.offer`, which raises as it."""
     found = offer(connection, profile, after=after)
-    header = ExportHeader(
-        postbayes=__version__,
-        profile=profile.name,
-        created=profile.created_at,
-        feature_set=profile.feature_set,
-        labels=profile.labels,
-        spam_labels=profile.spam_labels,
+    header = ExportHeader.of(
+        profile,
         contents="ledger",
         words=False,
         revision=profile.revision,
         views={},
-        id_key=profile.id_key,
     )
     page = BytesIO()
     writer = BlockWriter(page, header.encode())

@@ -16,6 +16,7 @@ from app.services.application import Application
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM
+from tests.support.service import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -35,7 +36,11 @@ RAW = {"content-type": "message/rfc822"}
 def series(tmp_path_factory):
     """The labels of each series that a taught service has, by its name."""
     folder = tmp_path_factory.mktemp("monitored")
-    application = Application(Settings(_env_file=None, database_url=sqlite_url(folder)))
+    # Nobody listens on the port of a site that is followed.
+    nobody = f"berlin=http://127.0.0.1:{free_port()}/profiles/default"
+    application = Application(
+        Settings(_env_file=None, database_url=sqlite_url(folder), follow=nobody)
+    )
     with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:

@@ -22,6 +22,7 @@ from app.storage.undo import records
 from tests.support.builders import (
     MARCH,
     begin_undo,
+    drop_vectors,
     fold_all,
     new_profile,
     taught,
@@ -306,6 +307,61 @@ def test_a_message_that_a_site_forgot_is_not_known_again_by_an_older_word(engine
     assert [None] == [
         row.vector for row, _ in here.own_rows() if row.source == "site:berlin"
     ]
+
+
+@on_sqlite
+def test_a_page_that_comes_late_is_not_taken(engine):
+    """Another process has taken what the site said since."""
+    here, there = Site(engine, "amsterdam"), Site(engine, "berlin")
+    there.teach(1, "spam")
+    early = there.offer()
+    here.pull(there)
+    there.now = here.now = there.now + timedelta(minutes=1)
+    there.teach(1, "ham")
+    here.pull(there)
+    before = here.counts
+    here.take("berlin", "", early)
+
+    assert reference([here, there]) == before == here.counts
+
+
+@on_sqlite
+def test_what_the_filter_learned_itself_counts_where_a_site_has_no_word_any_more(
+    engine,
+):
+    """It gives way to the word of any site, and to nothing else."""
+    here, there = Site(engine, "amsterdam"), Site(engine, "berlin")
+    here.teach(1, "ham", source="auto")
+    alone = here.counts
+    there.teach(1, "spam")
+    here.pull(there)
+    heard = here.counts
+    there.undo("anna")
+    here.catch_up([there])
+
+    assert there.counts == {}
+    assert alone == here.counts != heard
+    assert here.sound()
+
+
+@on_sqlite
+def test_a_message_whose_features_were_dropped_stays_as_it_is(engine):
+    """Whatever others say of it later; the counts still are those of the ledger."""
+    here, there = Site(engine, "amsterdam"), Site(engine, "berlin")
+    here.teach(1, "ham")
+    fold_all(engine, here.profile)
+    with writing(engine) as connection:
+        dropped = drop_vectors(
+            connection, here.profile, before=here.now + timedelta(days=1), limit=9
+        )
+    there.now += timedelta(minutes=1)
+    there.teach(1, "spam")
+    before = here.counts
+    here.now = there.now
+    here.pull(there)
+
+    assert (1, before) == (dropped, here.counts)
+    assert here.sound()
 
 
 @on_sqlite

@@ -35,6 +35,7 @@ from app.doors.serving.process import ServiceManager, remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
 from app.services.access import list_keys
+from app.services.follow import followed_sites
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.openid import oidc_secret
@@ -141,6 +142,7 @@ def serve(
     require_startable(settings)
     webhook_secret(settings)
     oidc_secret(settings)
+    followed_sites(settings)
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):

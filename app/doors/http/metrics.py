@@ -267,7 +267,8 @@ def _of_sites(sites: Iterable[Followed]) -> Iterator[Metric]:
         for name, meaning in SITES.items()
     }
     for site in sites:
-        given = int(site.failure is None), site.left or 0, site.words
+        up = site.failure is None and site.left is not None
+        given = int(up), site.left or 0, site.words
         for family, value in zip(families.values(), given, strict=True):
             family.add_metric((site.name,), value)
     yield from (family for family in families.values() if family.samples)
