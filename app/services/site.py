@@ -52,7 +52,7 @@ def in_force(settings: Settings) -> tuple[SettingState, ...]:
             variable=f"{PREFIX}{name.upper()}",
             value=_shown(name, getattr(settings, name)),
             default=_shown(name, field.default),
-            description=field.description or "",
+            description=" ".join((field.description or "").split()),
         )
         for name, field in Settings.model_fields.items()
     )

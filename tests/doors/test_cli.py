@@ -474,11 +474,11 @@ def test_a_bad_setting_names_its_variable(run, monkeypatch):
     ("variable", "said"),
     [
         ("POSTBAYES_WORKER", "no such setting; the nearest is POSTBAYES_WORKERS"),
-        ("POSTBAYES_HAM_THRESHOLD", "is gone; set POSTBAYES_HAM_COST instead"),
+        ("POSTBAYES_QUARANTINE", "the nearest is POSTBAYES_QUARANTINE_FROM"),
     ],
 )
 def test_a_setting_that_does_not_exist_is_refused(run, monkeypatch, variable, said):
-    """One that is misspelt or was removed would decide nothing, and nobody knew."""
+    """One that is misspelt would decide nothing, and nobody knew."""
     monkeypatch.setenv(variable, "2")
 
     code, _, err = run("profiles")
