@@ -66,7 +66,12 @@ def chromium():
         pytest.skip(reason)
     options = webdriver.ChromeOptions()
     options.binary_location = programs["chromium"]
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, Driver(programs["chromedriver"]))

@@ -140,3 +140,12 @@ def test_half_a_surrogate_pair_cannot_break_a_page():
 def test_links_keep_only_parameters_with_a_value():
     """An empty field of a form is no filter."""
     assert "/ui?a=1" == link("/ui", {"a": 1, "b": None}, c="")
+
+
+def test_a_reason_that_would_read_as_zero_is_not_shown():
+    """A page shows one decimal, and a reason of 0.0 nats is none."""
+    given = [{"text": "prize", "log_odds": 2.3}, {"text": "dot", "log_odds": -0.04}]
+    shown = str(TEMPLATES.get_template("entries.html").module.reasons(given))
+
+    assert "prize" in shown
+    assert "dot" not in shown

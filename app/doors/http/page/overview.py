@@ -202,11 +202,11 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> str:
     ]
     return figure(
         "Verdicts over time",
-        f"By the {stretch}: from below spam, unsure and ham.",
+        f"For each {stretch}, from bottom to top: spam, unsure, ham.",
         plot.drawn(
             *bars,
             title="Verdicts over time",
-            description=f"How many messages each {stretch} were spam, unsure or ham.",
+            description=f"Messages of each {stretch} that were spam, unsure or ham.",
         ),
         [(name, name) for name in ("spam", "unsure", "ham")],
         table(
