@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from app.drawing.svg import Point
-    from app.figures.curves import Roc
+    from app.figures.metrics import Roc
 
 LOWEST: Final = 0.02
 """Where the axes begin, as none.  Unit: per cent."""

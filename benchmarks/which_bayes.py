@@ -40,8 +40,7 @@ from app.corpora.source import read_index
 from app.evaluation.experiment import carry_out
 from app.features.extract import extract
 from app.features.hashing import ids_of
-from app.figures.curves import roc
-from app.figures.metrics import Errors, roca_pct
+from app.figures.metrics import Errors, roc, roca_pct
 from app.mail.parse import parse
 from benchmarks.drawing import drawing
 

@@ -20,8 +20,13 @@ from app.drawing.svg import (
     written,
 )
 from app.figures.calibration import reliability
-from app.figures.curves import error_over_time, learning_curve, roc
-from app.figures.metrics import spam_missed_at, wilson
+from app.figures.metrics import (
+    error_over_time,
+    learning_curve,
+    roc,
+    spam_missed_at,
+    wilson,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.evaluation.run import Run
-    from app.figures.curves import Course
+    from app.figures.metrics import Course
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""
@@ -200,7 +205,7 @@ _NARROWEST: Final = 1e-9
 
 def reliability_figure(run: Run, whose: str) -> str:
     """Return the share of spam against the predicted probability."""
-    bins = reliability(run.is_spam, run.probability)
+    bins = reliability(run.is_spam, run.scored["probability"])
     scale = Logit()
     plot = Plot(
         x=Axis(scale, "predicted probability of spam, per cent"),

@@ -28,6 +28,20 @@ if TYPE_CHECKING:
 
 DECISIONS: Final = ("ham", "unsure", "spam")
 """Decisions by the number that stands for each."""
+SCORED: Final = np.dtype(
+    [
+        ("message", np.int64),
+        ("log_odds", np.float64),
+        ("probability", np.float64),
+        ("decision", np.int64),
+        ("label", np.int64),
+    ]
+)
+"""A message that was scored.
+
+Its number in the stream, log-odds of spam in nats, probability of spam, index into
+`DECISIONS`, and index of the most probable label of the filter.
+"""
 WORST: Final = 10
 """Mistakes of each kind that are kept with their reasons."""
 REASONS: Final = 4
@@ -59,16 +73,8 @@ class PartOutcome:
 
     Parameters
     ----------
-    message : ndarray of int64, shape (n,)
-        Their numbers in the stream, in the order in which they were scored.
-    log_odds : ndarray of float64, shape (n,)
-        Unit: nats.
-    probability : ndarray of float64, shape (n,)
-        Probability of spam.
-    decision : ndarray of int8, shape (n,)
-        Index into `DECISIONS`.
-    label : ndarray of int64, shape (n,)
-        Index of the most probable label of the filter.
+    scored : ndarray of `SCORED`, shape (n,)
+        The messages in the order in which they were scored.
     seconds : float
         How long scoring and learning took.
     learned : int
@@ -77,11 +83,7 @@ class PartOutcome:
         The worst ham lost and the worst spam missed, worst first.
     """
 
-    message: NDArray[np.int64]
-    log_odds: NDArray[np.float64]
-    probability: NDArray[np.float64]
-    decision: NDArray[np.int8]
-    label: NDArray[np.int64]
+    scored: NDArray[np.void]
     seconds: float
     learned: int
     mistakes: tuple[Mistake, ...]
@@ -98,20 +100,12 @@ class PartOutcome:
     def load(cls, path: Path) -> Self:
         """Return the outcome that `save` wrote."""
         with np.load(path) as stored:
-            arrays = {
-                name: stored[name]
-                for name in ("message", "log_odds", "probability", "decision", "label")
-            }
             return cls(
-                **arrays,
+                scored=stored["scored"],
                 seconds=float(stored["seconds"]),
                 learned=int(stored["learned"]),
                 mistakes=tuple(
-                    Mistake(
-                        message=each["message"],
-                        log_odds=each["log_odds"],
-                        reasons=tuple(map(_summand, each["reasons"])),
-                    )
+                    Mistake(**each | {"reasons": tuple(map(_summand, each["reasons"]))})
                     for each in json.loads(str(stored["mistakes"]))
                 ),
             )
@@ -161,8 +155,7 @@ def run(
         If a label is not one of the filter's.
     """
     begun = clock()
-    scored: list[int] = []
-    verdicts: list[tuple[float, float, int, int]] = []
+    scored: list[tuple[int, float, float, int, int]] = []
     worst: dict[bool, list[tuple[float, int, tuple[Summand, ...]]]]
     worst = {False: [], True: []}
 
@@ -178,10 +171,9 @@ def run(
             subject.learn(views, labels[message])
             continue
         verdict = subject.score(views)
-        scored.append(message)
         decision = DECISIONS.index(verdict.decision)
-        verdicts.append(
-            (verdict.log_odds, verdict.probability, decision, verdict.label)
+        scored.append(
+            (message, verdict.log_odds, verdict.probability, decision, verdict.label)
         )
         spam = bool(is_spam[message])
         if (verdict.decision == "spam") != spam:
@@ -193,11 +185,7 @@ def run(
                 if len(heap) > WORST:
                     heapq.heappop(heap)
     return PartOutcome(
-        message=np.array(scored, np.int64),
-        log_odds=np.array([each[0] for each in verdicts], np.float64),
-        probability=np.array([each[1] for each in verdicts], np.float64),
-        decision=np.array([each[2] for each in verdicts], np.int8),
-        label=np.array([each[3] for each in verdicts], np.int64),
+        scored=np.array(scored, SCORED),
         seconds=clock() - begun,
         learned=subject.learned,
         mistakes=tuple(
@@ -299,29 +287,14 @@ class Run:
     outcomes: tuple[PartOutcome, ...]
 
     @property
-    def message(self) -> NDArray[np.int64]:
-        """The messages, in the order in which they were scored."""
-        return np.concatenate([outcome.message for outcome in self.outcomes])
+    def scored(self) -> NDArray[np.void]:
+        """The messages of all parts, as in `PartOutcome`."""
+        return np.concatenate([outcome.scored for outcome in self.outcomes])
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
         """Their scores.  Unit: nats."""
-        return np.concatenate([outcome.log_odds for outcome in self.outcomes])
-
-    @property
-    def probability(self) -> NDArray[np.float64]:
-        """Their probabilities of spam."""
-        return np.concatenate([outcome.probability for outcome in self.outcomes])
-
-    @property
-    def decision(self) -> NDArray[np.int8]:
-        """Their decisions, as indices into `DECISIONS`."""
-        return np.concatenate([outcome.decision for outcome in self.outcomes])
-
-    @property
-    def label(self) -> NDArray[np.int64]:
-        """Their most probable labels, as indices into those of the filter."""
-        return np.concatenate([outcome.label for outcome in self.outcomes])
+        return np.asarray(self.scored["log_odds"])
 
     @property
     def several(self) -> bool:
@@ -331,14 +304,14 @@ class Run:
     @property
     def decided_spam(self) -> NDArray[np.bool_]:
         """Whether spam was decided; *unsure* leaves a message where it is seen."""
-        return np.asarray(self.decision == DECISIONS.index("spam"))
+        return np.asarray(self.scored["decision"] == DECISIONS.index("spam"))
 
     @property
     def is_spam(self) -> NDArray[np.bool_]:
         """Whether they are spam, by their gold labels."""
         spam = self.specification.spam_labels
         gold = np.array([label in spam for label in self.survey.labels], np.bool_)
-        return np.asarray(gold[self.message])
+        return np.asarray(gold[self.scored["message"]])
 
     @property
     def seconds(self) -> float:
@@ -360,10 +333,10 @@ class Run:
 
     def report(self) -> EvaluationReport:
         """Return the figures."""
-        gold, log_odds, probability = self.is_spam, self.log_odds, self.probability
+        gold, scored, log_odds = self.is_spam, self.scored, self.log_odds
         errors = Errors.of(gold, self.decided_spam)
         messages = errors.ham + errors.spam
-        ece = expected_calibration_error(gold, probability)
+        ece = expected_calibration_error(gold, scored["probability"])
         # In folds a message is learned again and again: no speed to speak of.
         seconds = self.seconds if self.in_time else 0.0
         return EvaluationReport(
@@ -372,14 +345,14 @@ class Run:
             spam=errors.spam,
             # Each part is a filter of its own, and in folds each of them learns.
             learned=sum(outcome.learned for outcome in self.outcomes),
-            unsure=int((self.decision == DECISIONS.index("unsure")).sum()),
+            unsure=int((scored["decision"] == DECISIONS.index("unsure")).sum()),
             roca_pct=roca_pct(log_odds, gold),
             ham_lost_pct=errors.ham_lost_pct,
             spam_missed_pct=errors.spam_missed_pct,
             lam_pct=errors.lam_pct,
             spam_missed_at_0_1_pct=spam_missed_at(log_odds, gold, ham_lost_pct=0.1),
             ece_pct=None if ece is None else 100.0 * ece,
-            brier=brier(gold, probability),
+            brier=brier(gold, scored["probability"]),
             macro_f1_pct=self._macro_f1_pct() if self.several else None,
             messages_per_second=messages / seconds if seconds > 0 else None,
         )
@@ -387,7 +360,7 @@ class Run:
     def _macro_f1_pct(self) -> float | None:
         numbers = {label: at for at, label in enumerate(self.specification.labels)}
         gold = np.array([numbers[label] for label in self.survey.labels], np.int64)
-        return macro_f1_pct(gold[self.message], self.label)
+        return macro_f1_pct(gold[self.scored["message"]], self.scored["label"])
 
     def json_lines(self, **more: str) -> Iterator[str]:
         """Yield a line of JSON for each message, in the order of scoring.
@@ -398,14 +371,7 @@ class Run:
             Further fields, which stand first in every line.
         """
         labels = self.specification.labels
-        for message, log_odds, probability, decision, label in zip(
-            self.message.tolist(),
-            self.log_odds.tolist(),
-            self.probability.tolist(),
-            self.decision.tolist(),
-            self.label.tolist(),
-            strict=True,
-        ):
+        for message, log_odds, probability, decision, label in self.scored.tolist():
             yield json_line(
                 **more,
                 gold=self.survey.labels[message],
@@ -546,9 +512,9 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
 
 def _of_parts(run: Run) -> list[float | None]:
     """Return 1-ROCA % of each part of a run."""
-    ends = np.cumsum([outcome.message.size for outcome in run.outcomes])
+    ends = np.cumsum([outcome.scored.size for outcome in run.outcomes])
     gold = np.split(run.is_spam, ends[:-1])
     return [
-        roca_pct(outcome.log_odds, of_part)
+        roca_pct(outcome.scored["log_odds"], of_part)
         for outcome, of_part in zip(run.outcomes, gold, strict=True)
     ]

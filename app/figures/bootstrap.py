@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 RESAMPLES: Final = 1000
 """Enough for the ends of a 95 % interval (Efron and Tibshirani, section 14.2)."""
-# Messages drawn at once, whatever their number: some 20 MB of arrays. 64 samples
-# at once of 100,000 messages took 305 MB.
-_AT_ONCE: Final = 320_000
 
 
 def roca_interval_pct(
@@ -131,15 +128,13 @@ def roca_replicates(
     groups = np.unique(log_odds, return_inverse=True)[1].reshape(-1)
     ham, spam = groups[~is_spam], groups[is_spam]
     distinct = int(groups.max()) + 1
-    figures = []
-    for drawn_ham, drawn_spam in _samples(ham, spam, seed=seed, resamples=resamples):
-        h = _counted(drawn_ham, distinct=distinct)
-        s = _counted(drawn_spam, distinct=distinct)
-        below = np.cumsum(s, axis=1) - s
+    wrong = []
+    for drawn in _samples(ham, spam, seed=seed, resamples=resamples):
+        h, s = (np.bincount(side, minlength=distinct) for side in drawn)
+        below = np.cumsum(s) - s
         # Twice the pairs ranked wrongly, in integers.
-        wrong = (h * (2 * below + s)).sum(axis=1)
-        figures.append(100.0 * wrong / (2 * ham.size * spam.size))
-    return np.concatenate(figures)
+        wrong.append(h @ (2 * below + s))
+    return 100.0 * np.array(wrong) / (2 * ham.size * spam.size)
 
 
 def lam_replicates(
@@ -175,39 +170,22 @@ def lam_replicates(
     if Errors.of(is_spam, decided_spam).lam_pct is None:
         return np.full(resamples, np.nan)
     lost, missed = decided_spam[~is_spam], ~decided_spam[is_spam]
-    figures = []
-    for drawn in _samples(lost, missed, seed=seed, resamples=resamples):
-        logits = []
-        for errors in drawn:
-            messages = errors.shape[1]
-            # As the metric: half an error away from none and from all.
-            kept = np.clip(errors.sum(axis=1), 0.5, messages - 0.5)
-            logits.append(np.log(kept / (messages - kept)))
-        figures.append(100.0 / (1.0 + np.exp(-np.mean(logits, axis=0))))
-    return np.concatenate(figures)
+    samples = _samples(lost, missed, seed=seed, resamples=resamples)
+    errors = np.array([[h.sum(), s.sum()] for h, s in samples])
+    messages = np.array([lost.size, missed.size])
+    # As the metric: half an error away from none and from all.
+    kept = np.clip(errors, 0.5, messages - 0.5)
+    logits = np.log(kept / (messages - kept))
+    return np.asarray(100.0 / (1.0 + np.exp(-logits.mean(axis=1))))
 
 
 def _samples(
     ham: NDArray[Any], spam: NDArray[Any], *, seed: int, resamples: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield samples of as many ham and as many spam, a row each, some at a time."""
+    """Yield samples of as many ham and as many spam."""
     random = np.random.default_rng(seed)
-    rows = max(1, _AT_ONCE // (ham.size + spam.size))
-    for start in range(0, resamples, rows):
-        # Sample by sample, so that the numbers do not depend on `rows`.
-        drawn = [
-            (
-                ham[random.integers(0, ham.size, ham.size)],
-                spam[random.integers(0, spam.size, spam.size)],
-            )
-            for _ in range(min(rows, resamples - start))
-        ]
-        yield np.stack([h for h, _ in drawn]), np.stack([s for _, s in drawn])
-
-
-def _counted(drawn: NDArray[np.intp], *, distinct: int) -> NDArray[np.int64]:
-    """Return how often each distinct score was drawn, shape (samples, distinct)."""
-    samples = drawn.shape[0]
-    drawn += distinct * np.arange(samples)[:, np.newaxis]
-    counts = np.bincount(drawn.ravel(), minlength=samples * distinct)
-    return counts.reshape(samples, distinct)
+    for _ in range(resamples):
+        yield (
+            ham[random.integers(0, ham.size, ham.size)],
+            spam[random.integers(0, spam.size, spam.size)],
+        )

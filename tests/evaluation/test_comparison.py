@@ -7,7 +7,7 @@ import pytest
 
 from app.classifier.specification import Specification
 from app.corpora.source import StreamSurvey
-from app.evaluation.run import Mistake, PartOutcome, Run, compare
+from app.evaluation.run import SCORED, Mistake, PartOutcome, Run, compare
 
 GOLD = np.arange(200) % 2 == 1
 
@@ -15,11 +15,13 @@ GOLD = np.arange(200) % 2 == 1
 def outcome(scores, messages):
     """Return what a filter said of some messages."""
     return PartOutcome(
-        message=np.array(messages),
-        log_odds=np.array(scores, np.float64),
-        probability=np.full(len(scores), 0.5),
-        decision=np.where(np.array(scores) > 0, 2, 0).astype(np.int8),
-        label=np.where(np.array(scores) > 0, 1, 0),
+        scored=np.array(
+            [
+                (message, score, 0.5, 2 * (score > 0), score > 0)
+                for message, score in zip(messages, scores, strict=True)
+            ],
+            SCORED,
+        ),
         seconds=1.0,
         learned=0,
         mistakes=tuple(

@@ -74,7 +74,7 @@ def test_every_configuration_scores_every_message(index):
     runs = experiment(index).carry_out(processes=1, show=bar)
 
     assert ["shipped", "words"] == [run.configuration for run in runs]
-    assert all(list(range(40)) == run.message.tolist() for run in runs)
+    assert all(list(range(40)) == run.scored["message"].tolist() for run in runs)
     assert {"looking through": 40, "reading": 40, "evaluating": 80} == bar.done
     assert runs[0].report().roca_pct < 10
 
@@ -135,12 +135,12 @@ def test_changed_mail_is_another_run(index, tmp_path):
 def test_a_shuffled_stream_has_the_same_messages_in_another_order(index):
     """By its seed."""
     here, there = (
-        experiment(index, shuffle=seed).carry_out(processes=1, show=Bar())[0].message
+        experiment(index, shuffle=seed).carry_out(processes=1, show=Bar())[0].scored
         for seed in (1, 2)
     )
 
-    assert sorted(here.tolist()) == sorted(there.tolist())
-    assert here.tolist() != there.tolist()
+    assert sorted(here["message"].tolist()) == sorted(there["message"].tolist())
+    assert here["message"].tolist() != there["message"].tolist()
 
 
 def test_wrong_labels_are_learned_but_not_scored_by(index):

@@ -89,8 +89,8 @@ def test_a_filter_does_what_the_plan_says_in_its_order(rows):
     ]
 
     assert expected == calls
-    assert list(range(len(rows))) == outcome.message.tolist()
-    assert [odds for odds, _ in rows] == outcome.log_odds.tolist()
+    assert list(range(len(rows))) == outcome.scored["message"].tolist()
+    assert [odds for odds, _ in rows] == outcome.scored["log_odds"].tolist()
     assert 2.5 == outcome.seconds
 
 
@@ -120,8 +120,7 @@ def test_an_outcome_is_kept_whole(tmp_path_factory, rows):
 
     assert outcome.mistakes == again.mistakes
     assert outcome.seconds == again.seconds
-    for name in ("message", "log_odds", "probability", "decision"):
-        assert getattr(outcome, name).tolist() == getattr(again, name).tolist()
+    assert outcome.scored.tolist() == again.scored.tolist()
     assert [path] == list(path.parent.iterdir())
 
 
@@ -147,7 +146,7 @@ def test_the_filter_that_serves_learns_and_gives_its_reasons():
     )
     worst = outcome.mistakes[0]
 
-    assert "unsure" == DECISIONS[outcome.decision[-1]]
+    assert "unsure" == DECISIONS[outcome.scored["decision"][-1]]
     assert 20 == worst.message
     assert {"(prior)", "(rest)", "#0000000000000001", "#0000000000000002"} == {
         reason.text for reason in worst.reasons

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures import bootstrap
 from app.figures.bootstrap import (
     interval,
     lam_replicates,
@@ -53,18 +52,6 @@ def test_the_same_seed_gives_the_same_interval(pairs):
     assert roca_interval_pct(scores, gold, seed=3, resamples=70) == roca_interval_pct(
         scores, gold, seed=3, resamples=70
     )
-
-
-def test_drawing_in_blocks_changes_no_number(monkeypatch):
-    """One at a time or all at once, the samples are the same."""
-    random = np.random.default_rng(1)
-    gold = random.random(40) < 0.5
-    scores = random.normal(gold * 1.0, 1.0)
-    monkeypatch.setattr(bootstrap, "_AT_ONCE", 1)
-    one_by_one = roca_interval_pct(scores, gold, seed=1, resamples=70)
-    monkeypatch.setattr(bootstrap, "_AT_ONCE", 10_000)
-
-    assert one_by_one == roca_interval_pct(scores, gold, seed=1, resamples=70)
 
 
 def test_the_interval_has_the_width_of_the_sampling_error():
