@@ -1,5 +1,5 @@
 # Everything that is done with this repository, as one word each.
-# Needs python3 (3.11 to 3.13) with venv, and make; the rest is set up here.
+# Needs python3 (3.11 to 3.14) with venv, and make; the rest is set up here.
 
 PYTHON ?= python3
 VENV ?= .venv

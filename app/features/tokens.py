@@ -256,9 +256,10 @@ def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     joining = set(filter(unicodedata.combining, characters))
     joining |= {chr(jamo) for jamo in range(0x1160, 0x1200)}
     for character in characters:
-        first, _, second = unicodedata.decomposition(character).partition(" ")
-        if second and first[0] != "<":
-            joining.add(chr(int(second, 16)))
+        # Python 3.14 also decomposes a syllable of Hangul, into up to three.
+        first, *others = unicodedata.decomposition(character).split() or ["<"]
+        if first[0] != "<":
+            joining.update(chr(int(other, 16)) for other in others)
     # All at once, with a character between them that joins none.
     apart = chr(0xF0000)
     whole = _INVISIBLE.sub("", apart.join(characters))

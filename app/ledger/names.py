@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from backports.zstd import ZstdDict
-
 from app.errors import CorruptVector
 from app.features.hashing import FeatureNames
-from app.ledger.vector import packer, unpacked
+from app.zstd import Dictionary, packer, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +83,7 @@ _FIELDS: Final = (
     "log exclamations", "beyond ascii", "subject capitals", "log hops", "clock skew",
     "log bytes",
 )  # fmt: skip
-COMMON: Final = ZstdDict(
+COMMON: Final = Dictionary(
     _AS_JSON(
         {
             "words": _WORDS.split(),

@@ -40,12 +40,8 @@ from app.bayes.measurements import MOST_FIELDS
 from app.bayes.moment_rows import MomentRow, from_rows, rows
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
-from app.ledger.vector import (
-    packed,
-    read_name,
-    require_new,
-    unpacked,
-)
+from app.ledger.vector import read_name, require_new
+from app.zstd import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -52,27 +52,19 @@ from __future__ import annotations
 
 import struct
 import zlib
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from backports.zstd import (
-    CompressionParameter,
-    DecompressionParameter,
-    ZstdCompressor,
-    ZstdDecompressor,
-    ZstdDict,
-    ZstdError,
-)
 
 from app.bayes.measurements import MOST_FIELDS, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import Pairs
 from app.kernels.text import paired
+from app.zstd import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -98,17 +90,6 @@ _LOW: Final = 7
 _WIDTHS: Final = {1: 2**8 - 1, 2: 2**16 - 1, 4: 2**32 - 1, 8: 2**63 - 1}
 _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
-# Level 3 takes 33 us for the names of a mean message, and 5 takes 69 for a twentieth
-# less.
-_PACKING: Final[dict[int, int]] = {
-    CompressionParameter.compression_level: 3,
-    CompressionParameter.checksum_flag: 1,
-}
-# The first bytes of a zstd frame (RFC 8878, section 3.1.1).
-_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-# What level 3 needs at most, and what every decoder should have (RFC 8878, section
-# 3.1.1.1.2).  Unit: log2 of bytes.
-_UNPACKING: Final[dict[int, int]] = {DecompressionParameter.window_log_max: 23}
 
 
 def encode(views: Mapping[str, Payload]) -> bytes:
@@ -183,48 +164,6 @@ def decode(vector: bytes) -> dict[str, Payload]:
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored vector of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
-
-
-def packer(dictionary: ZstdDict | None = None) -> Callable[[bytes], bytes]:
-    """Return a function that makes zstd frames, after some text or none."""
-    # One for all: it has a lock, each call makes a whole frame, and another one for
-    # each call would take twice the time.
-    digested = None if dictionary is None else dictionary.as_digested_dict
-    compressor = ZstdCompressor(options=_PACKING, zstd_dict=digested)
-    return partial(compressor.compress, mode=ZstdCompressor.FLUSH_FRAME)
-
-
-packed: Final = packer()
-"""Makes a zstd frame of bytes."""
-
-
-def unpacked(
-    compressed: bytes | memoryview, *, most: int, dictionary: ZstdDict | None = None
-) -> bytes:
-    """Return what is in a zstd frame, or in zlib as of earlier versions.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, ends early, is followed by something else, or holds more than
-        `most` bytes.
-    """
-    unpacker = (
-        ZstdDecompressor(zstd_dict=dictionary, options=_UNPACKING)
-        if compressed[: len(_MAGIC)] == _MAGIC
-        else zlib.decompressobj()
-    )
-    try:
-        # One byte more than is allowed, so that more than is allowed is seen.
-        body = unpacker.decompress(compressed, most + 1)
-    except (ZstdError, zlib.error) as error:
-        raise ValueError(str(error)) from error
-    if len(body) > most:
-        raise ValueError(f"they are more than {most} bytes")
-    if not unpacker.eof or unpacker.unused_data:
-        msg = "they do not end where they should"
-        raise ValueError(msg)
-    return body
 
 
 def require_new(view: str, views: Collection[str]) -> None:

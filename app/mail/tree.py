@@ -48,6 +48,9 @@ else:
 _FIELD: Final = re.compile(
     r"^([!-9;-~]++):([^\n]*+(?:\n[ \t][^\n]*+)*+)\n", re.MULTILINE
 )
+# What is left out before a value.  The standard parser of Python 3.11 leaves a line
+# break there, and that of 3.14 none: a value must not depend on the version.
+_BLANK: Final = " \t\r\n"
 # Nothing that would end the quoted string it is put into.
 _BOUNDARY_LINE: Final = re.compile(
     r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
@@ -86,7 +89,7 @@ class Node(_Message):
     def set_raw(self, name: str, value: str) -> None:
         """Take a header from the parser, up to `MAX_HEADERS` of them."""
         if len(self.fields) < MAX_HEADERS:
-            self.fields.append((name.lower(), value))
+            self.fields.append((name.lower(), value.lstrip(_BLANK)))
 
     def __len__(self) -> int:
         """Return the number of headers: without one, a message is false."""
@@ -290,7 +293,7 @@ def well_formed(text: str, budget: Budget, depth: int = 0) -> list[Node] | None:
     root = Node(budget)
     root.depth = depth
     root.fields = [
-        (name.lower(), value.lstrip(" \t")) for name, value in fields[:MAX_HEADERS]
+        (name.lower(), value.lstrip(_BLANK)) for name, value in fields[:MAX_HEADERS]
     ]
     media_type = root.get_content_type()
     if media_type.startswith("multipart/"):

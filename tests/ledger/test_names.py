@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.errors import CorruptVector
 from app.ledger import names as module
 from app.ledger.names import decode_names, encode_names
-from app.ledger.vector import packed
+from app.zstd import packed
 
 
 @given(

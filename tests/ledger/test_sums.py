@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app import zstd
 from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
@@ -57,7 +58,7 @@ SUM = State(
 )
 
 
-def packed(body, *, size=None, version=VERSION, pack=vector.packed):
+def packed(body, *, size=None, version=VERSION, pack=zstd.packed):
     """Return a sum with any body, and the head that fits it."""
     rest = struct.pack("<I", len(body) if size is None else size) + pack(body)
     return struct.pack("<BI", version, zlib.crc32(rest)) + rest
@@ -65,7 +66,7 @@ def packed(body, *, size=None, version=VERSION, pack=vector.packed):
 
 def body_of(encoded):
     """Return what was compressed."""
-    return vector.unpacked(encoded[9:], most=sums.LARGEST)
+    return zstd.unpacked(encoded[9:], most=sums.LARGEST)
 
 
 @given(views_of_sums)

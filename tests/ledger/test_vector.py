@@ -15,8 +15,9 @@ from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.extract import VIEWS, extract
 from app.ledger import vector
-from app.ledger.vector import VERSION, decode, encode, packed
+from app.ledger.vector import VERSION, decode, encode
 from app.mail.parse import parse
+from app.zstd import packed
 from tests.support.vectors import features, measured, measurements
 
 views_of_messages = st.dictionaries(

@@ -96,6 +96,15 @@ def test_the_short_way_takes_most_of_mail():
     assert "d\n" == leaf.body
 
 
+def test_a_value_does_not_depend_on_the_version_of_the_parser():
+    """A line break before it is left out, which the parser of Python 3.11 keeps."""
+    text = "Subject:\n a\n b\n\nc\n"
+    (leaf,) = well_formed(text, Budget())
+    root, _ = nested(text, Budget())
+
+    assert [("subject", "a\n b")] == leaf.fields == root.fields
+
+
 def test_the_short_way_takes_most_multiparts():
     """Preamble and epilogue left out, multiparts in multiparts, parts without head."""
     inner = multipart([], "y", [], ["Content-Type: text/html\n\nb\n"], "--y-- \n")

@@ -5,7 +5,7 @@ body is the message (docs/protocols/rspamd.md).
 
 Contract of this file: any request becomes an `Ask` or a `Refusal`, and an answer is
 JSON that rspamc, Haraka and others read as rspamd's.  Of a compressed message no more
-is decompressed than is parsed, with no more memory than `WINDOW_LOG` allows.
+is decompressed than is parsed, with no more memory than `app.zstd.WINDOW_LOG` allows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
 
-from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, compress
-
 from app.access.rights import Right
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
+from app.zstd import BadFrame, decompressor, packer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -266,14 +265,8 @@ def failure(status: HTTPStatus, sentence: str) -> Reply:
 
 SUCCESS: Final = document({"success": True})
 PONG: Final = Reply(HTTPStatus.OK, b"pong\r\n", "text/plain")
-# The first bytes of a zstd frame, RFC 8878 section 3.1.1: rspamd looks at them
-# too, whatever the headers say.
-MAGIC: Final = b"\x28\xb5\x2f\xfd"
-# Memory that a frame may ask for: 8 MiB, which every decoder should have (RFC
-# 8878 section 3.1.1.1.2). The library's own limit is 128 MiB. Unit: log2 of bytes.
-WINDOW_LOG: Final = 23
 # An answer has some 3 kB: the fastest level, as rspamc takes for a message.
-_LEVEL: Final = 1
+_packed: Final = packer(level=1)
 
 
 def unpacked(packed: bytes, *, cut: bool) -> bytes:
@@ -290,18 +283,17 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
     ------
     Refusal
         If it is no frame, ends early, is followed by something else, or asks
-        for more memory than `WINDOW_LOG` allows.
+        for more memory than `app.zstd.WINDOW_LOG` allows.
 
     Examples
     --------
-    >>> unpacked(compress(b"Subject: Lunch\n\n"), cut=False)
+    >>> unpacked(_packed(b"Subject: Lunch\n\n"), cut=False)
     b'Subject: Lunch\n\n'
     """
-    options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
-    inflater = ZstdDecompressor(options=options)
+    inflater = decompressor()
     try:
         message = inflater.decompress(packed, max_length=MAX_BYTES + 1)
-    except ZstdError as error:
+    except BadFrame as error:
         sentence = f"the message cannot be decompressed: {error}"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence) from error
     if inflater.unused_data:
@@ -319,4 +311,4 @@ def packed(reply: Reply) -> Reply:
     rspamc reads the first of them, and any other client the second.
     """
     headers = {"Compression": ZSTD, "Content-Encoding": ZSTD}
-    return replace(reply, body=compress(reply.body, level=_LEVEL), headers=headers)
+    return replace(reply, body=_packed(reply.body), headers=headers)

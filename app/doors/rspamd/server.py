@@ -29,6 +29,7 @@ from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
+from app.zstd import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -117,7 +118,7 @@ class Rspamd:
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
             raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
-            if ask.packed or raw.startswith(codec.MAGIC):
+            if ask.packed or raw.startswith(MAGIC):
                 raw = codec.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
                 reply = await self._scan(ask, raw, who, partial(hung_up, request))

@@ -6,13 +6,13 @@ import asyncio
 import json
 
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.rspamd import codec
-from app.doors.rspamd.codec import MAGIC, WINDOW_LOG, Refusal, unpacked
+from app.doors.rspamd.codec import Refusal, unpacked
 from app.mail.limits import MAX_BYTES
+from app.zstd import MAGIC, WINDOW_LOG, zstd
 from tests.support.rspamd import SPAM, ask, exchange, opened, request
 from tests.support.standin import Application
 
