@@ -1,8 +1,8 @@
 """Feature counts: occurrences and messages of each feature by class.
 
-Contract of this file: a count that no messages have is refused with its value.
-It is never clamped at zero: then unlearning would be no inverse, and an error
-would be invisible.
+Contract of this file: counts that no messages can have are refused, with the value.
+They are never clamped at zero: unlearning would not be the inverse of learning, and
+an error would be invisible.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def require_reachable(
         not np.count_nonzero(messages < 0)
         and not np.count_nonzero(documents < 0)
         and not np.count_nonzero(occurrences < documents)
-        # Whatever is in a message occurs: as many cells, or one occurs in none.
+        # A feature of a message occurs in it, so both counts have the same non-zero
+        # cells.
         and np.count_nonzero(occurrences) == np.count_nonzero(documents)
     ):
         return
@@ -118,16 +119,15 @@ class FeatureCounts(Statistics):
         Messages of each class.
     ids : ndarray of int64, shape (V,)
         Feature ids, strictly increasing; features whose row is zero are
-        left out, so that equal statistics are equal arrays.
+        left out, so equal statistics are equal arrays.
     columns : ndarray of int64, shape (V, 2K)
-        `occurrences` and beside them `documents`.
+        `occurrences`, then `documents`.
 
     Notes
     -----
-    Both counts are kept beside each other because the event models of the
-    text views share them: the multinomial model on occurrences takes the
-    first, the multinomial on presence and the Bernoulli model the second.
-    In one array, they are found, moved and added in one step.
+    The event models of the text views share both counts: the multinomial on
+    occurrences uses the first, the multinomial on presence and the Bernoulli
+    model the second.  In one array, they are found, moved and added in one step.
 
     Examples
     --------
@@ -205,18 +205,18 @@ class FeatureCounts(Statistics):
         xs : sequence of M SparseCounts
             The messages.
         signs : ndarray of int64, shape (M, K)
-            What becomes of each in each class: 1 to learn it, -1 to take it back,
-            0 to leave it.
+            For each message and class: 1 to learn it, -1 to unlearn it, 0 for no
+            change.
         """
         if len(xs) == 1:
             return cls._of_one(xs[0], signs[0])
-        # By class what is learned or taken back; most messages are in one of them.
+        # The messages that change each class; most messages change one.
         message, label = signs.nonzero()
         moved = [xs[m] for m in message.tolist()]
         sizes = [x.size for x in moved]
         ids, counts = in_a_row(moved)
         sign = signs[message, label].repeat(sizes)
-        # A row of each feature of each message, and its numbers where they belong.
+        # One row for each feature of each message, with its numbers in that class.
         k = signs.shape[1]
         columns = np.zeros((ids.size, 2 * k), np.int64)
         place = np.arange(ids.size) * (2 * k)
@@ -253,10 +253,10 @@ class FeatureCounts(Statistics):
         Parameters
         ----------
         classes : sequence of FeatureCounts
-            Those of each class, as if there were no other: K times of one class.
+            K statistics, each of a single class.
         """
-        # Half of the time and of the memory of a sum of parts which are zero in
-        # all classes but their own.
+        # Takes half the time and memory of a sum of parts that are zero in all
+        # classes but one.
         return cls(
             np.concatenate([alone.messages for alone in classes]),
             *beside([alone.rows for alone in classes]),
@@ -380,10 +380,10 @@ def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
 
 
 class CountSource(Protocol):
-    """What a text model needs to know of its training data.
+    """The training data as a text model reads it.
 
-    `FeatureCounts` answers by summing; `app.bayes.table.FeatureTable` keeps the
-    answers up to date while messages are learned.
+    `FeatureCounts` computes the sums for each call; `app.bayes.table.FeatureTable`
+    keeps them up to date while messages are learned.
     """
 
     @property

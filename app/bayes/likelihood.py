@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 X = TypeVar("X", bound=Sparse)
-"""What a message is to an event model: sparse counts, measurements, ..."""
+"""The form of a message that an event model reads: sparse counts, measurements, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Contributions:
     Parameters
     ----------
     constant : ndarray of float64, shape (K,)
-        What each class gets, whatever the features add.  Unit: nats.
+        Term of each class that does not depend on the features.  Unit: nats.
     terms : ndarray of float64, shape (K, n)
-        What each feature adds; 0 where it was never seen.  Unit: nats.
+        Term of each feature; 0 if it was never seen.  Unit: nats.
     seen : ndarray of bool, shape (n,)
         Whether the feature takes part: training saw it, in any class, or it is
         declared.
@@ -44,12 +44,12 @@ class Contributions:
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """What each feature adds to each class, shape (n, K).  Unit: nats."""
+        """Term of each feature for each class, shape (n, K).  Unit: nats."""
         return self.terms.T
 
     @property
     def known(self) -> int:
-        """How many of the features training has seen."""
+        """Number of the features that training has seen."""
         return int(np.count_nonzero(self.seen))
 
     def with_declared(
@@ -62,7 +62,7 @@ class Contributions:
         declared : ndarray of bool, shape (n,)
             Which features are declared.
         nats : ndarray of float64, shape (K, n)
-            What each adds if no class has seen it.  Unit: nats.
+            Term of each if no class has seen it.  Unit: nats.
         """
         unseen = declared & ~self.seen
         if not unseen.any():

@@ -40,8 +40,8 @@ class LinearForm:
     :math:`w \cdot x + b` the log-odds, and the posterior a logistic function
     of it: :math:`P(+ \mid x) = 1 / (1 + e^{-(w \cdot x + b)})` [1]_.
 
-    The multinomial and the Gaussian form leave out what all classes share
-    (the multinomial coefficient, the term in :math:`x^2`).
+    The multinomial and the Gaussian form omit terms that are the same for all
+    classes (the multinomial coefficient, the term in :math:`x^2`).
 
     References
     ----------
@@ -129,8 +129,8 @@ def bernoulli_form(
     Raises
     ------
     InvalidObservation
-        If a feature's absence is impossible in some class, as can be without
-        smoothing: its weight would be infinite.
+        If the absence of a feature is impossible in some class, which can
+        happen without smoothing: its weight would be infinite.
 
     Notes
     -----
@@ -166,7 +166,7 @@ def gaussian_form(
     Raises
     ------
     InvalidObservation
-        If the classes have variances of their own: the score is quadratic.
+        If each class has its own variances: the score is quadratic.
 
     Notes
     -----

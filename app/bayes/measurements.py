@@ -25,9 +25,9 @@ and 2**31 messages may be summed before a 64-bit column of words overflows
 (`app.bayes.moment_rows`).  With the default step, values go to 2.1e9.
 """
 MOST_FIELDS: Final = 128
-"""Fields of a view, at most: the sums of their products are as many as its square.
+"""Largest number of fields of a view; the sums of their products grow with its square.
 
-There are 16 (`app.features.measured`).
+Mail has 16 (`app.features.measured`).
 """
 
 
@@ -45,13 +45,13 @@ class Measurements:
     Raises
     ------
     InvalidObservation
-        If the two do not fit together, `ids` is not strictly increasing or a
-        value is beyond `LIMIT`.
+        If the lengths differ, `ids` is not strictly increasing, or a value is
+        beyond `LIMIT`.
 
     Notes
     -----
-    Values are rounded once, here at the edge.  Their sums are then integers:
-    exact, the same in any order, and reversible.
+    Values are rounded once, here.  Their sums are integers: exact, the same in
+    any order, and reversible.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Measurements:
     values: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Refuse what is no set of measurements."""
+        """Refuse arrays that are not a set of measurements."""
         if self.ids.dtype.kind != "i" or self.values.dtype.kind != "i":
             msg = (
                 "ids and values must be whole numbers, "
@@ -113,7 +113,7 @@ class Measurements:
 
     @classmethod
     def of_sorted(cls, ids: NDArray[np.int64], values: NDArray[np.int64]) -> Self:
-        """Return measurements that are in order and within `LIMIT`, unseen."""
+        """Return measurements without checks: in order, and within `LIMIT`."""
         made = object.__new__(cls)
         object.__setattr__(made, "ids", ids)
         object.__setattr__(made, "values", values)

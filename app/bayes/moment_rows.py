@@ -2,9 +2,8 @@
 
 Contract of this file: splitting an integer into words is odd, ``split(-n) ==
 -split(n)`` word by word, and joining is linear; so is `from_rows`.  A database may
-therefore add and subtract the rows of many deltas column by column, in any order, and
-what is joined in the end is the sum of the deltas, exactly.  A word by itself means
-nothing.
+therefore add and subtract the rows of many deltas column by column, in any order:
+joining the result gives the exact sum of the deltas.  A single word has no meaning.
 """
 
 from __future__ import annotations

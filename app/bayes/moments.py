@@ -1,9 +1,8 @@
 """Moment sums: exact integer sums of measurements and of their products.
 
-Contract of this file: a sum is kept in 64 bits only while the sum of two as large
-fits into them, and as a Python integer beyond.  So two sums that are kept may be
-added without a look at either, and both results are exact.  Callers get Python
-integers, which cannot overflow.
+Contract of this file: a sum is stored in 64 bits only while twice its size fits into
+them, and as a Python integer beyond that.  So two stored sums can be added without a
+check, and every result is exact.  Callers get Python integers, which cannot overflow.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
     from app.bayes.measurements import Measurements
 
 ROOM: Final = 2**62
-"""Sums below it are kept in 64 bits: two of them have a sum that fits too.
+"""Sums below this are stored in 64 bits, because the sum of two of them fits too.
 
-The squares of what is measured on mail reach it after some ten million messages.
-Adding a message of 16 fields takes half as long again beyond it.
+The squares of measurements of mail reach it after some ten million messages; beyond
+it, adding a message of 16 fields takes 1.5 times as long.
 """
 HALF_BITS: Final = 24
-"""Where a value of up to 47 bits is cut, so that products of halves can be summed."""
+"""Low half of a value of up to 47 bits, so that products of halves can be summed."""
 AT_ONCE: Final = 2**13
-"""Messages whose products of halves fit into 63 bits when they are summed."""
+"""Largest number of messages for which sums of products of halves fit into 63 bits."""
 Integers = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""
 Kept = Any
@@ -42,12 +41,12 @@ Kept = Any
 
 
 def narrowed(sums: Integers) -> Kept:
-    """Return sums as they are kept."""
+    """Return sums in the form in which they are stored."""
     return sums.astype(np.int64) if _has_room(sums) else sums
 
 
 def added(left: Kept, right: Kept) -> Kept:
-    """Return the sum of sums that are kept."""
+    """Return the sum of two stored sums."""
     found = left + right
     if found.dtype == object or _has_room(found):
         return found
@@ -62,7 +61,7 @@ def powers(values: NDArray[np.int64], signs: NDArray[np.int64]) -> tuple[Kept, K
     values : ndarray of int64, shape (M, D)
         The measurements, of at most 47 bits, of at most `AT_ONCE` messages.
     signs : ndarray of int64, shape (M, K)
-        What each counts as in each class: 1, -1 or 0.
+        The sign of each message in each class: 1, -1 or 0.
 
     Returns
     -------
@@ -123,18 +122,18 @@ class MomentSums(Statistics):
         Messages of each class.
     ids : ndarray of int64, shape (D,)
         Field ids, strictly increasing; a field without any sum is left out,
-        so that equal statistics are equal arrays.
+        so equal statistics are equal arrays.
     first : ndarray of int64 or of Python int, shape (D, K)
-        `sums`, as they are kept.
+        `sums`, as stored.
     pairs : ndarray of int64, shape (D, D, K)
         Messages of each class that have both fields.
     second : ndarray of int64 or of Python int, shape (D, D, K)
-        `products`, as they are kept.
+        `products`, as stored.
 
     Notes
     -----
-    Gaussian naive Bayes takes the diagonal of `products`, the discriminant
-    its sum over the classes: both models share one state.
+    Gaussian naive Bayes reads the diagonal of `products`, the discriminant
+    their sum over the classes, so both models share one state.
 
     Examples
     --------
@@ -205,8 +204,8 @@ class MomentSums(Statistics):
         xs : sequence of M Measurements
             The messages.
         signs : ndarray of int64, shape (M, K)
-            What becomes of each in each class: 1 to learn it, -1 to take it back,
-            0 to leave it.
+            For each message and class: 1 to learn it, -1 to unlearn it, 0 for no
+            change.
         """
         if len(xs) > AT_ONCE:
             return cls.of_messages(xs[:AT_ONCE], signs[:AT_ONCE]) + cls.of_messages(
@@ -292,7 +291,7 @@ class MomentSums(Statistics):
     @property
     def magnitude(self) -> int:
         """Sum of the absolute values of all sums; a product of two fields once."""
-        # It is in the array twice.
+        # The array has each product twice.
         upper = np.triu_indices(self.ids.size)
         cells = (self.messages, self.sums, self.pairs[upper], self.products[upper])
         return sum(int(np.abs(part).sum()) for part in cells)
@@ -342,8 +341,8 @@ class MomentSums(Statistics):
 def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the fields that any of some parts has, at least one."""
     ids = parts[0]
-    # Messages of one feature set have the same fields, nearly always.  To compare
-    # their bytes takes 0.05 µs, and np.array_equal 1.6.
+    # Messages of one feature set nearly always have the same fields.  Comparing
+    # their bytes takes 0.05 µs, np.array_equal 1.6.
     same = ids.tobytes()
     if all(part.tobytes() == same for part in parts):
         return ids
@@ -353,7 +352,7 @@ def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _of_each(pairs: Kept) -> Kept:
-    """Return what an array of shape (D, D, K) has of each field, shape (D, K)."""
+    """Return the diagonal of an array of shape (D, D, K), shape (D, K)."""
     return pairs.diagonal().T
 
 

@@ -25,13 +25,13 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (..., K)
-        ``log P(c | x)``.  Unit: nats.  Where every class is impossible they
-        are tied, and each gets ``-log K``.
+        ``log P(c | x)``.  Unit: nats.  If every class is impossible, all are
+        tied, and each gets ``-log K``.
 
     Raises
     ------
     InvalidObservation
-        If a number is not one, or plus infinity, or there is no class.
+        If a value is NaN or plus infinity, or there is no class.
 
     Notes
     -----
@@ -48,7 +48,7 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
         msg = f"a log-joint has a number for each class, got shape {log_joint.shape}"
         raise InvalidObservation(msg)
     rows = np.ascontiguousarray(log_joint, np.float64).reshape(-1, k)
-    # The kernel would take what is not a number for impossible.
+    # The kernel would take NaN for impossible.
     if np.count_nonzero(rows < math.inf) < rows.size:
         wrong = float(rows[~(rows < math.inf)][0])
         raise InvalidObservation(f"a log-joint is a number below infinity, got {wrong}")
@@ -65,14 +65,14 @@ def log_odds(
     log_joint : ndarray of float64, shape (..., K)
         Log-joint or log-posterior of each class.  Unit: nats.
     spam : ndarray of bool, shape (K,)
-        The classes that stand on the one side; all others stand on the other.
+        The classes on the side of spam; all others are on the other side.
 
     Returns
     -------
     ndarray of float64, shape (...)
         ``log P(spam classes | x) - log P(other classes | x)``.  Unit: nats.
-        Where every class is impossible, the log-odds of the uniform
-        distribution over the classes.
+        If every class is impossible, the log-odds of the uniform distribution
+        over the classes.
 
     Raises
     ------
@@ -91,9 +91,9 @@ def log_odds(
 def posterior_odds(
     log_posterior: NDArray[np.float64], spam: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Return the log-odds where the log-posterior is known already.
+    """Return the log-odds of a log-posterior.
 
-    For the rest, as `log_odds`.
+    Parameters and errors are those of `log_odds`.
     """
     _require_two_sides(spam)
     k = log_posterior.shape[-1]
@@ -116,8 +116,9 @@ def probability_of(log_odds: float) -> float:
     >>> probability_of(-2000.0), probability_of(2000.0)
     (0.0, 1.0)
     """
-    # Not scipy.special.expit: nothing else that serves would import scipy, which takes
-    # a quarter of a second.  The exponential of what is negative cannot overflow.
+    # Not scipy.special.expit: importing scipy takes a quarter of a second, and the
+    # service needs it for nothing else.  The exponential of a negative number cannot
+    # overflow.
     if log_odds >= 0:
         return 1.0 / (1.0 + math.exp(-log_odds))
     odds = math.exp(log_odds)
@@ -142,7 +143,7 @@ def odds_weights(
         They sum to 1 over the spam classes and to -1 over the others; with
         two classes they are 1 and -1.
     constant : float
-        What is left; 0 with two classes.  Unit: nats.
+        The remaining term; 0 with two classes.  Unit: nats.
 
     Raises
     ------
@@ -151,23 +152,18 @@ def odds_weights(
 
     Notes
     -----
-    For :math:`q = \mathrm{softmax}(\ell)` and its entropy *H* the identity
-    :math:`\log \sum_c e^{\ell_c} = \sum_c q_c \ell_c + H(q)` is exact
-    (equality in the Gibbs inequality).  Applied to either side,
+    With :math:`q = \mathrm{softmax}(\ell)`, every :math:`\log q_c` is
+    :math:`\ell_c - \log \sum_k e^{\ell_k}`; multiplying by :math:`q_c` and adding
+    up gives :math:`\log \sum_c e^{\ell_c} = \sum_c q_c \ell_c + H(q)` with the
+    entropy *H*.  Applied to both sides,
 
     .. math:: \mathrm{logodds} = \sum_c w_c \ell_c
         + H(q^{\mathrm{spam}}) - H(q^{\mathrm{rest}}) .
 
-    Since :math:`\ell_c` is the log-prior plus a sum over the features, the
-    log-odds are such a sum as well: ``prior @ weights + constant`` and
-    ``contributions.features @ weights`` add up to them.  An impossible class
-    beside a possible one on its side has weight 0; leave its column out, as
-    ``0 * -inf`` is not a number.
-
-    References
-    ----------
-    .. [1] T. M. Cover and J. A. Thomas, *Elements of Information Theory*,
-       second edition, Wiley, 2006, section 2.6.
+    Because :math:`\ell_c` is the log-prior plus a sum over the features, so are the
+    log-odds: ``prior @ weights + constant`` and ``contributions.features @ weights``
+    add up to them.  An impossible class has weight 0 if its side has a possible one;
+    omit its column, because ``0 * -inf`` is NaN.
 
     Examples
     --------
@@ -182,7 +178,7 @@ def odds_weights(
     weights = np.empty(spam.size)
     constant = 0.0
     for side, sign in ((spam, 1.0), (~spam, -1.0)):
-        # By itself on its side, whatever its posterior.
+        # The only class of its side, whatever its posterior.
         if np.count_nonzero(side) == 1:
             weights[side] = sign
             continue

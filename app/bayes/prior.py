@@ -36,8 +36,8 @@ class Prior(Protocol):
 
 
 def _total(messages: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of all messages, of which a class has no less than none."""
-    # Not (messages < 0), of which what is not a number is no part.
+    """Return the number of all messages; refuse a negative number of a class."""
+    # Not (messages < 0), which is false for NaN.
     if not (messages >= 0).all():
         msg = f"a class has a number of messages from 0, got {messages.tolist()}"
         raise InvalidObservation(msg)
@@ -48,8 +48,8 @@ def _total(messages: NDArray[np.int64]) -> NDArray[np.int64]:
 class FittedPrior:
     """The plain share of each class; uniform before the first message.
 
-    A class with no message yet has probability zero once another has one:
-    `SmoothedPrior` gives it a chance.
+    A class without messages has probability zero once another has one;
+    `SmoothedPrior` makes it possible.
 
     Examples
     --------
@@ -115,18 +115,17 @@ class UniformPrior:
 
 @dataclass(frozen=True, slots=True)
 class FadingPrior:
-    r"""The share of spam in the mail that came, as long as little of it was taught.
+    r"""The share of spam in the mail that arrived; it fades as messages are learned.
 
     Parameters
     ----------
     pseudo : float, default 1.0
         Imagined messages of each side, and of each class of a side.
     most : float, default 20.0
-        The prior never says more than so many to one of two sides, nor of two classes
-        of a side.
+        Largest odds that the prior gives one side against the other, or one class of
+        a side against another.
     messages : float, default 3.0
-        After so many messages that it has learned, a side is half as improbable as
-        the share says.
+        Learned messages after which the log-odds of a side are halved.
 
     Raises
     ------
@@ -135,21 +134,21 @@ class FadingPrior:
 
     Notes
     -----
-    With :math:`n_s` messages that side *s* (spam, or not) has learned, :math:`v_s` of
-    it that came, *a* = `pseudo` and *m* = `messages`,
+    With :math:`n_s` learned and :math:`v_s` arrived messages of side *s* (spam, or
+    not), *a* = `pseudo` and *m* = `messages`,
 
     .. math:: \log P(s) = - \frac{m}{m + n_s} \, \min\Bigl(\log
         \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr)
         + \mathrm{const} .
 
-    Without fading and bound this is Laplace's rule of succession [1]_: after
-    nine messages came that were all spam, the next one is spam with 10 to 1.  It
-    is all that can be said while one side alone has been taught, since no
-    feature speaks then (`app.bayes.smoothing`).  As the rarer side gets
-    messages of its own, features begin to speak and the prior goes to that of
-    `UniformPrior`: what people teach is not a fair sample of their mail.
-    Of the classes of a side :math:`P(c \mid s)` is the same with the messages that each
-    has learned for both, so that a label that nobody uses takes no message.
+    Without fading and bound, this is Laplace's rule of succession [1]_: after nine
+    messages that were all spam, the odds that the next one is spam are 10 to 1.
+    Nothing else is known while only one side has been taught, because no feature
+    is evidence then (`app.bayes.smoothing`).  As the rarer side learns messages,
+    features become evidence and the prior approaches `UniformPrior`, because
+    people do not teach a fair sample of their mail.
+    The classes of a side share its probability by the same formula, with the learned
+    messages in place of the arrived ones, so a label that nobody uses gets no mail.
 
     References
     ----------
@@ -173,7 +172,7 @@ class FadingPrior:
     messages: float = 3.0
 
     def __post_init__(self) -> None:
-        """Refuse numbers under which there is no such prior."""
+        """Refuse numbers for which the prior is undefined."""
         for name, value, least in (
             ("pseudo", self.pseudo, 0.0),
             ("most", self.most, 1.0),
@@ -184,7 +183,7 @@ class FadingPrior:
                 raise InvalidObservation(msg)
 
     def in_parts(self, parts: int) -> Self:
-        """Return the same for messages that are counted in so many parts."""
+        """Return the same prior for messages that each count as many parts."""
         return replace(self, pseudo=self.pseudo * parts, messages=self.messages * parts)
 
     def log_prior(
@@ -200,10 +199,9 @@ class FadingPrior:
         messages : ndarray of int64, shape (K,)
             Messages that each class has learned.
         arrived : ndarray of float64, shape (2,)
-            Messages that came, as far as that is known: of the other side, and of the
-            side of spam.
+            Known arrivals, of the other side and of the side of spam.
         spam : ndarray of bool, shape (K,)
-            Which classes are of the side of spam; some, and not all.
+            The classes on the side of spam; at least one, and not all.
         """
         _total(messages)
         logs = np.empty(messages.size)
@@ -218,7 +216,7 @@ class FadingPrior:
     def _faded(
         self, messages: NDArray[np.int64], shares: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Return the faded logs of shares to the largest one."""
+        """Return the faded logs of the shares, relative to the largest one."""
         behind = np.log((shares.max() + self.pseudo) / (shares + self.pseudo))
         fading = self.messages / (self.messages + messages)
         return np.asarray(-fading * np.minimum(behind, math.log(self.most)))
@@ -226,7 +224,7 @@ class FadingPrior:
 
 @dataclass(frozen=True, slots=True)
 class FixedPrior:
-    """Probabilities that the operator states.
+    """Probabilities that the operator sets.
 
     Parameters
     ----------
@@ -236,7 +234,7 @@ class FixedPrior:
     Raises
     ------
     InvalidObservation
-        If they are no probabilities.
+        If they are not probabilities.
 
     Examples
     --------
@@ -247,9 +245,9 @@ class FixedPrior:
     probabilities: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no distribution."""
+        """Refuse numbers that are not a distribution."""
         total = math.fsum(self.probabilities)
-        # 1e-9: what thirds and sevenths written with ten digits may be off.
+        # 1e-9: the error of thirds and sevenths written with ten digits.
         if not (
             all(p >= 0 for p in self.probabilities)
             and math.isclose(total, 1.0, abs_tol=1e-9)

@@ -65,7 +65,7 @@ class Smoothing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lidstone:
-    r"""Add `alpha` to every count (Laplace's rule where it is 1).
+    r"""Add `alpha` to every count; Laplace's rule if it is 1.
 
     Parameters
     ----------
@@ -124,18 +124,18 @@ class Lidstone:
 
     @property
     def rule(self) -> tuple[int, float]:
-        """What is added to every count."""
+        """The rule, and the pseudo-count."""
         return ADDED, self.alpha
 
 
 @dataclass(frozen=True, slots=True)
 class Epsilon:
-    """A probability of zero becomes `epsilon`; nothing is renormalised.
+    """Replace a probability of zero by `epsilon`, without renormalisation.
 
     Parameters
     ----------
     epsilon : float
-        What stands in for zero.  Unit: probability.
+        Replacement of zero.  Unit: probability.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class Epsilon:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no small probability."""
+        """Refuse values outside the open interval from 0 to 1."""
         if not 0 < self.epsilon < 1:
             msg = f"epsilon must be strictly between 0 and 1, got {self.epsilon!r}"
             raise InvalidObservation(msg)
@@ -173,7 +173,7 @@ class Epsilon:
 
     @property
     def rule(self) -> tuple[int, float]:
-        """What stands in for zero."""
+        """The rule, and the replacement of zero."""
         return REPLACED, self.epsilon
 
 
@@ -201,7 +201,7 @@ class NoSmoothing:
 
     @property
     def rule(self) -> tuple[int, float]:
-        """Zero stays zero."""
+        """The rule, and zero in place of zero."""
         return REPLACED, 0.0
 
 
@@ -211,7 +211,7 @@ def _log_share(
     n_values: int | NDArray[np.int64],
     zero: float,
 ) -> NDArray[np.float64]:
-    """Return ``log(count / total)``, and `zero` where there is no count."""
+    """Return ``log(count / total)``, and `zero` for a count of 0."""
     counts, totals, _ = np.broadcast_arrays(count, total, n_values)
     logs = np.full(counts.shape, zero)
     # A positive count has a positive total, so nothing is divided by zero.
@@ -222,12 +222,12 @@ def _log_share(
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    r"""Mix each class with the whole of all classes, less and less.
+    r"""Mix the estimate of a class with that of all classes together.
 
     Parameters
     ----------
     messages : float
-        After so many messages a class is taken half at its word.
+        Number of messages of a class at which both have the same weight.
 
     Raises
     ------
@@ -237,18 +237,19 @@ class Backoff:
     Notes
     -----
     With :math:`n_c` messages in class *c*, *s* = `messages` and *w* for all
-    classes as one,
+    classes together,
 
     .. math:: P(i \mid c) = \lambda_c \hat\theta_{ci}
         + (1 - \lambda_c) \hat\theta_{wi}, \qquad
         \lambda_c = \frac{n_c}{n_c + s} .
 
     This is linear interpolation with a collection model [1]_ [2]_.  A class
-    without messages is the whole, so that while one class alone has been
-    taught no feature speaks for either.  Nor does it take one word for proof:
-    against a class of :math:`n_c` messages that has next to none of the text, a
-    feature speaks no louder than :math:`\log (1 + n_c / s)`, however many
-    messages of the other have it.
+    without messages has the estimates of all classes together, so while only one
+    class has been taught, no feature is evidence.  Nor is a single word ever proof:
+    against a class of :math:`n_c` messages with almost none of the text, the
+    evidence of a feature is at most about :math:`\log (1 + n_c / s)`, however many
+    messages of the other class have it, because
+    :math:`P(i \mid c) \ge (1 - \lambda_c) \hat\theta_{wi}`.
 
     References
     ----------
@@ -271,14 +272,14 @@ class Backoff:
         """Refuse an invalid number of messages."""
         if not (math.isfinite(self.messages) and self.messages > 0):
             msg = (
-                "a class backs off to the whole for a positive number of messages, "
+                "the number of messages of a back-off must be positive and finite, "
                 f"got {self.messages!r}"
             )
             raise InvalidObservation(msg)
 
     def trust(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the share of each class's own estimate, shape (K,)."""
-        # Any count is far below 2**53 messages, so the division is exact enough.
+        """Return the weight of each class's own estimate, shape (K,)."""
+        # Counts of messages are far below 2**53, so the division is exact enough.
         share: NDArray[np.float64] = messages / (messages + self.messages)
         return share
 

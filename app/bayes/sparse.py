@@ -1,7 +1,7 @@
 """Sparse vectors of counts, and sums of sorted rows.
 
-Contract of this file: `ids` is strictly increasing, and a row without any count
-is left out, so that equal sums are equal arrays.
+Contract of this file: `ids` is strictly increasing, and a row of zeros is left out,
+so equal sums are equal arrays.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LARGEST_COUNT: Final = 2**63 - 1
 
 
 def require_room(total: float) -> None:
-    """Raise if a sum of counts passes 64 bits.
+    """Raise if a sum of counts exceeds 64 bits.
 
     Raises
     ------
     InvalidObservation
-        With what it comes to.
+        With the sum.
     """
     if not abs(total) <= LARGEST_COUNT:
         msg = (
@@ -50,7 +50,7 @@ def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64
         If 64 bits do not hold it.
     """
     total: NDArray[np.int64] = left + right
-    # What passes 64 bits has another sign than both.
+    # A sum that overflows has another sign than both terms.
     if np.count_nonzero(((total ^ left) & (total ^ right)) < 0):
         require_room(float(np.abs(left.astype(np.float64) + right).max()))
     return total
@@ -64,8 +64,8 @@ def totalled(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     InvalidObservation
         If 64 bits do not hold it.
     """
-    # A float knows a sum well enough to tell that it is too large, and rounds what is
-    # just below the limit up to it.
+    # A float is precise enough to tell that a sum is too large; it rounds sums just
+    # below the limit up to it.
     require_room(float(np.abs(counts.sum(axis=0, dtype=np.float64)).max(initial=0.0)))
     total: NDArray[np.int64] = np.add.reduce(counts)
     return total
@@ -81,7 +81,7 @@ def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
     """
     found = np.array(values) if values else np.empty(0, np.int64)
     if found.dtype.kind != "i":
-        # One that is not makes floats of all; and True is no number.
+        # A single float would make the whole array floats; and True is not a number.
         wrong = next(
             n
             for n in values
@@ -105,8 +105,8 @@ class SparseCounts:
     Raises
     ------
     InvalidObservation
-        If the two do not fit together, `ids` is not strictly increasing or a
-        count is below 1.
+        If the lengths differ, `ids` is not strictly increasing, or a count is
+        below 1.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class SparseCounts:
     counts: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Refuse what is not a sparse vector."""
+        """Refuse arrays that are not a sparse vector."""
         if self.ids.dtype.kind != "i" or self.counts.dtype.kind != "i":
             msg = (
                 "ids and counts must be whole numbers, "
@@ -149,7 +149,7 @@ class SparseCounts:
 
     @classmethod
     def of_sorted(cls, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
-        """Return the vector of arrays that a kernel made, without looking at them."""
+        """Return the vector of a kernel's arrays, without checking them."""
         made = object.__new__(cls)
         object.__setattr__(made, "ids", ids)
         object.__setattr__(made, "counts", counts)
@@ -163,7 +163,7 @@ class SparseCounts:
 
     @property
     def values(self) -> NDArray[np.int64]:
-        """The counts, as what is joined with others calls them."""
+        """The counts, under the name that `Sparse` requires."""
         return self.counts
 
     @property
@@ -215,7 +215,7 @@ class Rows(NamedTuple):
     ids : ndarray of int64, shape (V,)
         Feature ids, strictly increasing.
     counts : ndarray of int64, shape (V, C)
-        The counts, C of each (see `app.bayes.counts.FeatureCounts`).
+        C counts of each feature (see `app.bayes.counts.FeatureCounts`).
     """
 
     ids: NDArray[np.int64]
@@ -227,9 +227,9 @@ class Rows(NamedTuple):
 
 
 def any_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what is not 0 where a row of shape (n, C) has a count, shape (n,)."""
-    # Column by column: over two columns ``any(axis=1)`` takes ten times as long for
-    # 600 rows, and sixty times for 200,000.
+    """Return a non-zero number for each row (n, C) that has a count, shape (n,)."""
+    # Column by column: for two columns, ``any(axis=1)`` takes ten times as long with
+    # 600 rows, and sixty times with 200,000.
     return reduce(np.bitwise_or, counts.T)
 
 
@@ -261,7 +261,7 @@ def beside(classes: Sequence[Rows]) -> Rows:
     Parameters
     ----------
     classes : sequence of Rows
-        Those of each class alone: K times counts of shape (n, C).
+        K counts of shape (n, C), each of one class.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def _magnitude(counts: NDArray[np.int64]) -> int:
 
 
 def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Refuse counts of which those of one id sum to what 64 bits do not hold."""
+    """Raise if the counts of one id have a sum that exceeds 64 bits."""
     totals: dict[int, int] = {}
     for number, count in zip(ids.tolist(), counts.tolist(), strict=True):
         totals[number] = totals.get(number, 0) + count
@@ -296,7 +296,7 @@ def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
 
 
 def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some sorted ids are not the one before again, shape (n,)."""
+    """Return which of some sorted ids differ from the one before, shape (n,)."""
     first = np.ones(ids.size, np.bool_)
     # Not np.diff: the difference of two 64-bit ids overflows.
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
@@ -327,4 +327,4 @@ def in_a_row(xs: Sequence[Sparse]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 Counting = Literal["occurrences", "presence"]
-"""What a text model counts: each occurrence, or each message once."""
+"""The unit that a text model counts: occurrences, or messages with the feature."""

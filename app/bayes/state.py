@@ -1,7 +1,7 @@
 """State: statistics by view, and history: states by month.
 
-Contract of this file: a view or a month that is missing counts as zero, so that sums
-and differences are defined for any two states and any two histories.
+Contract of this file: a missing view or month counts as zero, so sums and differences
+are defined for any two states and any two histories.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class State(dict[str, Statistics]):
-    """The statistics of each view: what a set of messages has taught.
+    """The statistics of each view, learned from a set of messages.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class State(dict[str, Statistics]):
         return self + -other
 
     def __mul__(self, times: int) -> State:
-        """Return the state with each message taken so many times.
+        """Return the state with each message counted so many times.
 
         Raises
         ------
@@ -95,13 +95,13 @@ class State(dict[str, Statistics]):
     def pieces(self, *, at_most: int) -> Iterator[State]:
         """Yield parts of bounded size that add up to the state.
 
-        The sum of the first parts is what some messages can have taught, if the
-        whole is (`app.bayes.statistics.Statistics.between`).
+        The sum of the first parts is always one that some messages can have, if the
+        total is (`app.bayes.statistics.Statistics.between`).
 
         Parameters
         ----------
         at_most : int
-            Features of a part.  Sums of measurements stay whole: they are few.
+            Features of a part.  Sums of measurements are few and are not divided.
 
         Examples
         --------

@@ -1,8 +1,8 @@
 """Statistics: the interface of feature counts and moment sums.
 
-Contract of this file: statistics are sums over messages, of integers only, so that
-they are a group: addition is exact in any order, and what was added can be taken back
-bit for bit.  They know no smoothing, no prior and no float.
+Contract of this file: statistics are sums of integers over messages, so they form a
+group: addition is exact in any order, and subtracting restores the earlier state bit
+for bit.  They contain no smoothing, no prior and no float.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(ABC):
-    """The sums that the labelled messages of one view add up to.
+    """The sums over the labelled messages, for one view.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class Statistics(ABC):
 
         Notes
         -----
-        Messages that come are in the first part, messages that go in the last one.
-        So the sum of the first parts is one that some messages can have, if the
-        whole is.
+        The first part contains the messages that are added, the last part those that
+        are removed.  So the sum of the first parts is always one that some messages
+        can have, if the total is.
         """
 
     @property
@@ -125,9 +125,9 @@ class Statistics(ABC):
         Raises
         ------
         InconsistentCounts
-            If a count is negative or two numbers contradict each other:
-            something was unlearned that had not been learned.  Never clamp
-            instead, or unlearning is no inverse.
+            If a count is negative or two numbers contradict each other: a message
+            was unlearned that had not been learned.  Never clamp instead, or
+            unlearning is not the inverse of learning.
         """
 
 

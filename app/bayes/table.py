@@ -1,7 +1,7 @@
 """Feature table: a growing sum of feature counts, in place.
 
-Contract of this file: a table that refuses a sum is as it was.  Who reads a table while
-another thread adds to it has to hold a lock (`app.services.memory.live`).
+Contract of this file: a table that refuses a sum does not change.  A reader must hold a
+lock while another thread adds to the table (`app.services.memory.live`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from app.bayes.statistics import Statistics
 
 # Python draws the seed of its hashes at random at each start, so no sender knows it.
-# What a table holds and answers does not depend on it.
+# The contents and answers of a table do not depend on it.
 _SECRET: Final = np.uint64(hash("slots") % 2**64 | 1)
 SMALLEST: Final = 64
 NARROW: Final = 2**31 - 1
-# Between 64 and 80 % of the slots are taken, so that a feature of two classes has 30 to
+# Between 64 and 80 % of the slots are taken, so a feature of two classes takes 30 to
 # 37.5 bytes and is found after 2 to 3 steps.  Unit: slots for each feature.
 ROOMY: Final = 1 / 0.64
 FULL: Final = 0.8
@@ -79,8 +79,8 @@ class FeatureTable:
         self.messages = np.zeros(n_classes, np.int64)
         self.vocabulary = 0
         self._totals = np.zeros(2 * n_classes, np.int64)
-        # Replaced and read as one: a reader never has the keys of one table and the
-        # counts of another.
+        # Replaced and read together: a reader never sees the keys of one table with
+        # the counts of another.
         self._slots: tuple[NDArray[np.int64], slots.Counts] = (
             np.zeros(SMALLEST + 1, np.int64),
             np.zeros((SMALLEST + 1, 2 * n_classes), np.int32),
@@ -106,7 +106,7 @@ class FeatureTable:
         return table
 
     def copy(self) -> Self:
-        """Return a table of its own with the same counts."""
+        """Return a separate table with the same counts."""
         table = copy(self)
         keys, counts = self._slots
         table._slots = keys.copy(), counts.copy()  # noqa: SLF001
@@ -114,7 +114,7 @@ class FeatureTable:
         return table
 
     def add(self, delta: FeatureCounts) -> None:
-        """Add what messages have taught, or take it back.
+        """Add the counts of messages, or subtract them.
 
         Raises
         ------
@@ -124,12 +124,12 @@ class FeatureTable:
         self.apply(delta, self.prepare(delta))
 
     def prepare(self, delta: FeatureCounts) -> int:
-        """Make room for a sum, so that `apply` cannot fail.
+        """Check a sum and make room for it, so that `apply` cannot fail.
 
         Returns
         -------
         int
-            How many features the vocabulary gains; `apply` asks for it.
+            Number of features that the vocabulary gains; pass it to `apply`.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class FeatureTable:
         if row >= 0 or np.count_nonzero(messages < 0):
             self._refuse(delta, messages, row)
         keys, counts = self._slots
-        # As many features as fit into the memory, each of 31 bits, sum to less.
+        # As many counts of 31 bits as fit into memory have a smaller sum.
         room = np.iinfo(counts.dtype).max
         if largest > NARROW or room > NARROW:
             added(self._totals, totalled(delta.columns))
@@ -164,9 +164,9 @@ class FeatureTable:
         self.vocabulary += gained
 
     def _grow(self, more: int) -> None:
-        """Move to larger arrays, with room for so many features more.
+        """Move to larger arrays, with room for so many more features.
 
-        A reader of the old ones is not disturbed.
+        Readers of the old arrays are not affected.
         """
         size = max(SMALLEST, int(ROOMY * (self.vocabulary + more)) + 1)
         old = self._slots[1]
@@ -220,7 +220,7 @@ class FeatureTable:
 
 
 class WeightedSum:
-    """The sum of feature tables, each times a whole number, without adding them up.
+    """The weighted sum of feature tables, computed at each look-up.
 
     Parameters
     ----------
@@ -229,9 +229,9 @@ class WeightedSum:
 
     Notes
     -----
-    It costs one look-up for each table, and no memory.  The size of the vocabulary is
-    that of the largest one: the exact number would take a walk through all of them,
-    and it is a pseudo-count of the smoothing.
+    It costs one look-up in each table, and no memory.  The size of the vocabulary is
+    that of the largest table: the exact number would take a pass through all of them,
+    and only the pseudo-counts of the smoothing depend on it.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def _summed(parts: Sequence[tuple[int, NDArray[np.int64]]]) -> NDArray[np.int64]
 
 
 Table = FeatureTable | MomentSums
-"""The sum of a view, as scoring asks for it."""
+"""The sum of a view, in the form that scoring reads."""
 
 
 def feature_tables(tables: Mapping[str, Table]) -> dict[str, FeatureTable]:

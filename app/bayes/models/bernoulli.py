@@ -1,4 +1,4 @@
-"""The Bernoulli event model: which features are there, and which are not."""
+"""The Bernoulli event model: the presence and absence of features."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LAPLACE = Lidstone(1.0)
 class Bernoulli(FeatureModel):
     r"""Multivariate Bernoulli event model.
 
-    Given its class, a message holds each feature of the vocabulary or not,
-    independently; absence is evidence too.
+    Given its class, a message contains each feature of the vocabulary or not,
+    independently of the others; absence is evidence too.
 
     Parameters
     ----------
     smoothing : Smoothing, default Lidstone(1.0)
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     vocabulary : int or None, default None
         Number of declared features, numbered from 0; None means those that
         training has seen.
@@ -47,10 +47,10 @@ class Bernoulli(FeatureModel):
 
     The first sum runs over the whole vocabulary, but its terms depend only on
     :math:`m_{ci}`: it is computed when the model is fitted, from the number of
-    features with each document frequency, and a message asks for its own features
-    alone.
+    features with each document frequency, so scoring looks up only the features of
+    the message.
 
-    Where no vocabulary is declared, features that no class has seen are left out.
+    Without a declared vocabulary, features that no class has seen are left out.
     A declared one has :math:`m_{ci} = 0`, and takes part like any other.
 
     References
@@ -98,10 +98,10 @@ class Bernoulli(FeatureModel):
             frequencies = np.append(frequencies, 0)
             features = np.append(features, n_features - features.sum())
             logs = self.smoothing.log_probability(n - frequencies, n, 2)
-            # A feature in every message of a class has log(1 - theta) = -inf
-            # without smoothing.  A message that holds all of them takes all
-            # of those terms back, and inf - inf is not a number: so they are
-            # counted instead of summed.
+            # Without smoothing, a feature in every message of a class has
+            # log(1 - theta) = -inf.  A message with all of these features would
+            # subtract these terms again, and inf - inf is NaN, so they are counted
+            # instead of summed.
             finite = np.isfinite(logs)
             if np.count_nonzero(finite) < finite.size:
                 impossible[c] = features[~finite].sum()
@@ -121,7 +121,7 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
     source : CountSource
         Where the document frequencies of a message's features are looked up.
     smoothing : Smoothing
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     messages : ndarray of int64, shape (K,)
         Messages per class.
     absent : ndarray of float64, shape (K,)

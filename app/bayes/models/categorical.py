@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.bayes.counts import CountSource
 
 VALUE_BITS: Final = 48
-"""Low bits of an id that hold the value; the field has the other 16.
+"""Low bits of an id, which hold the value; the other 16 hold the field.
 
 A field of a thousand distinct values hashed to 48 bits has two that collide
 with probability 2e-9 (birthday bound n^2 / 2^49).
@@ -62,15 +62,15 @@ class Categorical:
     r"""Categorical event model.
 
     A message has at most one value for each field.  Given the class, fields
-    are independent, and each value is a draw from a distribution of its own.
+    are independent, and each has its own distribution of values.
 
     Parameters
     ----------
     smoothing : Smoothing, default Lidstone(1.0)
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     domains : mapping of int to int
-        Number of declared values of a field, which are numbered from 0.  A field
-        that is not in it has the values that training has seen.
+        Number of declared values of a field, numbered from 0.  Other fields have the
+        values that training has seen.
 
     Notes
     -----
@@ -81,11 +81,11 @@ class Categorical:
     .. math:: \log P(x \mid c) = \sum_f
         \log \frac{N_{cf x_f} + \alpha}{n_{cf} + \alpha V_f} .
 
-    A value that is not declared and that no class has seen is left out, and so is
-    a field that the message does not have.  Values need not be declared.
+    An undeclared value that no class has seen is left out, and so is a field that
+    the message lacks.
 
     The training state is that of the text models: a value of a field is a
-    feature, whose id holds the field in its high bits (`value_id`).
+    feature whose id has the field in its high bits (`value_id`).
 
     References
     ----------
@@ -153,7 +153,7 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     source : CountSource
         Where the messages per value and class are looked up.
     smoothing : Smoothing
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     fields : ndarray of int64, shape (F,)
         The fields that training has seen, increasing.
     totals : ndarray of int64, shape (F, K)

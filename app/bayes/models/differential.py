@@ -1,4 +1,4 @@
-"""The differential event model: the features that tell the classes apart, by trust."""
+"""The differential event model: features weighted by how well they separate classes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differential(FeatureModel):
-    r"""Event model that weighs each feature by how far it tells the classes apart.
+    r"""Event model that weighs each feature by how well it separates the classes.
 
     Parameters
     ----------
     kappa : float, default 1/400
-        So many messages without the feature are added to those that have it, before
-        its confidence is estimated; positive and finite.
+        Pseudo-count that lowers the confidence of features in few messages; positive
+        and finite.  Unit: messages.
 
     Raises
     ------
@@ -36,23 +36,22 @@ class Differential(FeatureModel):
 
     Notes
     -----
-    With :math:`n_{ci}` the messages of class *c* that have feature *i*,
-    :math:`N_c` those of the class, and the hits
-    :math:`h_c = n_{ci} \max_k N_k / N_c` as if all classes had as many messages, the
-    confidence of the feature is [1]_
+    Of the :math:`N_c` messages of class *c*, :math:`n_{ci}` have feature *i*; scaled
+    as if all classes had equally many messages, these are
+    :math:`h_c = n_{ci} \max_k N_k / N_c` hits.  The confidence of the feature is [1]_
 
     .. math:: q_i = \frac{(h_{\max} - h_{\min})^2 - h_{\max} h_{\min} / 4}
         {(\sum_c h_c)^2} \cdot \frac{\sum_c h_c}{\sum_c h_c + \kappa}
 
-    where that is positive, else 0: where the classes have it about equally often, it
-    says nothing.  What it adds to class *c* is the log of a mixture of what the class
-    says and of no opinion, relative to no opinion,
+    or 0 if this is negative, when the classes have the feature about equally often.
+    The feature adds to class *c* the logarithm of a mixture of its share of the class
+    and the uniform distribution, relative to the latter,
 
     .. math:: \log \left( 1 - q_i + q_i K \frac{n_{ci}}{N_c} \right) .
 
-    It is no likelihood of a message, and its sum is far too sure: take it through a
-    normaliser that bounds it.  It is meant for counts of the messages that a
-    classifier had wrong or nearly so, and of no others [2]_.
+    This is not the likelihood of a message, and the sum is much too confident: use a
+    normaliser that bounds it.  The model is meant for counts of only those messages
+    that a classifier got wrong or nearly wrong [2]_.
 
     References
     ----------
@@ -76,7 +75,7 @@ class Differential(FeatureModel):
     kappa: float = 1 / 400
 
     def __post_init__(self) -> None:
-        """Refuse a confidence that is undefined."""
+        """Refuse a pseudo-count for which the confidence is undefined."""
         if not (math.isfinite(self.kappa) and self.kappa > 0):
             msg = f"kappa must be positive and finite, got {self.kappa!r}"
             raise InvalidSetting(msg)
@@ -105,7 +104,7 @@ class DifferentialLikelihood(Likelihood[SparseCounts]):
     kappa: float
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
-        """Return what a message says of each class, taken apart by feature."""
+        """Return the terms of a message for each class, taken apart by feature."""
         return Contributions(
             *likelihood.differential(
                 self.source.look_up(x.ids, "presence"), self.messages, self.kappa

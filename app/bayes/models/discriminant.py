@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from app.bayes.moments import MomentSums
 
 SMALLEST_STEP: Final = 1e-10
-"""First fraction that is tried where a matrix has no Cholesky factor."""
+"""First fraction to try if a matrix has no Cholesky factor."""
 
 
 class Shrinkage(Protocol):
-    """A rule for the share of the target in a shrunk correlation matrix."""
+    """A rule for the fraction of the identity in a shrunk correlation matrix."""
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the share of the identity, from 0 to 1.
+        """Return the fraction of the identity, from 0 to 1.
 
         Parameters
         ----------
         correlation : ndarray of float64, shape (D, D)
             Pooled correlation matrix.
         degrees : int
-            Degrees of freedom: messages minus classes that have one.
+            Degrees of freedom: messages minus classes with messages.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFraction:
-    """A share that the operator states; 0 trusts the data alone.
+    """A fraction that the operator sets; 0 trusts the data alone.
 
     Raises
     ------
@@ -58,28 +58,28 @@ class StatedFraction:
     value: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Refuse values outside [0, 1]."""
         if not 0 <= self.value <= 1:
             msg = f"a shrinkage must be from 0 to 1, got {self.value!r}"
             raise InvalidObservation(msg)
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the stated share."""
+        """Return the stated fraction."""
         del correlation, degrees
         return self.value
 
 
 @dataclass(frozen=True, slots=True)
 class LedoitWolf:
-    r"""The share of least expected squared error, estimated from the data.
+    r"""The fraction with the least expected squared error, estimated from the data.
 
     Notes
     -----
     Ledoit and Wolf's estimator [1]_ needs the fourth moments of the data.
     This is its Rao-Blackwell form [2]_ (equation 17): the expectation of
-    their estimator given the sample covariance *S* of normal data.  So it is a
-    function of the sums that the training state has, it can be unlearned, and
-    for normal data its error is never larger:
+    their estimator given the sample covariance *S* of normal data.  It is a
+    function of the sums in the training state, so it can be unlearned, and for
+    normal data its error is never larger:
 
     .. math:: \rho = \min\Bigl(1,
         \frac{\frac{n - 2}{n} \mathrm{tr}\,S^2 + \mathrm{tr}^2 S}
@@ -96,9 +96,9 @@ class LedoitWolf:
     """
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the estimated share; 1 with less than two degrees of freedom."""
-        # The formula gives 0 for one degree: that covariance has rank one, and
-        # trusting it alone is the worst there is to do.
+        """Return the estimated fraction; 1 with less than two degrees of freedom."""
+        # With one degree, the formula gives 0.  But that covariance has rank one,
+        # and trusting it alone is the worst choice.
         if degrees < 2:  # noqa: PLR2004
             return 1.0
         of_square = float((correlation**2).sum())
@@ -120,8 +120,8 @@ def shrunk_factor(
     correlation : ndarray of float64, shape (D, D)
         Symmetric, with ones on the diagonal.
     fraction : float
-        Share of the identity.  Where the result is singular, the share is
-        raised tenfold until it is not.
+        Fraction of the identity.  While the result is singular, the fraction is
+        raised tenfold.
 
     Returns
     -------
@@ -129,8 +129,8 @@ def shrunk_factor(
         *L* with ``L @ L.T == (1 - fraction) * correlation + fraction * I``.
     """
     identity: NDArray[np.float64] = np.eye(correlation.shape[0])
-    # A pivot below the rounding error of its computation is no number: the
-    # factorisation of a singular matrix succeeds with it, or fails, by luck.
+    # A pivot below the rounding error of its computation is meaningless: the
+    # factorisation of a singular matrix then succeeds or fails by chance.
     smallest = correlation.shape[0] * np.finfo(np.float64).eps
     while fraction < 1:
         shrunk = (1 - fraction) * correlation + fraction * identity
@@ -147,7 +147,7 @@ def shrunk_factor(
 
 FLOOR = Floor()
 ESTIMATED = LedoitWolf()
-"""Trusts the covariance as far as the number of messages allows."""
+"""The fraction that suits the number of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +159,11 @@ class Discriminant(MeasurementModel):
     fraction_bits : int, default 16
         Position of the binary point of the measurements.
     shrinkage : Shrinkage, default LedoitWolf()
-        Share of the uncorrelated target.
+        Rule for the fraction of the identity.
     floor : Floor or Added, default Floor(1e-9)
-        The smallest variance, or what is added to each.
+        A smallest variance, or a constant to add to each.
     constant : {"floor", "drop"}, default "floor"
-        What becomes of a feature that varies in no class: it gets the floor,
-        or it is left out.
+        Whether a feature that varies in no class gets the floor or is left out.
 
     Notes
     -----
@@ -179,12 +178,12 @@ class Discriminant(MeasurementModel):
         + (x - \mu_c)^T \Sigma^{-1} (x - \mu_c)\bigr) .
 
     The scatter is computed in exact integers.  The correlations are shrunk
-    towards zero, the variances are kept, so units do not matter; where the
-    matrix is singular all the same, the shrinkage is raised until it is not.
+    towards zero and the variances are kept, so units do not matter; if the
+    matrix is still singular, the shrinkage is raised until it is not.
 
     A field takes part if all training messages have it.  A message that lacks
     some of them is scored by the marginal distribution of the others, which
-    is exact.  A class with no message is given the mean of all messages.
+    is exact.  A class without messages gets the mean of all messages.
 
     References
     ----------
@@ -289,8 +288,8 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         The quadratic form is a sum over the fields of
         ``-d_i (covariance^-1 d)_i / 2`` with ``d = x - mean``.
         """
-        # Here, since nothing that serves is of this event model, and would import
-        # scipy, which takes a quarter of a second.
+        # Imported here: importing scipy takes a quarter of a second, and the service
+        # never uses this event model.
         from scipy.linalg import cho_solve  # noqa: PLC0415
 
         terms = np.zeros((self.means.shape[1], x.size))

@@ -1,4 +1,4 @@
-"""Gaussian naive Bayes: measurements, normal and independent given the class."""
+"""Gaussian naive Bayes: normal measurements, independent given the class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.bayes.moments import Integers, MomentSums
 
 Constant = Literal["floor", "drop"]
-"""What becomes of a feature that is constant: the floor, or it is left out."""
+"""Whether a constant feature gets the floor or is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Floor:
     Parameters
     ----------
     fraction : float, default 1e-9
-        Share of the largest variance of any feature over all messages.
+        Fraction of the largest variance of any feature over all messages.
 
     Raises
     ------
@@ -40,13 +40,12 @@ class Floor:
 
     Notes
     -----
-    The floor is never below one twelfth of a squared step: that is the
-    variance of the rounding itself, uniform within a step, so no measurement
-    is known better.  It keeps every density finite.
+    The floor is at least a twelfth of a squared step [1]_, the variance of the
+    rounding itself, which is uniform within a step; no measurement is known more
+    precisely.  It keeps every density finite.
 
-    Both come from the sums over all messages, never from the last batch:
-    scikit-learn takes the largest variance of the current batch, and its
-    result depends on how the data was cut.
+    The largest variance comes from the sums over all messages.  scikit-learn takes
+    that of the current batch, so its result depends on how the data is divided.
 
     References
     ----------
@@ -58,13 +57,13 @@ class Floor:
     fraction: float = 1e-9
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Refuse values outside [0, 1]."""
         if not 0 <= self.fraction <= 1:
             msg = f"a variance floor must be from 0 to 1, got {self.fraction!r}"
             raise InvalidObservation(msg)
 
     def level(self, whole: NDArray[np.float64], *, fraction_bits: int) -> float:
-        """Return the smallest variance that is allowed.  Unit: that of x squared.
+        """Return the smallest allowed variance.  Unit: that of x squared.
 
         Parameters
         ----------
@@ -90,17 +89,16 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A variance has a constant added, as lectures have it.
+    """Add a constant to every variance, as in lectures.
 
     Parameters
     ----------
     amounts : mapping of int to float
-        What is added to the variances of each field, above 0.  Unit: that of x,
-        squared.
+        Constant of each field, above 0.  Unit: that of x, squared.
 
     Notes
     -----
-    Of a covariance it is added to the diagonal.
+    In a covariance it is added to the diagonal.
     """
 
     amounts: Mapping[int, float]
@@ -121,9 +119,9 @@ class Added:
 def mean(
     count: NDArray[np.int64], total: Integers, *, fraction_bits: int
 ) -> NDArray[np.float64]:
-    """Return ``total / count``, 0 where there is no message, in units of x."""
-    # A quotient of Python integers is rounded once, however large they are, and a
-    # power of two rounds nothing.
+    """Return ``total / count``, 0 without messages, in units of x."""
+    # The quotient of two Python integers is rounded only once, however large they
+    # are, and a power of two rounds nothing.
     means: NDArray[np.float64] = (total / np.maximum(count, 1)).astype(np.float64)
     means *= 0.5**fraction_bits
     return means
@@ -136,15 +134,15 @@ def population_variance(
     *,
     fraction_bits: int,
 ) -> NDArray[np.float64]:
-    """Return the variance over *n* (not *n* - 1), 0 where there is no message.
+    """Return the variance over *n* (not *n* - 1), 0 without messages.
 
     Notes
     -----
-    ``(n S2 - S1**2) / n**2`` with exact integers: the difference that loses
-    all digits in floating point loses none here.
+    ``(n S2 - S1**2) / n**2`` with exact integers: in floating point, the
+    difference could lose all its digits.
     """
     safe = np.maximum(count, 1).astype(object)
-    # Without a message there is nothing in the sums either.
+    # Without messages, the sums are zero as well.
     spread = safe * squares - total * total
     variances: NDArray[np.float64] = (spread / (safe * safe)).astype(np.float64)
     variances *= 0.25**fraction_bits
@@ -154,7 +152,7 @@ def population_variance(
 Variances = Literal["class", "shared"]
 """Whether each class has its own variances or all share the pooled ones."""
 FLOOR = Floor()
-"""The floor that scikit-learn's `var_smoothing` has by default, as a maximum."""
+"""The default of scikit-learn's `var_smoothing`, which adds it to every variance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +164,13 @@ class Gaussian(MeasurementModel):
     fraction_bits : int, default 16
         Position of the binary point of the measurements.
     floor : Floor or Added, default Floor(1e-9)
-        The smallest variance, or what is added to each.
+        A smallest variance, or a constant to add to each.
     constant : {"floor", "drop"}, default "floor"
-        What becomes of a feature that does not vary within some class: it
-        gets the floor, or it is left out.
+        Whether a feature that does not vary within some class gets the floor or
+        is left out.
     variances : {"class", "shared"}, default "class"
-        Own variances, or one per feature for all classes (then the
-        log-odds are linear in *x*: `app.bayes.linear`).
+        Variances of each class, or one per feature for all classes; the log-odds
+        are then linear in *x* (`app.bayes.linear`).
 
     Notes
     -----
@@ -184,9 +182,9 @@ class Gaussian(MeasurementModel):
         \log P(x \mid c) = -\frac12 \sum_i \Bigl(\log 2 \pi \sigma^2_{ci}
         + \frac{(x_i - \mu_{ci})^2}{\sigma^2_{ci}}\Bigr) .
 
-    A class in which no message has the feature is given the mean and variance
-    of all messages, so it neither wins nor loses by it.  Features unseen in
-    every class are left out, and so are those a message does not have.
+    A class in which no message has the feature gets the mean and variance of all
+    messages, so the feature is no evidence for or against it.  Features unseen in
+    every class are left out, and so are those that a message lacks.
 
     References
     ----------
@@ -215,7 +213,7 @@ class Gaussian(MeasurementModel):
     def estimate(self, state: MomentSums) -> GaussianLikelihood:
         """Return the likelihood under a training state; O(D K) work."""
         bits = self.fraction_bits
-        # The last column is of all classes as one.
+        # The last column is for all classes together.
         counts, sums, squares = (
             np.concatenate((part, part.sum(axis=1, keepdims=True)), axis=1)
             for part in (state.documents, state.sums, state.squares)
@@ -226,7 +224,7 @@ class Gaussian(MeasurementModel):
         means = np.where(absent, centres[:, -1:], centres[:, :-1])
         variances, whole = spreads[:, :-1], spreads[:, -1:]
         if self.variances == "shared":
-            # Weighted by the exact counts; the within-class variance.
+            # The variance within the classes, weighted by the exact counts.
             share = counts[:, :-1] / counts[:, -1:]
             pooled = (share * variances).sum(axis=1, keepdims=True)
             variances = np.broadcast_to(pooled, variances.shape)

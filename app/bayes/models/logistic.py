@@ -14,18 +14,18 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Newton's steps get twice as many digits right each time: from the shipped
-# weights six were enough on every window of every corpus of experiment 0051.
-# The limit is for windows that nobody has seen: of 30,000 made-up sets of examples
-# of up to 1,000 nats one took 358.
+# Each of Newton's steps doubles the number of correct digits: from the shipped
+# weights, six were enough on every window of every corpus of experiment 0051.
+# The limit is for unusual windows: of 30,000 random sets of examples of up to
+# 1,000 nats, one took 358.
 STEPS: Final = 1000
 HALVINGS: Final = 30
 CONVERGED: Final = 1e-10
-# At the top the posterior moves by less than its own rounding error.
+# At the maximum, the posterior changes by less than its rounding error.
 LEVEL: Final = 1e-9
-# The last bits of exp and of sums differ between processors.  What converged to
-# 1e-10 and is rounded to 1e-6 is the same on all of them, but for one window in
-# ten thousand that comes to lie between two steps.
+# The last bits of exp and of sums differ between processors.  Weights that converged
+# to 1e-10 and are rounded to 1e-6 are the same on all of them, except for one window
+# in ten thousand that lies between two steps.
 STEP_OF_WEIGHTS: Final = 2.0**-20
 SMALLEST_DEVIATION: Final = 1e-6
 LARGEST_DEVIATION: Final = 1e6
@@ -33,14 +33,14 @@ LARGEST_DEVIATION: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What the opinions are worth.
+    """Weights of the opinions, and a bias for each class.
 
     Parameters
     ----------
     opinions : ndarray of float64, shape (T,)
         Weight of each opinion.
     bias : ndarray of float64, shape (K,)
-        What is added for each class.  Unit: nats.
+        Bias of each class.  Unit: nats.
     """
 
     opinions: NDArray[np.float64]
@@ -49,15 +49,14 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianPull:
-    r"""Where the weights are drawn to, and how strongly.
+    r"""Gaussian prior of the weights and biases.
 
     Parameters
     ----------
     weights : tuple of float, length T
-        The weights that are believed in before any example.
+        Prior mean of each weight.
     weight_deviation, bias_deviation : float
-        Standard deviations of the belief in each weight and in each bias, whose
-        mean is 0.
+        Prior standard deviations of each weight, and of each bias, whose mean is 0.
 
     Raises
     ------
@@ -71,7 +70,7 @@ class GaussianPull:
     bias_deviation: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no Gaussian."""
+        """Refuse values that are not a Gaussian."""
         for value in (self.weight_deviation, self.bias_deviation):
             if not SMALLEST_DEVIATION <= value <= LARGEST_DEVIATION:
                 msg = (
@@ -93,33 +92,33 @@ def fit(
     mislabelled: float = 0.0,
     counts: NDArray[np.float64] | None = None,
 ) -> Weights:
-    r"""Return the most probable weights, given examples and a Gaussian pull.
+    r"""Return the most probable weights, given examples and a Gaussian prior.
 
     Parameters
     ----------
     opinions : ndarray of float64, shape (n, T, K)
-        What each opinion says of each class, in each example.  Unit: nats.
+        Log-likelihood of each class in each opinion and example.  Unit: nats.
     offset : ndarray of float64, shape (n, K)
-        What is added with weight 1, such as the log-prior.  Unit: nats.
+        Terms with weight 1, such as the log-prior.  Unit: nats.
     labels : ndarray of int64, shape (n,)
         The class of each example.
     pull : GaussianPull
-        What is believed before.
+        The prior.
     mislabelled : float, default 0
-        The share of the labels that may be any, below 1.
+        Fraction of labels that are random, below 1.
     counts : ndarray of float64, shape (n,), optional
-        As how many examples each counts; as one unless it is given.
+        Weight of each example; 1 by default.
 
     Returns
     -------
     Weights
-        In multiples of 2**-20.  Without examples, those of the pull.
+        In multiples of 2**-20.  Without examples, the prior means.
 
     Raises
     ------
     InvalidObservation
-        If an opinion is not finite, an offset not a number, a label not a class, or
-        the share of wrong labels not from 0 to 1.
+        If an opinion is not finite, an offset is NaN or plus infinity, a label is not
+        a class, or `mislabelled` is not in [0, 1).
 
     Notes
     -----
@@ -136,19 +135,18 @@ def fit(
         - \sum_t \frac{(w_t - \mu_t)^2}{2 \sigma_w^2}
         - \sum_c \frac{b_c^2}{2 \sigma_b^2},
 
-    is strictly concave, so that it has one maximum.  Newton's method (iteratively
-    reweighted least squares [2]_) finds it from the centre of the pull; a step
-    that would lower the posterior is halved.
+    is strictly concave, so it has one maximum.  Newton's method (iteratively
+    reweighted least squares [2]_) finds it from the prior means; a step that would
+    lower the posterior is halved.
 
-    An example with a wrong label and large opinions is less probable than any other,
-    and a few of them would shrink all weights.  So with a share :math:`\varepsilon` of
-    labels that may be any, an example has the probability
+    Examples with large opinions and a wrong label are very improbable, and a few of
+    them would shrink all weights.  So if a fraction :math:`\varepsilon` of the labels
+    is random, an example has the probability
 
     .. math:: (1 - \varepsilon) P(y_i \mid x_i) + \varepsilon / K,
 
-    and counts in each step as much as it is honest: by the share of the first term
-    in it [3]_.  There may be several maxima then; it is the one that is reached from
-    the centre of the pull.
+    and its weight in each step is the share of the first term in this sum [3]_.  There
+    may then be several maxima; the result is the one reached from the prior means.
 
     References
     ----------
@@ -171,8 +169,8 @@ def fit(
     n, n_opinions, n_classes = opinions.shape
     _require(opinions, offset, labels, mislabelled)
     examples, classes = np.arange(n), np.arange(n_classes)
-    # One design of T + K rows: the bias of a class is an opinion that speaks for
-    # this class alone.  The examples stand last, for they are many: with them first,
+    # One design of T + K rows: the bias of a class is an opinion about this class
+    # alone.  The examples are the last axis, because there are many: with them first,
     # and sums over two classes or five weights, 2,000 take 3.6 ms instead of 1.4.
     design = np.zeros((n_opinions + n_classes, n_classes, n))
     design[:n_opinions] = opinions.transpose(1, 2, 0)

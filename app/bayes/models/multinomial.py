@@ -1,4 +1,4 @@
-"""The multinomial event model: which features occur, and how often."""
+"""The multinomial event model: the frequencies of features."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Multinomial(FeatureModel):
     Parameters
     ----------
     smoothing : Smoothing, default Lidstone(0.1)
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     counting : {"presence", "occurrences"}, default "presence"
         Whether a feature counts once per message or each time it occurs, in
         training and in scoring alike.
@@ -48,8 +48,8 @@ class Multinomial(FeatureModel):
         Number of declared features, numbered from 0; None means the features
         that training has seen.
     backoff : Backoff or None, default None
-        How a class with few messages is mixed with the whole; None leaves
-        every class to itself, as the textbooks do.
+        How the estimates of a class with few messages are mixed with those of all
+        classes; None keeps the classes apart, as in textbooks.
 
     Notes
     -----
@@ -60,22 +60,22 @@ class Multinomial(FeatureModel):
 
     .. math:: \sum_i x_i \log \frac{N_{ci} + \alpha}{N_c + \alpha V} .
 
-    Where no vocabulary is declared, features that no class has seen are left
-    out.  Scored, each would add :math:`\log \alpha / (N_c + \alpha V)`: a pull
-    towards the class with less text, which says nothing about the message.  A
-    declared feature adds just that, as on a board: it is one of the *V*.
+    Without a declared vocabulary, features that no class has seen are left out.
+    If they were scored, each would add :math:`\log \frac{\alpha}{N_c + \alpha V}`,
+    evidence for the class with less text that says nothing about the message.  A
+    declared feature adds exactly that, because it is one of the *V*.
 
-    With a `backoff` and no declared vocabulary, the pseudo-counts of a class are not
-    the same for all features but as frequent as in all classes as one,
-    :math:`N_i = \sum_c N_{ci}` of :math:`N = \sum_i N_i`:
+    With a `backoff` and no declared vocabulary, the pseudo-counts follow the share
+    :math:`N_i / N` of the feature in all classes together, with
+    :math:`N_i = \sum_c N_{ci}` and :math:`N = \sum_i N_i`:
 
     .. math:: \hat\theta_{ci} = \frac{N_{ci} + \alpha}{N_c + \alpha N / N_i} .
 
-    This is the posterior mean of a rate under a gamma prior of shape :math:`\alpha`
-    whose mean is :math:`N_i / N` [2]_.  A class that has little text and not the
-    feature then says about as much as could be expected of so little text: the less,
-    the rarer the feature.  Classes of the same size differ by the same quotient,
-    :math:`(N_{ci} + \alpha) / (N_{di} + \alpha)`, as without.
+    This is the posterior mean of a Poisson rate under a gamma prior with shape
+    :math:`\alpha` and mean :math:`N_i / N` [2]_.  If a class has little text, the
+    absence of a rare feature from it is then hardly evidence.  For classes with
+    equally long texts, the ratio remains
+    :math:`(N_{ci} + \alpha) / (N_{di} + \alpha)`.
 
     References
     ----------
@@ -134,17 +134,17 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
     source : CountSource
         Where the counts of a message's features are looked up.
     smoothing : Smoothing
-        What becomes of rare and missing counts.
+        How probabilities are estimated from counts, zeros included.
     counting : {"presence", "occurrences"}
-        What is counted.
+        Whether occurrences or messages are counted.
     totals : ndarray of int64, shape (K,)
         Sum of the counts of each class.
     n_values : int
         Size of the vocabulary.
     backed : bool
-        Whether the pseudo-counts are spread over the features as their counts are.
+        Whether the pseudo-counts follow the frequency of each feature.
     trust : ndarray of float64, shape (K,)
-        How far each class is taken at its word.
+        Weight of each class's own estimate (`Backoff.trust`).
     declared : int or None
         Number of declared features.
     """
@@ -160,9 +160,9 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by feature."""
-        # Ignoring unseen features matters where it hurts most, at few false
-        # positives: with them scored, 1-ROCA on the SpamAssassin public corpus
-        # rises from 0.99 % to 1.57 % (occurrences, alpha 1).
+        # Ignoring unseen features matters most at few false positives: if they are
+        # scored, 1-ROCA on the SpamAssassin public corpus rises from 0.99 % to
+        # 1.57 % (occurrences, alpha 1).
         found = Contributions(
             *likelihood.multinomial(
                 self.source.look_up(x.ids, self.counting),

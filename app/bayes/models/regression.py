@@ -14,28 +14,28 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Where there is a maximum, Newton's method finds it in some ten steps.  Where classes
-# can be separated each step adds about one to the weights, and for ever.
+# If there is a maximum, Newton's method finds it in some ten steps.  If the classes
+# can be separated, each step adds about one to the weights, without end.
 DOUBTFUL: Final = 25
-"""Steps after which it is asked whether there is a maximum."""
+"""Steps after which a linear program checks whether there is a maximum."""
 STEPS: Final = 1000
 HALVINGS: Final = 40
 CONVERGED: Final = 1e-9
 """Size of the last step, with columns of variance 1."""
 DEPENDENT: Final = 1e-12
-"""Share of the largest curvature below which a direction has none.
+"""Fraction of the largest curvature below which a direction counts as flat.
 
-A row that alone is off a separating plane has some exp(-25) of it after 25 steps.
+A single row off a separating plane has some exp(-25) of it after 25 steps.
 """
 SEPARATED: Final = 1e-6
-"""Distance to a separating plane that is no rounding error."""
+"""Distance to a separating plane beyond rounding error."""
 LARGEST_DEVIATION: Final = 1e6
-"""Beyond it a prior says nothing: that is maximum likelihood."""
+"""A wider prior has no effect: the result would be maximum likelihood."""
 SMALLEST_DEVIATION: Final = 1e-100
 LARGEST_NUMBER: Final = 1e100
-"""The squares of these, and of their quotients, are doubles."""
+"""The squares of such numbers, and of their quotients, fit into a double."""
 FLAT: Final = 1e-6
-"""Derivative at a maximum, as a share of what the rows and the prior add to it."""
+"""Derivative at a maximum, as a fraction of the terms of the rows and the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LogisticRegression:
         Largest magnitude of a derivative at the maximum.
     unique : bool
         Whether no column is a linear function of others.  If one is, other weights
-        are as good, and these are the shortest for columns of variance 1.
+        are equally good, and these are the shortest for columns of variance 1.
     """
 
     weights: NDArray[np.float64]
@@ -87,16 +87,16 @@ def regress(
     n_classes : int
         Number of classes K.
     deviation : float or None, default None
-        Standard deviation of a Gaussian prior, whose mean is 0, of the difference
-        between the weights of any two classes; the biases have none.  None: maximum
+        Standard deviation of a Gaussian prior with mean 0 of the difference between
+        the weights of any two classes; the biases have no prior.  None: maximum
         likelihood.
 
     Raises
     ------
     InvalidObservation
         If a number is not finite, a label is not a class, a class has no row, the
-        deviation is not a positive one, the likelihood has no maximum because the
-        classes can be separated, or the maximum was not reached.
+        deviation is not positive, the likelihood has no maximum because the classes
+        can be separated, or the maximum was not reached.
 
     Notes
     -----
@@ -107,8 +107,8 @@ def regress(
         \frac{\partial \ell}{\partial w_c} = \sum_i ([y_i = c] - p_{ic})\, x_i, \qquad
         \frac{\partial \ell}{\partial b_c} = \sum_i ([y_i = c] - p_{ic}),
 
-    less :math:`2 (w_c - \bar w) / \sigma^2` with a prior, where :math:`\bar w` is the
-    mean over the classes: the prior has all classes alike, whichever is the first.
+    minus :math:`2 (w_c - \bar w) / \sigma^2` with a prior, where :math:`\bar w` is the
+    mean over the classes: the prior treats all classes alike, whichever is the first.
     The log-likelihood is concave, and Newton's method climbs it (iteratively
     reweighted least squares [2]_), with steps halved where they would go down.
 
@@ -149,7 +149,7 @@ def regress(
         return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
 
     def away(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Not 1 - p, which is 0 where p is all but 1.
+        # Not 1 - p, which is 0 if p rounds to 1.
         return np.where(is_class, -np.expm1(logs), -np.exp(logs))[:, 1:]
 
     def height(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
@@ -161,7 +161,7 @@ def regress(
     for number in range(STEPS):
         gradient = (scaled.T @ away(now)).reshape(-1) - precision @ theta
         curvature = _curvature(scaled, now[:, 1:]) + precision
-        # With a prior there is no direction without a curvature, however small.
+        # With a prior, every direction has a curvature, however small.
         share = DEPENDENT if deviation is None else None
         step = np.linalg.lstsq(curvature, gradient, share)[0]
         here = height(theta, now)
@@ -195,12 +195,12 @@ def regress(
 
 
 def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float64]:
-    """Return what each column is divided by; infinity where it does not vary."""
+    """Return the divisor of each column; infinity if it does not vary."""
     spread = x.std(axis=0)
-    # Of a column that does not vary, rounding leaves a spread.
+    # Rounding leaves a spread even in a constant column.
     varies = spread > DEPENDENT * np.abs(x).max(axis=0, initial=0.0)
-    # With a prior, so that neither the curvature nor the precision is large: of a
-    # matrix that has both 1e12 and 1, rounding leaves the one or the other.
+    # With a prior, neither the curvature nor the precision may be large: in a matrix
+    # with both 1e12 and 1, one of them is lost to rounding.
     unit = spread if deviation is None else np.hypot(spread, 1 / deviation)
     return np.where(varies, unit, math.inf)
 
@@ -250,7 +250,7 @@ def _require(
     n_classes: int,
     deviation: float | None,
 ) -> None:
-    """Refuse what has no logistic regression."""
+    """Refuse rows and labels that have no logistic regression."""
     if not (np.abs(x) <= LARGEST_NUMBER).all():
         msg = (
             f"logistic regression takes finite numbers up to {LARGEST_NUMBER:g}, but a "
@@ -279,8 +279,8 @@ def _require(
 def _require_a_maximum(
     scaled: NDArray[np.float64], labels: NDArray[np.int64], n_classes: int
 ) -> None:
-    """Refuse classes that a plane separates: the weights would grow for ever."""
-    # Here, since nothing that serves asks, and scipy takes a while to import.
+    """Refuse classes that a plane separates: the weights would grow without end."""
+    # Imported here: scipy takes a while to import, and the service never needs it.
     from scipy.optimize import linprog  # noqa: PLC0415
 
     n, d = scaled.shape
@@ -293,8 +293,8 @@ def _require_a_maximum(
                 planes[row, :, other] = -scaled[i]
                 row += 1
     margins = planes[:, :, 1:].reshape(row, -1)
-    # The sum of the margins, each from 0 to 1: above 0 if any plane has all rows on
-    # their side or on it, and some row off it.
+    # The sum of the margins, each from 0 to 1: above 0 if some plane has every row on
+    # its own side or on the plane, and some row off it.
     found = linprog(
         -margins.sum(axis=0),
         A_ub=np.vstack([margins, -margins]),
