@@ -1,9 +1,8 @@
 """Bootstrap: intervals of figures over resampled messages.
 
 Contract of this file: samples are a function of the seed and the numbers of ham and
-spam alone.  So two filters that scored the same messages with the same seed are
-measured on the same samples, and the differences of their replicates are those of a
-paired bootstrap.
+spam.  So two filters that scored the same messages are measured with the same seed on
+the same samples, and the differences of their replicates are a paired bootstrap.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ def roca_interval_pct(
     Returns
     -------
     (float, float) or None
-        The 2.5th and the 97.5th percentile of 1-ROCA % over samples of as many
-        ham and as many spam, drawn with replacement [1]_.  None where there is
-        no ham or no spam.
+        The 2.5th and the 97.5th percentile of 1-ROCA % over samples with the same
+        numbers of ham and spam, drawn with replacement [1]_.  None without ham or
+        spam.
 
     Raises
     ------
@@ -73,7 +72,7 @@ def roca_interval_pct(
 
 
 def interval(replicates: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Return the 2.5th and the 97.5th percentile; None where there is no figure.
+    """Return the 2.5th and the 97.5th percentile; None if the figure is undefined.
 
     Parameters
     ----------
@@ -118,10 +117,10 @@ def roca_replicates(
 
     Notes
     -----
-    The scores are sorted once.  A sample is how often each message was drawn;
-    its area under the curve is a sum over the distinct scores,
-    :math:`\sum_g h_g (s_{<g} + s_g / 2)` for the ham :math:`h_g` that have the
-    *g*-th score and the spam :math:`s_{<g}` below it, which costs O(n).
+    The scores are sorted once.  A sample is the number of times that each message
+    was drawn; its wrongly ranked pairs are a sum over the distinct scores,
+    :math:`\sum_g h_g (s_{<g} + s_g / 2)`, with :math:`h_g` ham and :math:`s_g` spam
+    at the *g*-th score and :math:`s_{<g}` spam below it, which costs O(n).
     """
     if roca_pct(log_odds, is_spam) is None:
         return np.full(resamples, np.nan)
@@ -173,7 +172,7 @@ def lam_replicates(
     samples = _samples(lost, missed, seed=seed, resamples=resamples)
     errors = np.array([[h.sum(), s.sum()] for h, s in samples])
     messages = np.array([lost.size, missed.size])
-    # As the metric: half an error away from none and from all.
+    # Like the metric: half an error away from none and from all.
     kept = np.clip(errors, 0.5, messages - 0.5)
     logits = np.log(kept / (messages - kept))
     return np.asarray(100.0 / (1.0 + np.exp(-logits.mean(axis=1))))
@@ -182,7 +181,7 @@ def lam_replicates(
 def _samples(
     ham: NDArray[Any], spam: NDArray[Any], *, seed: int, resamples: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield samples of as many ham and as many spam."""
+    """Yield samples with the same numbers of ham and spam."""
     random = np.random.default_rng(seed)
     for _ in range(resamples):
         yield (

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Precedent: Guo et al. (2017) and most of what is published since take 15.
+# Precedent: Guo et al. (2017) and most later papers use 15.
 BINS: Final = 15
-"""Groups that the messages are put in unless more or fewer are asked for."""
+"""Default number of groups of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """The messages whose probabilities are next to each other.
+    """A group of messages with neighbouring probabilities.
 
     Parameters
     ----------
     messages, spam : int
-        How many there are, and how many of them are spam.
+        Number of messages, and of spam among them.
     low, high : float
-        The least and the greatest of their probabilities.
+        Smallest and largest of their probabilities.
     mean : float
-        The mean of their probabilities: the share of spam that was promised.
+        Mean of their probabilities: the predicted share of spam.
     """
 
     messages: int
@@ -46,14 +46,14 @@ class Bin:
 
     @property
     def share(self) -> float:
-        """The share of spam that there is."""
+        """The actual share of spam."""
         return self.spam / self.messages
 
 
 def reliability(
     is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
 ) -> tuple[Bin, ...]:
-    """Return what was promised and what there is, in bins of equally many messages.
+    """Return the predicted and the actual shares of spam, in bins of equal size.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def reliability(
     Returns
     -------
     tuple of Bin
-        In rising order of probability; none without messages.  Messages of
-        one probability are in one bin, whatever their order, and the middle of
-        their ranks decides which, so there are fewer bins where many are alike.
+        In rising order of probability; empty without messages.  Messages with
+        equal probabilities are in one bin, chosen by the middle of their ranks,
+        so there are fewer bins if many probabilities are equal.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def reliability(
 
     Notes
     -----
-    Bins of equal mass, not of equal width: nearly all mail is given less than
-    1 % or more than 99 %, and of ten bins of equal width eight would hold a
-    few dozen messages each [1]_.
+    Bins of equal mass, not of equal width: nearly all mail gets less than 1 % or
+    more than 99 %, so eight of ten bins of equal width would hold a few dozen
+    messages each [1]_.
 
     References
     ----------
@@ -101,8 +101,8 @@ def reliability(
     if bins < 1:
         raise InvalidObservation(f"there must be at least one bin, got {bins}")
     ordered = np.sort(probability)
-    # Twice the middle of the ranks that equal probabilities have.  By the least of
-    # these ranks a large group would share the bin of the few messages below it.
+    # Twice the middle rank of equal probabilities.  With their lowest rank, a large
+    # group would share the bin of the few messages below it.
     middle = np.searchsorted(ordered, probability, "left")
     middle += np.searchsorted(ordered, probability, "right") - 1
     owner = middle * bins // max(1, 2 * probability.size)
@@ -114,7 +114,7 @@ def reliability(
             spam=int(gold.sum()),
             low=float(said.min()),
             high=float(said.max()),
-            # A mean of equal floats may round to just outside of them.
+            # The mean of equal floats may be rounded to a value just beside them.
             mean=float(np.clip(said.mean(), said.min(), said.max())),
         )
         for gold, said in groups
@@ -125,7 +125,7 @@ def reliability(
 def expected_calibration_error(
     is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
 ) -> float | None:
-    r"""Return how far the probabilities are from the shares, on average.
+    r"""Return the average distance between the predicted and the actual shares.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def expected_calibration_error(
 
     with :math:`\bar p_b` the mean probability of bin *b*, :math:`n_b` its
     messages and :math:`s_b` its spam [1]_, over the bins of `reliability`.  It
-    is biased upwards, since chance moves every bin: a perfectly calibrated
-    filter has 0.004 on six thousand messages with log-odds around -6 and 5,
+    is biased upwards, because chance moves every bin: a perfectly calibrated
+    filter gets 0.004 on six thousand messages with log-odds around -6 and 5,
     each with a standard deviation of 2.5 (mean of 200 simulations).
 
     References
@@ -188,9 +188,9 @@ def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float
     Returns
     -------
     float or None
-        From 0 to 1, 0.25 for who always says one half; None without messages.
-        It is proper: no one gets a better one, on average, by saying what he
-        does not believe [1]_.
+        From 0 to 1; 0.25 for a filter that always answers one half; None without
+        messages.  The score is proper: its expectation is best for a filter that
+        states its true belief [1]_.
 
     Raises
     ------

@@ -3,9 +3,8 @@
 The figures of the TREC spam track, in per cent, lower is better for all of
 them.  Spam is the positive class throughout; `is_spam` is the gold label.
 
-A figure that the messages do not define (a share of the ham where there is no
-ham) is None, never 0: a filter that was never tried has made no error, and has not
-done well either.
+An undefined figure (a share of the ham without any ham) is None, never 0: a filter
+that was never tried has made no errors, but it has not done well either.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
     Parameters
     ----------
     log_odds : ndarray of float64, shape (n,)
-        Scores; only their order matters, so infinities are welcome.
+        Scores; only their order matters, so they may be infinite.
         Unit: nats.
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
@@ -37,7 +36,7 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
     -------
     float or None
         100 (1 - area under the ROC curve); a tie between a ham and a spam
-        counts half.  None where there is no ham or no spam.
+        counts half.  None without ham or spam.
 
     Raises
     ------
@@ -46,8 +45,8 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
 
     Notes
     -----
-    The area under the curve is the Mann-Whitney statistic [1]_, so that one
-    sort does instead of all the pairs:
+    The area under the curve is the Mann-Whitney statistic [1]_, so one sort
+    replaces the comparison of all pairs:
 
     .. math:: 1 - A = \frac{1}{n_h n_s} \sum_{h} \left(
               |\{s: x_s < x_h\}| + \tfrac12 |\{s: x_s = x_h\}| \right).
@@ -67,8 +66,8 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
     if not ham.size or not spam.size:
         return None
     spam.sort()
-    # Half of (below) + (below or equal) is below + half of the ties. Sums of
-    # integers first: they are exact, whatever the order of the messages.
+    # Half of (below) + (below or equal) is below + half of the ties. Integers are
+    # summed first: exact, whatever the order of the messages.
     below = int(np.searchsorted(spam, ham, side="left").sum())
     not_above = int(np.searchsorted(spam, ham, side="right").sum())
     return 100.0 * (below + not_above) / (2 * ham.size * spam.size)
@@ -77,7 +76,7 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
 def spam_missed_at(
     log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_], *, ham_lost_pct: float
 ) -> float | None:
-    """Return the share of spam missed where `ham_lost_pct` of the ham is lost.
+    """Return the share of spam missed when `ham_lost_pct` of the ham is lost.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def spam_missed_at(
     Returns
     -------
     float or None
-        Unit: per cent of the spam.  None where there is no ham or no spam.
+        Unit: per cent of the spam.  None without ham or spam.
 
     Raises
     ------
@@ -102,7 +101,7 @@ def spam_missed_at(
     Notes
     -----
     The threshold is the lowest that loses at most the allowed number of ham,
-    ``floor(n_ham * ham_lost_pct / 100)``; a message is spam where its score
+    ``floor(n_ham * ham_lost_pct / 100)``; a message counts as spam if its score
     is *above* it, so a spam that ties with the first ham kept is missed.
 
     Examples
@@ -128,7 +127,7 @@ def spam_missed_at(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """How many messages a filter's decisions put on the wrong side.
+    """The number of messages that a filter decided wrongly.
 
     Parameters
     ----------
@@ -193,8 +192,8 @@ class Errors:
         -----
         :math:`\operatorname{logit}^{-1}((\operatorname{logit} hm +
         \operatorname{logit} sm) / 2)` of the shares of ham lost and spam
-        missed [1]_.  A count of errors is kept half an error away from none
-        and from all, where the logit is infinite.
+        missed [1]_.  A count of errors is moved half an error away from none
+        and from all, where the logit would be infinite.
 
         References
         ----------
@@ -211,12 +210,12 @@ class Errors:
 
 
 def macro_f1_pct(gold: NDArray[np.int64], said: NDArray[np.int64]) -> float | None:
-    r"""Return the mean over the labels of F1, higher is better.
+    r"""Return the mean of F1 over the labels; higher is better.
 
     Parameters
     ----------
     gold, said : ndarray of int64, shape (n,)
-        The label that each message has, and the one that it was given, as numbers.
+        The true and the assigned label of each message, as numbers.
 
     Returns
     -------
@@ -225,9 +224,9 @@ def macro_f1_pct(gold: NDArray[np.int64], said: NDArray[np.int64]) -> float | No
 
     Notes
     -----
-    F1 of a label is :math:`2 t / (g + s)` of the *g* messages that have it, the *s*
-    that were given it, and the *t* that are among both [1]_.  A label that none has
-    and none was given does not count.
+    F1 of a label is :math:`2 t / (g + s)`, with *g* messages that have the label, *s*
+    to which it was assigned, and *t* of both [1]_.  A label with neither does not
+    count.
 
     References
     ----------

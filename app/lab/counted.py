@@ -54,7 +54,7 @@ class Categories(ColumnGroup):
     smoothing : Rule
         Treatment of rare and missing counts.
     declared : frozenset of str
-        The columns whose values were stated.  Of the others, training makes them.
+        The columns whose values were declared; those of the others come from training.
     """
 
     columns: tuple[str, ...]
@@ -72,12 +72,12 @@ class Categories(ColumnGroup):
         smoothing: Rule,
         declared: Mapping[str, tuple[str, ...]],
     ) -> Categories:
-        """Return the group with the values that were stated or that a table has.
+        """Return the group with the declared values, or those of a table.
 
         Raises
         ------
         MalformedTable
-            If the table has a value that is not among those that were stated.
+            If the table has an undeclared value.
         """
         values = []
         for column in columns:
@@ -106,7 +106,7 @@ class Categories(ColumnGroup):
         return Categorical(smoothing=self.smoothing, domains=domains)
 
     def encode(self, row: Row) -> SparseCounts | None:
-        """Return the values of a row; one that is not known gets a new id."""
+        """Return the values of a row; an unknown value gets a new id."""
         found = {}
         for field, (column, values) in enumerate(
             zip(self.columns, self.values, strict=True)
@@ -149,7 +149,7 @@ class Categories(ColumnGroup):
 
     @property
     def baseline(self) -> frozenset[int]:
-        """The first value of each column: it is there where no other one is."""
+        """The first value of each column, which applies if no other does."""
         return frozenset(value_id(field=f, value=0) for f in range(len(self.columns)))
 
     def form(
@@ -164,7 +164,7 @@ class Categories(ColumnGroup):
         state: FeatureCounts,  # noqa: ARG002
         likelihood: CategoricalLikelihood,
     ) -> list[str]:
-        """Return a warning where what stands in for zero is no small number."""
+        """Return a warning if the replacement of zero is too large."""
         return _too_large(self.smoothing, self.columns, likelihood.totals)
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
@@ -175,7 +175,7 @@ class Categories(ColumnGroup):
     def factors(
         self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
     ) -> list[list[Fraction]]:
-        """Return P(value | class) of each value that is declared or was seen."""
+        """Return P(value | class) of each declared or seen value."""
         found: list[list[Fraction]] = [[] for _ in range(n_classes)]
         counts = state.look_up(x.ids, "presence")
         fields = state.ids >> VALUE_BITS
@@ -205,13 +205,13 @@ class Bag(ColumnGroup):
     model : {"bernoulli", "multinomial"}
         The event model.
     columns : tuple of str
-        One column of text, or columns that count a word each.
+        One column of text, or columns that each count a word.
     text : bool
         Whether it is text.
     words : tuple of str
-        The vocabulary; of counts, the columns.
+        The vocabulary; for counts, the columns.
     declared : bool
-        Whether the vocabulary was stated.  If not, training makes it.
+        Whether the vocabulary was declared; otherwise it comes from training.
     smoothing : Rule
         Treatment of rare and missing counts.
     """
@@ -266,7 +266,7 @@ class Bag(ColumnGroup):
 
     @property
     def constant_term(self) -> tuple[str, str] | None:
-        """Bernoulli counts the absence of all words in every row."""
+        """The term for the absence of all words, under Bernoulli."""
         return (self.columns[0], NO_WORD) if self.model == "bernoulli" else None
 
     def encode(self, row: Row) -> SparseCounts | None:
@@ -299,7 +299,7 @@ class Bag(ColumnGroup):
         return {i: before + word for i, word in enumerate(self.words)}
 
     def form(self, state: FeatureCounts, likelihood: object) -> LinearForm | None:  # noqa: ARG002
-        """Return the weight of each word; None where one is infinite."""
+        """Return the weight of each word; None if one is infinite."""
         model, nothing = self.event_model, np.zeros(state.n_classes)
         if isinstance(model, Multinomial):
             return multinomial_form(model, state, nothing)
@@ -309,13 +309,13 @@ class Bag(ColumnGroup):
             return None
 
     def values_of(self, x: SparseCounts) -> NDArray[np.float64]:
-        """Return the counts of words, or that they are there."""
+        """Return the counts of words, or ones for presence."""
         if self.model == "bernoulli":
             return np.ones(x.size)
         return x.counts.astype(np.float64)
 
     def notes(self, state: FeatureCounts, likelihood: object) -> list[str]:  # noqa: ARG002
-        """Return a warning where what stands in for zero is no small number."""
+        """Return a warning if the replacement of zero is too large."""
         _, totals, _ = self._counts(state)
         return _too_large(self.smoothing, self.columns, totals)
 
@@ -395,7 +395,7 @@ class Bag(ColumnGroup):
 def _too_large(
     smoothing: Rule, columns: Sequence[str], totals: NDArray[np.int64]
 ) -> list[str]:
-    """Return a warning where what was never seen is as probable as what was."""
+    """Return a warning if unseen values are as probable as seen ones."""
     most = int(totals.max(initial=1))
     if not isinstance(smoothing, Epsilon) or rational(smoothing.epsilon) * most < 1:
         return []

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
-"""Classes of a target: with more it is a measurement, or a name."""
+"""Largest number of classes; a column with more is a measurement or a name."""
 SMALLEST_ADDED: Final = 1e-30
 LARGEST_ADDED: Final = 1e30
-"""What is added to a variance, whose columns have values below 1e11."""
+"""Largest constant for a variance; the values of columns are below 1e11."""
 PLAIN = StatedFraction(0.0)
 """Maximum likelihood, as in the lectures."""
 
@@ -46,19 +46,20 @@ class Choices:
     columns : tuple of str or None
         The columns that teach; None for all but the target.
     kinds : mapping of str to Kind
-        Kinds that overrule the look of a column.
+        Kinds that override the detected ones.
     smoothing : Rule
         Treatment of rare and missing counts.
     prior : ClassPrior
         The class prior.
     vocabulary : str or None
-        Words of the text columns; None for those that they hold.
+        Words of the text columns; None for the words in them.
     values : mapping of str to tuple of str
-        Values of columns of categories; of the others, those that they hold.
+        Declared values of columns of categories; other columns have the values in
+        them.
     constant : {"floor", "drop"}
         Treatment of a measurement that does not vary.
     added : float or None
-        What is added to each variance instead.
+        Constant to add to each variance instead.
     shrinkage : Shrinkage
         Shrinkage of the discriminant.
     variances : {"class", "shared"}
@@ -92,7 +93,7 @@ class Design:
     target : str
         The column that is to be predicted.
     classes : tuple of str
-        Its values; numbers by size, else by name.
+        Its values, numbers by size and others by name.
     kinds : mapping of str to Kind
         The columns that teach, and their kinds.
     parts : mapping of str to ColumnGroup
@@ -104,7 +105,7 @@ class Design:
     rows : tuple of Row
         Those rows.
     notes : tuple of str
-        Sentences about what was left out.
+        Sentences about rows, cells and columns that were left out.
     logistic : bool
         Whether it is for logistic regression.
     deviation : float or None
@@ -146,13 +147,13 @@ def encode(parts: Mapping[str, ColumnGroup], row: Row) -> dict[str, Any]:
 
 
 def design(table: Table, choices: Choices) -> Design:
-    """Return the design of a table, as the choices ask for it.
+    """Return the design of a table for the choices of a user.
 
     Raises
     ------
     MalformedTable
-        If a column is not there or does not fit, or the target has less than
-        two classes.
+        If a column is missing or does not fit, or the target has fewer than two
+        classes.
     """
     target = choices.target
     classes = _classes(table, target)
@@ -190,7 +191,7 @@ def design(table: Table, choices: Choices) -> Design:
 
 
 def _require_effect(choices: Choices) -> None:
-    """Refuse options that would do nothing."""
+    """Refuse options that would have no effect."""
     model, plain = choices.model, Choices(target=choices.target)
     logistic = model is Model.LOGISTIC
     for option, what, changed in (
@@ -289,7 +290,7 @@ def _left_out(table: Table, columns: tuple[str, ...], target: str) -> tuple[str,
 
 
 def _kind(column: str, table: Table, choices: Choices) -> Kind:
-    """Return the kind of a column, as it was stated or as it looks."""
+    """Return the stated or detected kind of a column."""
     model = choices.model
     kind = choices.kinds.get(column)
     if column in choices.values:
@@ -344,8 +345,8 @@ def _parts(
         parts[f"text {column}"] = Bag.of_text(
             column, table, model=bag, vocabulary=vocabulary, smoothing=smoothing
         )
-    # Under Bernoulli each column is by itself: an unknown cell says
-    # nothing, where in one vocabulary it would be an absent word.
+    # Under Bernoulli each column is separate: an unknown cell is no evidence, but in
+    # a common vocabulary it would be an absent word.
     together = [counts] if bag == "multinomial" and counts else []
     for group in together or [[c] for c in counts]:
         parts[f"counts {group[0]}"] = Bag(
@@ -360,7 +361,7 @@ def _parts(
 
 
 def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
-    """Return the words of a stated vocabulary, split as text is."""
+    """Return the words of a declared vocabulary, split like text."""
     if stated is None:
         return None
     words = tuple(dict.fromkeys(of_text(stated)))
@@ -452,7 +453,7 @@ def _chosen(
 
 
 def constant(words: str) -> tuple[Constant, float | None]:
-    """Return the treatment of variances that an option names, and what is added.
+    """Return the treatment of variances that an option names, and the constant.
 
     Raises
     ------

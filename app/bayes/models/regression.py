@@ -110,10 +110,10 @@ def regress(
     minus :math:`2 (w_c - \bar w) / \sigma^2` with a prior, where :math:`\bar w` is the
     mean over the classes: the prior treats all classes alike, whichever is the first.
     The log-likelihood is concave, and Newton's method climbs it (iteratively
-    reweighted least squares [2]_), with steps halved where they would go down.
+    reweighted least squares [2]_); a step that would go down is halved.
 
-    It has a maximum if and only if no plane separates the classes, not even one that
-    rows of both lie on [3]_; a linear program finds such a plane.
+    There is a maximum if and only if no plane separates the classes, not even one on
+    which rows of both lie [3]_; a linear program finds such a plane.
 
     References
     ----------
