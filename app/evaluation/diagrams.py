@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""
 _WINDOW: Final = 500
-"""Messages of a side that errors are averaged over, where there are enough."""
+"""Largest number of messages of a side over which errors are averaged."""
 
 
 def roc_figure(runs: Sequence[Run]) -> str:
@@ -195,7 +195,7 @@ def _names(runs: Iterable[Run]) -> list[tuple[str, str]]:
 
 
 def _some(length: int) -> list[int]:
-    """Return about a dozen positions of a list, the last among them."""
+    """Return about a dozen positions of a list, including the last."""
     return sorted({round(at) for at in np.linspace(0, length - 1, min(length, 12))})
 
 
@@ -320,6 +320,6 @@ def histogram_figure(run: Run, whose: str) -> str:
 def _counts(
     scores: NDArray[np.float64], edges: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the messages in each bar; those beyond the ends are in the last ones."""
+    """Return the messages in each bar; the outer bars include those beyond the ends."""
     inside = np.clip(scores, edges[0], edges[-1] - _NARROWEST)
     return np.histogram(inside, edges)[0].astype(np.int64)

@@ -50,7 +50,7 @@ class Configuration:
     specification : Specification
         The specification of the filter.
     training : Training
-        Which messages it learns.
+        The choice of messages that it learns.
     """
 
     specification: Specification
@@ -64,17 +64,16 @@ class Protocol:
     Parameters
     ----------
     plan : Plan
-        When each message is scored, and when learned.
+        The order of scoring and learning.
     shuffle : int or None
-        Seed by which the messages are put in another order; None: as they
-        arrived.
+        Seed of a random order of the messages; None keeps the order of arrival.
     noise : float
         Share of the labels that users get wrong.
     seed : int
-        Seed of everything else that is left to chance.
+        Seed of all other random choices.
     months : int or None
-        Months that a stream takes, where counts decay; None: by the dates of its
-        messages.
+        Months over which a stream is spread, if counts decay; None uses the dates of
+        its messages.
     """
 
     plan: Plan
@@ -84,7 +83,7 @@ class Protocol:
     months: int | None = None
 
     def order(self, arrived: Sequence[int]) -> tuple[int, ...]:
-        """Return the messages in the order in which they are taken."""
+        """Return the messages in the order of processing."""
         if self.shuffle is None:
             return tuple(arrived)
         mixed = np.random.default_rng(self.shuffle).permutation(len(arrived))
@@ -93,12 +92,12 @@ class Protocol:
     def months_of(self, seen: StreamSurvey, name: str) -> tuple[int, ...]:
         """Return the month in which each message arrives, by its number.
 
-        Messages that are shuffled come in another order, but time goes on as it did.
+        Shuffled messages come in another order, but the months keep theirs.
 
         Raises
         ------
         UnreadableSource
-            If it depends on the dates of messages and there are none.
+            If the months depend on dates, and no message has one.
         """
         months = (
             months_by_dates([seen.moments[at] for at in seen.order], name)
@@ -135,7 +134,7 @@ class _RunPart:
 
     @property
     def messages(self) -> int:
-        """How many messages it scores or learns, or both."""
+        """Number of messages that it scores, learns, or both."""
         return len({message for _, message in self.part})
 
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
@@ -166,8 +165,7 @@ class Experiment:
     sources : sequence of MailSource
         The streams.
     configurations : mapping of str to Configuration
-        By the name that people give them; the first is the one that the
-        others are compared with.
+        Configurations by name; the others are compared with the first.
     protocol : Protocol
         The treatment of every stream.
     """
@@ -185,23 +183,23 @@ class Experiment:
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object] = lambda *_: None,
     ) -> tuple[Run, ...]:
-        """Run everything that was not run before.
+        """Run all parts that have no stored outcome.
 
         Parameters
         ----------
         readers : Readers or None
-            Who parses the mail (`app.corpora.parallel`).
+            Processes that parse the mail (`app.corpora.parallel`).
         processes : int
-            Processes that evaluate at a time.
+            Number of processes that evaluate.
         cache : Path or None
-            A folder that keeps every finished part, which is not run again; None
-            keeps nothing.
+            A folder for the outcomes of finished parts, which are not run again; None
+            stores nothing.
         show : callable
-            Given a stage's name and its number of steps, 0 where the number is not
-            known, returns a callable that gets the number of steps that are done.
+            Gets the name of a stage and its number of steps (0 if unknown), and returns
+            a callable that gets the number of steps done.
         on_unreadable : callable
-            Called with the place of a message that cannot be read, and the
-            reason. It is scored and learned as one without features.
+            Gets the place of an unreadable message, and the reason. The message is
+            scored and learned without features.
 
         Returns
         -------
@@ -227,7 +225,7 @@ class Experiment:
             tasks = self._tasks(surveys, Path(folder), cache)
             open_tasks = [task for task in tasks if not task.outcome.exists()]
             self._read(open_tasks, surveys, readers, show, on_unreadable)
-            # The longest first: the last to end should not have begun last.
+            # The longest task first, so that no long one starts last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(task.messages for task in open_tasks))
             for _ in carry_out(open_tasks, processes=processes, advance=advance):
@@ -316,7 +314,7 @@ class Experiment:
         return tasks
 
     def _name(self, seen: StreamSurvey, configuration: Configuration, part: int) -> str:
-        """Return a name that changes with everything that an outcome depends on."""
+        """Return a name that depends on everything that determines the outcome."""
         depends = (
             code(),
             seen.digest,
@@ -332,7 +330,7 @@ class Experiment:
     def _runs(
         self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
     ) -> tuple[Run, ...]:
-        """Return the runs, put together from the outcomes of their parts."""
+        """Return the runs, assembled from the outcomes of their parts."""
         runs = []
         for s, seen in enumerate(surveys):
             for c, (name, configuration) in enumerate(self.configurations.items()):
@@ -353,7 +351,7 @@ class Experiment:
 
 
 def code() -> str:
-    """Return a digest of the program itself: other code, other outcomes."""
+    """Return a digest of the program, because other code may have other outcomes."""
     digest = sha256()
     for path in sorted(Path(app.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -366,26 +364,26 @@ _EVERY: Final = 0.2
 
 
 Task = Callable[[Callable[[], None]], T]
-"""A piece of work that another process can do, calling `tick` after each message."""
+"""Work for another process; it calls `tick` after each message."""
 
 
 class _Stopped(Exception):
-    """Raised in a worker whose result nobody waits for any more."""
+    """Raised in a worker whose result is no longer needed."""
 
 
 def carry_out(
     tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
 ) -> Iterator[T]:
-    """Carry out all tasks, and yield each result as soon as it is there.
+    """Carry out all tasks, and yield each result as soon as it is ready.
 
     Parameters
     ----------
     tasks : sequence of Task
         The work; with several processes it is pickled.
     processes : int
-        Processes that work at a time.  With one, or one task, the caller works.
+        Number of processes.  With one process or one task, the caller works itself.
     advance : callable
-        Gets now and then the number of messages done since the last call.
+        Gets, at intervals, the number of messages since the last call.
 
     Raises
     ------
@@ -399,11 +397,11 @@ def carry_out(
 
         yield from (task(tick) for task in tasks)
         return
-    # Not fork: the bar has a thread, whose locks a fork would copy as they are.
+    # Not fork: the progress bar has a thread, and a fork would copy its held locks.
     context = get_context("spawn")
-    # Trap: no locks. A process that is killed while it holds one stops all
-    # others for ever. Each task counts in a place of its own, the last place
-    # is set when nobody waits any more, and integers are written in one piece.
+    # Trap: no locks. A process that is killed while it holds one blocks all
+    # others for ever. Each task counts in its own place, the last place is set
+    # when the results are no longer needed, and writing an integer is atomic.
     shared = context.RawArray("q", len(tasks) + 1)
     reported = 0
     others = set(active_children())
@@ -440,7 +438,7 @@ def carry_out(
         crew.shutdown(cancel_futures=True)
 
 
-# The array that the processes of a crew share; set once in each of them.
+# The array that the processes share; set once in each of them.
 _shared: list[Any] = []
 
 

@@ -48,7 +48,7 @@ class Document:
     runs : tuple of Run
         The runs, stream by stream.
     comparisons : tuple of Comparison
-        Each configuration but the first against the first.
+        Each configuration except the first, compared with the first.
     reasons : mapping of str to Names
         Names of the features of the worst mistakes, by stream.
     seed : int
@@ -64,7 +64,7 @@ class Document:
 
 
 def page(document: Document) -> str:
-    """Return the page: HTML that loads nothing from anywhere."""
+    """Return the page as HTML that loads nothing from elsewhere."""
     runs: dict[str, list[Run]] = {}
     for run in document.runs:
         runs.setdefault(run.stream, []).append(run)
@@ -205,11 +205,11 @@ def _and(names: Sequence[str]) -> str:
 
 
 Names = dict[tuple[str, str], str]
-"""The text of a feature by its view and its id as `explain` writes it."""
+"""The text of a feature by its view and its id in the notation of `explain`."""
 
 
 def named(sources: Sequence[MailSource], runs: Sequence[Run]) -> Mapping[str, Names]:
-    """Return the names of the features of the messages that were mistaken, by stream.
+    """Return the names of the features of misjudged messages, by stream.
 
     An evaluation keeps ids only; for these few messages the stream is read
     once more.
@@ -245,7 +245,7 @@ _CERTAIN: Final = 0.001
 def _mistakes(run: Run) -> list[tuple[str, list[Mistake]]]:
     """Return the worst ham lost and the worst spam missed.
 
-    No text of the mail is shown but the features that decided; whoever made the page
+    The only text of the mail is that of the deciding features; the author of the page
     has the mail.
     """
     spam = run.specification.spam_labels
@@ -256,7 +256,7 @@ def _mistakes(run: Run) -> list[tuple[str, list[Mistake]]]:
 
 
 def _probability(log_odds: float) -> str:
-    """Return a probability in per cent; 100.0 would mean that it was certain."""
+    """Return a probability in per cent; never 100.0, which would mean certainty."""
     probability = probability_of(log_odds)
     if probability < _CERTAIN:
         return f"less than {100 * _CERTAIN:g} %"

@@ -1,7 +1,7 @@
-"""Plan: the order in which messages are scored and learned, and the errors of labels.
+"""Plan: the order in which messages are scored and learned, and errors in labels.
 
-Contract: within a part no message is scored after it was learned, so no figure
-is of a filter that has seen the message.
+Contract: within a part, no message is scored after it was learned, so no figure
+includes a verdict of a filter that knows the message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_FOLDS = 2
-"""Folds at least: with one, nothing is left to learn from."""
+"""Smallest number of folds; with one, nothing would be left to learn from."""
 
 
 class Action(NamedTuple):
@@ -31,7 +31,7 @@ class Action(NamedTuple):
 
 
 Part = tuple[Action, ...]
-"""All steps of one filter, from nothing; parts can be run side by side."""
+"""All steps of one filter, from an empty start; parts can run in parallel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class Online:
     Parameters
     ----------
     delay : int, default 0
-        So many messages are scored after a message before it is learned.
+        Messages that are scored between scoring a message and learning it.
     first : int or None
-        Only the first so many messages get feedback; None: all do.
+        Number of messages at the start that get feedback; None: all.
     share : float, default 1.0
-        Share of the messages that get feedback, chosen by chance.
+        Share of the messages that get feedback, chosen at random.
 
     Raises
     ------
@@ -57,8 +57,8 @@ class Online:
     The feedback of the TREC spam track [1]_: immediate; delayed, "sometime
     later (or potentially never)" (`delay` and `first`: the delayed task of 2007
     had feedback for the first 10,000 messages only); and partial, for a subset
-    of the recipients.  A stream may not tell its recipients apart, so `share`
-    takes messages by chance.
+    of the recipients.  A stream may not distinguish its recipients, so `share`
+    chooses messages at random.
 
     References
     ----------
@@ -79,7 +79,7 @@ class Online:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse feedback that cannot be."""
+        """Refuse impossible feedback."""
         if self.delay < 0 or (self.first is not None and self.first < 1):
             msg = (
                 "the delay of feedback must be 0 or more messages, and the number "
@@ -137,7 +137,7 @@ class Folds:
     Parameters
     ----------
     folds : int
-        Parts into which the messages are dealt, alike in their labels.
+        Number of parts, with similar shares of the labels.
 
     Raises
     ------
@@ -175,8 +175,8 @@ class Folds:
         if len(order) < self.folds:
             msg = f"{len(order)} messages cannot be split into {self.folds} folds"
             raise InvalidObservation(msg)
-        # A shuffle, then a sort by label that keeps it: dealing the rows round
-        # the table leaves folds that differ by one message of a label at most.
+        # A shuffle, then a stable sort by label: dealing the messages in turn gives
+        # folds that differ by at most one message of each label.
         shuffled = np.random.default_rng(seed).permutation(len(order))
         dealt = sorted(shuffled.tolist(), key=lambda at: labels[order[at]])
         fold = np.empty(len(order), np.int64)
@@ -290,18 +290,18 @@ def noisy_labels(
     spam_labels : sequence of str
         Those of them that stand for spam.
     noise : float
-        The chance that a user takes spam for ham, or ham for spam.
+        Probability that a user takes spam for ham, or ham for spam.
     seed : int
-        Seed of that chance.
+        Seed of the errors.
 
     Raises
     ------
     InvalidObservation
-        If the chance is not from 0 to 1.
+        If the probability is not from 0 to 1.
 
     Notes
     -----
-    A label is turned into the first one of the other side.
+    A wrong label is the first one of the other side.
     """
     if not 0 <= noise <= 1:
         msg = f"the share of wrong labels must be from 0 to 1, got {noise}"
@@ -310,7 +310,7 @@ def noisy_labels(
         side: next(label for label in all_labels if (label in spam_labels) is not side)
         for side in (True, False)
     }
-    # A stream of its own: which messages get feedback must not change with it.
+    # A separate random stream, so the choice of messages with feedback does not change.
     wrong = np.random.default_rng([seed, 1]).random(len(labels)) < noise
     return tuple(
         other[label in spam_labels] if turned else label

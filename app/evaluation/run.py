@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.evaluation.subject import Corpus, Subject
 
 DECISIONS: Final = ("ham", "unsure", "spam")
-"""Decisions by the number that stands for each."""
+"""Decisions in the order of their numbers."""
 SCORED: Final = np.dtype(
     [
         ("message", np.int64),
@@ -43,9 +43,9 @@ Its number in the stream, log-odds of spam in nats, probability of spam, index i
 `DECISIONS`, and index of the most probable label of the filter.
 """
 WORST: Final = 10
-"""Mistakes of each kind that are kept with their reasons."""
+"""Mistakes of each kind that are stored with their reasons."""
 REASONS: Final = 4
-"""Features of each side that are listed for each."""
+"""Features of each side that are listed for a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class PartOutcome:
     scored : ndarray of `SCORED`, shape (n,)
         The messages in the order in which they were scored.
     seconds : float
-        How long scoring and learning took.
+        Duration of scoring and learning.
     learned : int
         Messages that were learned.
     mistakes : tuple of Mistake
@@ -89,7 +89,7 @@ class PartOutcome:
     mistakes: tuple[Mistake, ...]
 
     def save(self, path: Path) -> None:
-        """Write it into a file, whole or not at all."""
+        """Write the outcome to a file, whole or not at all."""
         halfway = path.with_suffix(".part")
         with halfway.open("wb") as file:
             values = asdict(self)
@@ -143,7 +143,7 @@ def run(
     is_spam : sequence of bool
         Gold labels.
     months : sequence of int
-        In which month each message arrives, YYYYMM; empty where no filter needs it.
+        Month in which each message arrives, YYYYMM; empty if no filter needs it.
     tick : callable
         Called for each message, once.
     clock : callable
@@ -229,8 +229,8 @@ class EvaluationReport:
     brier : float or None
         Mean square of probability minus truth, from 0 to 1.
     macro_f1_pct : float or None
-        Mean F1 of the labels, higher is better.  Unit: per cent.  None where there are
-        but two, of which the error rates tell more.
+        Mean F1 of the labels, higher is better.  Unit: per cent.  None if there are
+        only two, for which the error rates say more.
     messages_per_second : float or None
         Messages scored and learned in a second of wall-clock time.  None
         where the clock did not move.
@@ -315,7 +315,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long it took, in one process."""
+        """Duration, in one process."""
         return sum(outcome.seconds for outcome in self.outcomes)
 
     @property
@@ -324,8 +324,7 @@ class Run:
 
         def order(mistake: Mistake) -> tuple[bool, float]:
             spam = self.survey.labels[mistake.message] in self.specification.spam_labels
-            # Of spam missed, that which was surest to be ham: some of it is unsure,
-            # and nearer to spam.
+            # Missed spam that looked most like ham; unsure messages are nearer to spam.
             return spam, mistake.log_odds if spam else -mistake.log_odds
 
         every = (mistake for outcome in self.outcomes for mistake in outcome.mistakes)
@@ -343,7 +342,7 @@ class Run:
             messages=messages,
             ham=errors.ham,
             spam=errors.spam,
-            # Each part is a filter of its own, and in folds each of them learns.
+            # Each part is a separate filter, and in folds each of them learns.
             learned=sum(outcome.learned for outcome in self.outcomes),
             unsure=int((scored["decision"] == DECISIONS.index("unsure")).sum()),
             roca_pct=roca_pct(log_odds, gold),
@@ -368,7 +367,7 @@ class Run:
         Parameters
         ----------
         **more : str
-            Further fields, which stand first in every line.
+            Further fields, at the start of every line.
         """
         labels = self.specification.labels
         for message, log_odds, probability, decision, label in self.scored.tolist():
@@ -387,8 +386,8 @@ def json_line(*, log_odds: float, probability: float, **texts: str) -> str:
 
     Notes
     -----
-    JSON has no infinity: infinite log-odds are ``null``, and the probability beside
-    them, 0 or 1, tells which.
+    JSON has no infinity: infinite log-odds are ``null``, and the probability, 0 or 1,
+    shows their sign.
 
     Examples
     --------
@@ -406,7 +405,7 @@ class Difference:
     Parameters
     ----------
     value : float or None
-        New minus old, so that less than 0 is better; the mean over the streams.
+        New minus old, so below 0 is better; the mean over the streams.
         Unit: per cent points.
     interval : (float, float) or None
         95 % interval of the paired bootstrap.
@@ -416,7 +415,7 @@ class Difference:
     interval: tuple[float, float] | None
 
     def written(self, undefined: str) -> str:
-        """Return the change with its interval, or a text where there is none."""
+        """Return the change with its interval, or a text if it is undefined."""
         if self.value is None:
             return undefined
         if self.interval is None:
@@ -427,15 +426,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One configuration against another, on the same messages.
+    """One configuration compared with another, on the same messages.
 
     Parameters
     ----------
     configuration, against : str
         The new one and the old one.
     won, tied, lost : int
-        Folds, or streams where there are none, in which 1-ROCA of the new one
-        is lower, the same, higher.
+        Folds (or streams, without folds) in which 1-ROCA of the new configuration is
+        lower, the same, higher.
     roca, lam : Difference
         Changes of 1-ROCA and of lam.
     """

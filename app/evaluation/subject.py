@@ -1,8 +1,8 @@
 """Subject: the filter that is evaluated, and the streams that it reads.
 
-Contract of this file: the subject decides, scores and learns by the functions that the
-service calls (`app.ledger.teaching`), so that a figure of an evaluation is one of the
-service.  Only the storage is another: rows are held in memory, and never encoded.
+Contract of this file: the subject decides, scores and learns with the functions of the
+service (`app.ledger.teaching`), so the figures of an evaluation are those of the
+service.  Only the storage differs: rows are held in memory, and never encoded.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is learned: all that people say, as long as nothing else is given.
+    """The choice of messages to learn; by default, all that people label.
 
     Parameters
     ----------
     margin : float, default infinity
-        A message that people labelled is learned unless the log-odds were on its
-        side of the threshold already, and farther from it than this.  0 is to
-        train on error, where *unsure* is an error; more is a thick threshold
-        [1]_.  Unit: nats.
+        A labelled message is learned unless its log-odds were on the right side of
+        the threshold, and farther from it than this.  0 means training on error,
+        with *unsure* as an error; larger values are a thick threshold [1]_.  Unit:
+        nats.
     own_from : float, default infinity
-        From this distance of the log-odds from 0, what the filter decided is learned
-        before anybody says what the message is
-        (`app.classifier.learn.confident`).  Unit: nats.
+        Distance of the log-odds from 0 at which the filter learns its own decision
+        before anybody labels the message (`app.classifier.learn.confident`).  Unit:
+        nats.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class Training:
 
     @classmethod
     def parse(cls, text: str) -> Training:
-        """Return what ``everything``, ``errors``, ``near:4`` or ``auto:10`` stands for.
+        """Return the meaning of ``everything``, ``errors``, ``near:4`` or ``auto:10``.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Training:
         return cls(margin=distance) if kind == "near" else cls(own_from=distance)
 
     def wants(self, verdict: Verdict, label: str, specification: Specification) -> bool:
-        """Return whether a message that people labelled is learned.
+        """Return whether a labelled message is learned.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Training:
         label : str
             The label.
         specification : Specification
-            The profile whose thresholds count.
+            The profile with the thresholds.
         """
         rule = specification.verdict
         if label in specification.spam_labels:
@@ -152,9 +152,9 @@ class Subject:
     Parameters
     ----------
     specification : Specification
-        What it is made of.
+        The specification of the filter.
     training : Training
-        What it learns.
+        The choice of messages that it learns.
     """
 
     def __init__(
@@ -163,25 +163,25 @@ class Subject:
         self._training = training
         self._snapshot = Snapshot.empty(specification)
         self._latest: tuple[bytes, Verdict] | None = None
-        # The rows of what it learned by itself, by message.
+        # The rows of its own decisions, by message.
         self._own: dict[bytes, LedgerRow] = {}
-        # What it will learn by itself once the answer is given.
+        # The decision that it will learn after its answer.
         self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
         self._learned = 0
-        # Which messages were scored, and how many since the last that was taught then.
+        # The scored messages, and how many came since the last one that was taught.
         self._scored: set[bytes] = set()
         self._arrived = 0
         self._month = 0
         self._now = datetime.min.replace(tzinfo=UTC)
-        # The ledger of a filter that forgets: what is summed by month, the rows that
-        # are not, and what the fusion reads of the newest.
+        # The ledger of a filter that forgets: sums by month, the rows not in them, and
+        # the part of the newest rows that the fusion reads.
         self._history = History()
         self._rows: list[LedgerRow] = []
         self._lessons: list[Lesson] = []
 
     @property
     def learned(self) -> int:
-        """How many messages it has learned, its own verdicts among them."""
+        """Number of learned messages, including its own verdicts."""
         return self._learned
 
     @property
@@ -190,7 +190,7 @@ class Subject:
         return self._snapshot
 
     def enter(self, month: int, /) -> None:
-        """Note which month it is, YYYYMM; no month comes again."""
+        """Set the current month, YYYYMM; months never go back."""
         if month > self._month:
             # What was scored before is learned in the month in which it was.
             self._settle()
@@ -198,7 +198,7 @@ class Subject:
             self._now = datetime(*divmod(month, 100), 1, tzinfo=UTC)
 
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
-        """Return the verdict on a message, without having learned it."""
+        """Return the verdict on a message without learning it."""
         self._settle()
         verdict = score(self._snapshot, views)
         self._latest = identity(views), verdict
@@ -209,7 +209,7 @@ class Subject:
         return verdict
 
     def learn(self, views: Mapping[str, Payload], label: str, /) -> None:
-        """Learn a message that people labelled, having scored it, as the service does.
+        """Learn a labelled message after scoring it, like the service.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class Subject:
         require_known(label, specification)
         self._settle()
         digest = identity(views)
-        # Scored a moment ago, as a rule, and nothing was learned since.
+        # Usually it was scored just before, and nothing was learned since.
         if self._latest is None or self._latest[0] != digest:
             self._latest = digest, score(self._snapshot, views)
         verdict = self._latest[1]
@@ -228,7 +228,7 @@ class Subject:
             self._teach(digest, views, verdict, label, source="corpus")
 
     def _settle(self) -> None:
-        """Learn the own verdict that was given last, if it is one to be learned."""
+        """Learn the last verdict of the filter, if it is to be learned."""
         if self._waiting is None:
             return
         views, verdict = self._waiting
@@ -276,7 +276,7 @@ class Subject:
         ).row
         if row is None:
             return
-        # A message that comes again is another one, unless the filter taught itself.
+        # A repeated message counts as a new one, unless the filter taught itself.
         self._own.pop(digest, None)
         if row.own:
             self._own[digest] = row
@@ -307,7 +307,7 @@ class Subject:
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
     ) -> Explanation:
-        """Return the reasons of a verdict that was just given."""
+        """Return the reasons of the last verdict."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
         attribution = attribute(verdict, self._snapshot)
         return explain(attribution, self._snapshot, seen, strongest=strongest)
@@ -322,12 +322,12 @@ def identity(views: Mapping[str, Payload]) -> bytes:
 
 
 def require_known(label: str, specification: Specification) -> None:
-    """Raise `UnknownLabel` if a filter that is evaluated lacks a label."""
+    """Raise `UnknownLabel` if the evaluated filter lacks a label."""
     require_label(label, specification.labels, of="the evaluation (POSTBAYES_LABELS)")
 
 
-# Every configuration that is compared reads the same arrays, and so does every
-# process: they lie in files that the system maps into each of them once.
+# All configurations and processes read the same arrays, from files that the system
+# maps into memory once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,10 +358,10 @@ class Corpus:
     measured : frozenset of str
         The views that hold measurements.
     seconds : float
-        How long reading and parsing took.
+        Duration of reading and parsing.
     unreadable : mapping of int to str
-        The messages that cannot be read, by number, and why. They have no
-        features: a filter knows nothing of them but that they came.
+        The reasons why messages cannot be read, by number. Such a message has no
+        features; the filter only knows that it arrived.
     """
 
     columns: Mapping[str, Column]
@@ -386,13 +386,13 @@ class Corpus:
         raws : iterable of bytes
             The messages.
         views : mapping of str to bool
-            The views that are wanted, and which of them are measurements.
+            The views to read, and whether each holds measurements.
         advance : callable
-            Gets now and then the number of messages read since the last call.
+            Gets, at intervals, the number of messages read since the last call.
         clock : callable
             Seconds since any moment.
         readers : Readers or None
-            Who parses them (`app.corpora.parallel`).
+            Processes that parse them (`app.corpora.parallel`).
         """
         begun = clock()
         parts: dict[str, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]]
@@ -431,7 +431,7 @@ class Corpus:
         for view, column in self.columns.items():
             low, high = column.bounds[message : message + 2].tolist()
             kind = Measurements if view in self.measured else SparseCounts
-            # As they were read: to check each again takes 4 % of a run.
+            # Without checks: checking each again takes 4 % of a run.
             found[view] = kind.of_sorted(column.ids[low:high], column.values[low:high])
         return found
 
@@ -467,7 +467,7 @@ class Corpus:
 def _seen(
     raws: Sequence[bytes], *, views: Collection[str]
 ) -> list[Mapping[str, Payload] | str]:
-    """Return the features of each message, or why it cannot be read."""
+    """Return the features of each message, or the reason why it cannot be read."""
     found: list[Mapping[str, Payload] | str] = []
     for raw in raws:
         try:
@@ -494,16 +494,16 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
     ----------
     moments : sequence of int or None
         Arrival of each message by its own header, in the order of the stream.
-        Unit: seconds since 1970; None where there is no date.
+        Unit: seconds since 1970; None if there is no date.
     name : str
         Name of the stream.
 
     Returns
     -------
     tuple of int
-        YYYYMM, never falling: the median of the dates around it, since
-        some of them come from clocks that are years off, and the latest such
-        month so far, since a server's clock does not go back.
+        YYYYMM, never falling: the median of the dates around it, because some
+        clocks are years off, but at least the latest month so far, because the
+        clock of a server does not go back.
 
     Raises
     ------
@@ -526,7 +526,7 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
             "duration of the stream with --months"
         )
         raise UnreadableSource(msg)
-    # A message without a date came when the one before it did.
+    # A message without a date counts as arriving with the one before it.
     dated = np.flatnonzero(~np.isnan(moment))
     at = np.maximum(np.searchsorted(dated, np.arange(moment.size), side="right") - 1, 0)
     moment = moment[dated[at]]
@@ -540,14 +540,14 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
 
 
 def months_evenly(messages: int, months: int) -> tuple[int, ...]:
-    """Return the month of each message where all months have as many.
+    """Return the month of each message, with the same number in each month.
 
     Parameters
     ----------
     messages : int
         Messages of the stream.
     months : int
-        Months that it took.
+        Months over which it is spread.
 
     Examples
     --------

@@ -108,7 +108,7 @@ def roca_replicates(
     Returns
     -------
     ndarray of float64, shape (resamples,)
-        NaN where there is no ham or no spam.
+        NaN if there is no ham or no spam.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def lam_replicates(
     Returns
     -------
     ndarray of float64, shape (resamples,)
-        NaN where there is no ham or no spam.
+        NaN if there is no ham or no spam.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Fitted models: what they learned, and their predictions."""
+"""Fitted models: their parameters and predictions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 ROUNDING: Final = 1e-9
 RELATIVE: Final = 1e-12
-"""How close two log-joints are of which rounding may have made either the larger."""
+"""Relative difference of two log-joints that may be due to rounding."""
 READABLE_ORDERS: Final = 70.0
 """Logarithm of the largest multinomial coefficient with all its digits.  Unit: nats."""
 CHUNK = 64
-"""Rows that are summed at a time: their moments are large one by one."""
+"""Rows that are summed at once; the moments of single rows take much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +87,27 @@ class Prediction:
     actual : str or None
         Its class, if the row has it.
     log_joint, log_posterior : ndarray of float64, shape (K,)
-        As `app.bayes` has them.  Unit: nats.
+        As `app.bayes` computes them.  Unit: nats.
     factors : tuple of tuple of Fraction, or None
-        Prior and likelihoods of each class, as fractions; None where they are
+        Prior and likelihoods of each class, as fractions; None if they are
         not rational, or too many.
     terms : tuple of RowTerm
         The log-joint, taken apart: the prior first.
     unseen : tuple of str
-        Features that are left out: training has not seen them, nor are they
-        declared.
+        Features that are left out because training has not seen them and they are
+        not declared.
     outside : tuple of str
-        Words that are left out: they are not in the vocabulary that was declared.
+        Words that are left out because the declared vocabulary lacks them.
     kind : {"probability", "density", "score"}
-        What the likelihood of the row is: a density where it has measurements; a
-        score where only the posterior is modelled.
+        The kind of likelihood: a density if the row has measurements, a score if
+        only the posterior is modelled.
     linear : ndarray of float64, shape (K,), or None
         The linear form at the row, if the model has one and the row all columns.
     coefficient : float
-        What the likelihoods of all classes leave out.  Unit: nats.
+        Logarithm of the multinomial coefficient, which the likelihoods omit.  Unit:
+        nats.
     orders : int or None
-        The same as a number; None where it is too long to be read.
+        The coefficient; None if it is too long to read.
     """
 
     row: Row
@@ -149,13 +150,13 @@ def decided(
     log_joint : ndarray of float64, shape (K,)
         Unit: nats.
     exact : callable
-        Returns the joint of each class as fractions, None where there are none.
+        Returns the joint of each class as fractions, None if there are none.
 
     Notes
     -----
-    The one rule for ties, wherever a row is decided.  Two logarithms that are no
-    further apart than their rounding errors say nothing: there the fractions
-    decide, and where there are none the classes are tied.
+    All decisions about rows use this rule.  If two logarithms differ by no more than
+    their rounding errors, the fractions decide; without fractions, the classes are
+    tied.
     """
     best = float(log_joint.max())
     room = max(ROUNDING, RELATIVE * abs(best)) if best > -math.inf else 0.0
@@ -301,7 +302,7 @@ class Fitted:
         return len(dropped) < len(part.columns)
 
     def forms(self) -> dict[str, LinearForm] | None:
-        """Return the linear form of each part, None where one has none."""
+        """Return the linear form of each part, None if one has none."""
         found = {}
         for name, part in self.design.parts.items():
             if not self._teaches(name):
@@ -313,7 +314,7 @@ class Fitted:
         return found if np.isfinite(self.log_prior).all() else None
 
     def linear(self) -> LearnedTable | None:
-        """Return the weights and the bias, None where the model is not linear."""
+        """Return the weights and the bias; None if the model is not linear."""
         forms = self.forms()
         if forms is None:
             return None
@@ -346,14 +347,14 @@ class Fitted:
         ]
 
     def log_coefficient(self, views: Mapping[str, Any]) -> float:
-        """Return the logarithm of what the likelihoods of all classes leave out."""
+        """Return the logarithm of the multinomial coefficient."""
         return math.fsum(
             math.lgamma(1 + sum(times)) - math.fsum(math.lgamma(1 + n) for n in times)
             for times in self._counts(views)
         )
 
     def _orders(self, views: Mapping[str, Any]) -> int:
-        """Return what the likelihoods of all classes leave out."""
+        """Return the multinomial coefficient."""
         return prod(
             math.comb(so_far, n)
             for times in self._counts(views)
@@ -361,7 +362,7 @@ class Fitted:
         )
 
     def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
-        """Return P(class) P(row | class) exactly, None where that is not possible."""
+        """Return P(class) P(row | class) exactly, None if that is not possible."""
         factors = self.factors(views)
         return None if factors is None else product(factors)
 
@@ -390,7 +391,7 @@ def linear_table(
     rows: Iterable[tuple[str, NDArray[np.float64]]],
     bias: NDArray[np.float64],
 ) -> LearnedTable:
-    """Return weights and biases of each class as those of log-odds to the first."""
+    """Return the weights and biases of the log-odds of each class to the first."""
     return LearnedTable(
         f"linear form: log P(class | row) - log P({classes[0]} | row) = w . x + b",
         tuple(classes[1:]),
@@ -414,7 +415,7 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
     Raises
     ------
     InvalidObservation
-        If the prior is stated for another number of classes.
+        If the prior has another number of classes.
     """
     state = sums(design, design.examples) if learned is None else learned
     likelihoods = {

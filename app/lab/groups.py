@@ -1,7 +1,7 @@
-"""Column groups: columns of a table under one event model, and what they learned.
+"""Column groups: columns of a table under one event model, and its parameters.
 
-A group reads cells, hands them to a model of `app.bayes`, and shows the numbers that
-the model learned and added.
+A group reads cells, passes them to a model of `app.bayes`, and shows the learned
+numbers and the terms of a score.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Number:
     Parameters
     ----------
     value : float
-        As `app.bayes` has it.
+        As `app.bayes` computes it.
     fraction : str or None
-        Exactly, where it is exact and short.
+        The exact fraction, if it is short.
     note : str or None
-        A remark for the reader; None where there is nothing to remark.
+        A remark for the reader, if there is one.
     """
 
     value: float
@@ -77,8 +77,8 @@ class RowTerm:
     nats : ndarray of float64, shape (K,)
         Unit: nats.
     seen : bool
-        Whether it takes part: training has seen it, or it is declared.  If not, it
-        adds 0.
+        Whether it takes part, because training has seen it or it is declared;
+        otherwise it adds 0.
     """
 
     column: str
@@ -114,7 +114,7 @@ class ColumnGroup(ABC):
 
     @property
     def closed(self) -> bool:
-        """Whether the words are those that were declared."""
+        """Whether the words were declared."""
         return False
 
     @property
@@ -126,7 +126,7 @@ class ColumnGroup(ABC):
     def encode(self, row: Row) -> Any | None:
         """Return the cells of a row as the event model takes them.
 
-        None where none of them is known.
+        None if none of them is known.
 
         Raises
         ------
@@ -147,19 +147,19 @@ class ColumnGroup(ABC):
     @property
     @abstractmethod
     def coordinates(self) -> Mapping[int, str]:
-        """The features that a linear form may have a weight for, by their id."""
+        """The features that may have a weight in a linear form, by id."""
 
     @property
     def baseline(self) -> frozenset[int]:
-        """The features that the others of their column already tell."""
+        """The features that follow from the others of their column."""
         return frozenset()
 
     @abstractmethod
     def form(self, state: Any, likelihood: Any) -> LinearForm | None:
-        """Return the linear form of the log-likelihood, None where there is none."""
+        """Return the linear form of the log-likelihood, None if there is none."""
 
     def values_of(self, x: Any) -> NDArray[np.float64]:
-        """Return what the weights of a row's features are multiplied by."""
+        """Return the values by which the weights of a row's features are multiplied."""
         values: NDArray[np.float64] = x.values.astype(np.float64)
         return values
 
@@ -202,6 +202,6 @@ class ColumnGroup(ABC):
     ) -> list[list[Fraction]] | None:
         """Return the exact factors of the likelihood in each class.
 
-        None where they are not rational, or too many.
+        None if they are not rational, or too many.
         """
         return None

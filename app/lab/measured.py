@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 VALUE_BITS: Final = 37
 """Bits of the largest value of a column in steps; LIMIT has ten more."""
 MOST_DECIMALS: Final = 60
-"""Decimals of a step, at most; far beyond, the square of a step is no double."""
+"""Largest number of decimals; far beyond, a double cannot hold the square of a step."""
 LEAST_STEPS: Final = 2**12
-"""Steps that the values of a column must span: its figures have four digits."""
+"""Smallest number of steps between the values of a column, for four digits."""
 
 
 def decimals(column: str, table: Table) -> int:
@@ -55,12 +55,12 @@ def decimals(column: str, table: Table) -> int:
     Raises
     ------
     MalformedTable
-        If a cell is no number, or the column's values are too far from zero.
+        If a cell is not a number, or the column's values are too far from zero.
 
     Notes
     -----
-    A power of ten, since that is how cells are written: 1.71 is no multiple of any
-    power of two, and fractions of what it is rounded to are nobody's.
+    A power of ten, because cells are decimal numbers: 1.71 is not a multiple of any
+    power of two, and the fraction to which it would be rounded is not in the table.
     """
     found = [number(row, column) for row in table.rows if column in row.cells]
     largest = max(map(abs, found))
@@ -73,7 +73,7 @@ def decimals(column: str, table: Table) -> int:
     room = 2.0**VALUE_BITS / max(largest, 10.0**-MOST_DECIMALS) if largest else 1e11
     places = min(MOST_DECIMALS, math.floor(math.log10(room)))
     span = max(found) - min(found)
-    # Whole numbers are steps as they are, however few.
+    # Whole numbers need no smaller step, however few there are.
     whole = places >= 0 and all(value == round(value) for value in found)
     if span and span * 10.0**places < LEAST_STEPS and not whole:
         msg = (
@@ -92,7 +92,7 @@ def steps(cell: str, places: int) -> Fraction:
     >>> steps("1.71", 2), steps("-0.5", 0)
     (Fraction(171, 1), Fraction(-1, 2))
     """
-    # What has no double is 0 in any table; as a fraction it would take all memory.
+    # A number too small for a double counts as 0; its fraction would take all memory.
     return Fraction(Decimal(cell).scaleb(places)) if float(cell) else Fraction(0)
 
 
@@ -116,9 +116,9 @@ def number(row: Row, column: str) -> float:
 
 
 SHRUNK: Final = 1e-11
-"""Smallest share that is no rounding error; one step of the shrinkage is 1e-10."""
+"""Smallest fraction beyond rounding error; one step of the shrinkage is 1e-10."""
 WEAK: Final = 1e-3
-"""Correlation from which on its share can be read."""
+"""Smallest correlation from which the fraction can be computed."""
 READABLE: Final = 10**6
 """Largest denominator of a fraction that is shown."""
 
@@ -140,11 +140,11 @@ class Measured(ColumnGroup):
     constant : {"floor", "drop"}
         Treatment of a column that does not vary.
     shrinkage : Shrinkage
-        Share of the uncorrelated target, for the discriminant.
+        Rule for the shrinkage of the discriminant.
     variances : {"class", "shared"}
-        Own variances of each class, or one for all, for the Gaussian.
+        Variances of each class, or shared ones, for the Gaussian.
     added : float or None
-        What is added to each variance; None for a floor.
+        Constant to add to each variance; None for a floor.
     """
 
     statistics: ClassVar[type[MomentSums]] = MomentSums
@@ -175,7 +175,7 @@ class Measured(ColumnGroup):
         Raises
         ------
         MalformedTable
-            If a cell is no number, or the values of a column are too far from zero.
+            If a cell is not a number, or the values of a column are too far from zero.
         """
         places = {column: decimals(column, table) for column in columns}
         exact = frozenset(
@@ -207,8 +207,8 @@ class Measured(ColumnGroup):
                 variances=self.variances,
                 floor=self._floor(Floor()),
             )
-        # The columns have steps of their own: the variance of one says nothing of
-        # that of another, and only the step itself is a floor.
+        # Columns have different steps, so their variances cannot be compared, and only
+        # the step itself gives a floor.
         return Discriminant(
             fraction_bits=0,
             constant=self.constant,

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 CELLS: Final = 60
 """Places of a column at which a boundary or a density is computed."""
 BARS: Final = 30
-"""Weights that are drawn, the largest first; the table has all of them."""
+"""Largest number of weights in the diagram; the table has all of them."""
 DOTS: Final = 400
-"""Rows that are drawn in a plane: with more, nobody sees one."""
+"""Largest number of rows in a plane; more could not be distinguished."""
 _BAR: Final = 20
 _NAMES: Final = 170
 
@@ -65,7 +65,7 @@ class LabDocument:
     validations : sequence of (str, Validation)
         Its figures, each with the name of its rows: the table first.
     effects : sequence of Effect
-        What each pseudo-count makes of them.
+        The figures for each pseudo-count.
     """
 
     command: str
@@ -76,7 +76,7 @@ class LabDocument:
 
 
 def page(document: LabDocument) -> str:
-    """Return the page: HTML that loads nothing from anywhere."""
+    """Return the page as HTML that loads nothing from elsewhere."""
     model = document.model
     design = model.design
     title = (
@@ -174,7 +174,7 @@ def _densities(model: Fitted | Regressed) -> list[str]:
         if isinstance(likelihood, GaussianLikelihood):
             variances = likelihood.variances
         elif isinstance(likelihood, DiscriminantLikelihood):
-            # Of one column alone, whatever the others: a marginal distribution.
+            # The marginal distribution of one column.
             variances = np.repeat(
                 np.diagonal(likelihood.covariance)[:, np.newaxis], len(classes), axis=1
             )
@@ -195,7 +195,7 @@ def _curves(
 ) -> str:
     spread = np.sqrt(variances)
     low, high = float((means - 3 * spread).min()), float((means + 3 * spread).max())
-    # The mean of each class among them: a narrow peak may lie between two places.
+    # The mean of each class is included: a narrow peak may lie between two places.
     at = np.unique([*np.linspace(low, high, 3 * CELLS), *means])
     away = (at[:, np.newaxis] - means) / spread
     density = np.exp(-0.5 * away**2) / (spread * math.sqrt(2 * math.pi))
@@ -393,7 +393,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _decision(model: Fitted | Regressed, cells: dict[str, float]) -> int | None:
-    """Return the class at a place; None where classes are tied."""
+    """Return the class at a place; None if classes are tied."""
     row = Row("a place", {column: f"{value:.17g}" for column, value in cells.items()})
     best = decided(model.log_joint(model.encode(row)), lambda: None)
     return best[0] if len(best) == 1 else None

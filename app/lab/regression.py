@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.lab.table import Row
 
 COORDINATES_LIMIT: Final = 400
-"""Weights: a step of the fit takes the cube of their number."""
+"""Largest number of weights; a step of the fit takes time with its cube."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Regressed:
         )
 
     def learned(self) -> list[LearnedTable]:
-        """Return the height of the maximum, and how flat it is there."""
+        """Return the log-likelihood at the maximum, and the largest derivative."""
         return [
             LearnedTable(
                 "maximum of the log-likelihood, sum of log P(class | row)"
@@ -130,7 +130,7 @@ class Regressed:
         return self.model.scores(_coordinates(self.design, self.places, views))
 
     def joint(self, views: Mapping[str, Any]) -> None:
-        """Return nothing: the weights are no fractions."""
+        """Return None: the weights are not fractions."""
 
     def predict(self, row: Row) -> Prediction:
         """Return the prediction of a row.

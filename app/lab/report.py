@@ -1,7 +1,7 @@
 """Report: the model, its validation and its predictions as a document.
 
-Contract of this file: the report is JSON as the standard has it.  A logarithm of
-zero and an infinite loss are null, not tokens that only some parsers take.
+Contract of this file: the report is standard JSON.  The logarithm of zero and an
+infinite loss are null, not tokens that only some parsers accept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.lab.table import Row, Table
 
 FEWEST: Final = 2
-"""Folds at least: with one, nothing is left to learn from."""
+"""Smallest number of folds; with one, nothing would be left to learn from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Validation:
         Rows by class (down) and decision (across); the last column counts
         those whose best classes were tied.
     log_likelihood : float
-        Sum of ``log P(class | row)``; minus infinity where a row's own class was
+        Sum of ``log P(class | row)``; minus infinity if the true class of a row was
         impossible.  Unit: nats.
     log_joint : float or None
         Sum of ``log P(class, row)``, the log-likelihood of a generative model; None
         for logistic regression, which has no model of the row.  Unit: nats.
     impossible : int
-        Rows whose own class was impossible.
+        Rows whose true class was impossible.
     folds, seed : int or None
         Number of folds, and seed of the deal; None for a test table.
     """
@@ -77,12 +77,12 @@ class Validation:
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows that were decided correctly; a tie is not."""
+        """Share of the rows that were decided correctly; a tie counts as wrong."""
         return self.right / self.rows
 
     @property
     def error_rate(self) -> float:
-        """Share of the rows that were not, ties among them."""
+        """Share of the other rows, ties included."""
         return 1 - self.accuracy
 
     @property
@@ -92,7 +92,7 @@ class Validation:
 
 
 def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of each row, so that folds are alike in their classes.
+    """Return the fold of each row, with similar shares of the classes in each fold.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
     """
     random = np.random.default_rng(seed)
     classes = np.array(labels)
-    # One deal around the table for all classes: no fold is more than one row
-    # larger than another, of any class and of all.
+    # The rows of all classes are dealt in one round: folds differ by at most one row,
+    # for each class and in total.
     order = np.concatenate(
         [random.permutation(np.flatnonzero(classes == c)) for c in np.unique(classes)]
     )
@@ -126,21 +126,21 @@ def learned(design: Design) -> Fitted | Regressed:
     Raises
     ------
     InvalidObservation
-        If the prior is stated for another number of classes, or logistic regression
-        has no maximum.
+        If the prior has another number of classes, or logistic regression has no
+        maximum.
     """
     return regressed(design, design.examples) if design.logistic else fit(design)
 
 
 def training(model: Fitted | Regressed) -> Validation:
-    """Return how the rows of a table are decided by the model that they taught."""
+    """Return the decisions of a model on the rows that it learned."""
     return _decisions(
         ((model, *example) for example in model.design.examples), model.design
     )
 
 
 def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
-    """Return how the rows of a test table are decided.
+    """Return the decisions on the rows of a test table.
 
     Raises
     ------
@@ -164,8 +164,8 @@ def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
 def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
     """Score each row by a model of the rows in the other folds.
 
-    A fold is unlearned from the sums of all, which is exact, and not learned again;
-    a regression has no sums, and is fitted anew.
+    Each fold is subtracted from the sums of all rows, which is exact; a regression has
+    no sums, and is fitted for each fold.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a pseudo-count makes of the figures.
+    """The figures for one pseudo-count.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Effect:
     log_joint : float
         Log-likelihood of the table.  Unit: nats.
     log_loss : float or None
-        Of cross-validation; None where nobody asked.  Unit: nats.
+        Of cross-validation; None if not requested.  Unit: nats.
     log_posteriors : tuple of ndarray of float64, shape (K,)
         ``log P(class | row)`` of each row that is predicted.  Unit: nats.
     """
@@ -238,7 +238,7 @@ def compare(
     folds: int | None,
     seed: int,
 ) -> list[Effect]:
-    """Return what each pseudo-count makes of the figures.
+    """Return the figures for each pseudo-count.
 
     Raises
     ------
@@ -312,9 +312,9 @@ def as_json(
     train : Validation
         Its decisions on the table itself.
     test, folds : Validation or None
-        Those on a test table and in cross-validation; None where nobody asked.
+        Those on a test table and in cross-validation; None if not requested.
     effects : sequence of Effect
-        What each pseudo-count makes of them.
+        The figures for each pseudo-count.
     """
     design = model.design
     log_prior = model.log_prior.tolist()

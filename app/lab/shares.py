@@ -1,8 +1,8 @@
-"""Shares: exact fractions of counts, and how probabilities are written.
+"""Shares: exact fractions of counts, and the format of probabilities.
 
-Contract of this file: it decides nothing.  Scores, posteriors and decisions are those
-of `app.bayes`; the arithmetic here is the same on rational numbers, for reading, and
-the tests compare the two.
+Contract of this file: it makes no decisions.  Scores, posteriors and decisions come
+from `app.bayes`; the code here repeats the arithmetic with rational numbers, for
+display, and the tests compare the two.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Rule = Lidstone | Epsilon | NoSmoothing
 ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
 """The priors that have an exact form."""
 WRITTEN_CHARS: Final = 32
-"""Length up to which a fraction is written out; nobody reads a longer one."""
+"""Length of the longest fraction that is written out."""
 FACTORS: Final = 500
-"""Factors up to which a product is computed exactly: its digits add up."""
+"""Largest number of factors of an exact product; its digits grow with each."""
 _SMALL: Final = 10**6
 TELLS_FROM_1: Final = 5e-5
-"""What is closer to 1 would be rounded to it, with four digits."""
+"""With four digits, numbers closer to 1 would be rounded to it."""
 SMALLEST_WRITTEN_OUT: Final = 1e-9
-"""What is closer to 1 is written as a difference: nobody counts nines."""
+"""Numbers closer to 1 are written as a difference from 1."""
 SMALLEST_EXPONENT: Final = -700.0
-"""What is below has no double whose digits all count."""
+"""Below this, a double loses digits.  Unit: nats."""
 TELLS_FROM_1_ABOVE: Final = 5e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A quotient that is not reduced: ``3/6`` says more than ``1/2``.
+    """An unreduced fraction: ``3/6`` says more than ``1/2``.
 
     Parameters
     ----------
@@ -60,19 +60,19 @@ class Share:
 
     @property
     def value(self) -> Fraction:
-        """The number; 0 where nothing was counted."""
+        """The number; 0 if nothing was counted."""
         if not self.denominator:
             return Fraction(0)
         return self.numerator / self.denominator
 
     def __str__(self) -> str:
-        """Return the quotient as it was counted, if whole numbers were."""
+        """Return the unreduced fraction, if its parts are whole numbers."""
         integers = self.numerator.denominator == self.denominator.denominator == 1
         return f"{self.numerator}/{self.denominator}" if integers else str(self.value)
 
 
 def rational(number: float) -> Fraction:
-    """Return the fraction that a float was written as.
+    """Return the fraction with the decimal notation of a float.
 
     Examples
     --------
@@ -120,13 +120,13 @@ def prior_shares(prior: ClassPrior, messages: Sequence[int]) -> tuple[Share, ...
 
 
 def written(number: Fraction | Share | None) -> str | None:
-    """Return a fraction as text, None where there is none or it is too long."""
+    """Return a fraction as text, None if there is none or it is too long."""
     text = str(number)
     return None if number is None or len(text) > WRITTEN_CHARS else text
 
 
 def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return the joint divided by its sum; uniform where all of it is zero."""
+    """Return the joint divided by its sum; uniform if all of it is zero."""
     total = sum(joint)
     if not total:
         return (Fraction(1, len(joint)),) * len(joint)
@@ -134,7 +134,7 @@ def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 def probability(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
-    """Return a probability; as a power where a double has neither it nor the rest."""
+    """Return a probability, as a power if it and its complement are no doubles."""
     rest = float(np.logaddexp.reduce(np.delete(logs, c)))
     for log, before in ((float(logs[c]), ""), (rest, "1 - ")):
         if exact is None and -math.inf < log < SMALLEST_EXPONENT:
@@ -145,7 +145,7 @@ def probability(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
 def with_decimals(
     fraction: str | None, value: float, *, rest: float | None = None
 ) -> str:
-    """Return a fraction and its decimals; the one alone where it says it all."""
+    """Return a fraction with its decimals, or only one of them if that is enough."""
     decimals = four_digits(value, 1 - value if rest is None else rest)
     if fraction is None:
         return decimals
@@ -153,7 +153,7 @@ def with_decimals(
 
 
 def four_digits(value: float, rest: float) -> str:
-    """Return a number with four digits, or with as many as tell it from 1.
+    """Return a number with four digits, or with enough to distinguish it from 1.
 
     Examples
     --------
@@ -171,5 +171,5 @@ def four_digits(value: float, rest: float) -> str:
 
 
 def power(nats: float) -> str:
-    """Return the number that has a logarithm, of whatever size."""
+    """Return the number with a given logarithm of any size, as text."""
     return "0" if nats == -math.inf else f"exp({nats:.4f})"

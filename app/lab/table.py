@@ -1,4 +1,4 @@
-"""Table: a CSV file read whole, the kinds of its columns, and questions put like it."""
+"""Table: a CSV file, the kinds of its columns, and questions as rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BYTES_LIMIT: Final = 16 * 2**20
 """Size of a file.  Unit: bytes."""
 ROWS_LIMIT: Final = 20_000
-"""Rows of a table, the header not counted."""
+"""Largest number of rows, without the header."""
 COLUMNS_LIMIT: Final = 64
 """Columns of a table: the moments of *D* measurements take *D* * *D* sums."""
 DELIMITERS: Final = ",;\t|"
@@ -81,8 +81,8 @@ def read_table(path: Path) -> Table:
     Parameters
     ----------
     path : Path
-        A file in UTF-8 whose first line names the columns.  Cells are taken
-        without the blanks around them; empty lines are passed over.
+        A file in UTF-8 whose first line names the columns.  Blanks around cells and
+        empty lines are ignored.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def read_text(text: str) -> Table:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Return names as a sentence lists them."""
+    """Return a list of names for a sentence."""
     return ", ".join(repr(name) for name in names) or "none"
 
 
@@ -188,7 +188,7 @@ def _row(cells: list[str], columns: tuple[str, ...], *, line: int, number: int) 
     return Row(f"row {number}", {name: cell for name, cell in pairs if cell})
 
 
-# Below it, a column of names can be a column of values that are all different.
+# With fewer rows, a column of different values need not be one of names.
 NAMES: Final = 20
 """Rows from which on a column of different words is a column of names."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)

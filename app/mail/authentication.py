@@ -1,12 +1,12 @@
-"""Authentication: the sender whom the site's own mail servers have verified.
+"""Authentication: the sender that the site's own mail servers have verified.
 
-Mail servers write their findings about SPF, DKIM and DMARC into fields named
+Mail servers write their results for SPF, DKIM and DMARC into fields named
 Authentication-Results (RFC 8601).  Anybody can write such a field, so a result counts
-only under the name of a server that the caller believes.
+only under the name of a server that the caller trusts.
 
-Contract of this file: when in doubt, nobody is verified.  The fields are read as they
-stand: to decode words of RFC 2047 would let a sender write results into the address
-that a server quotes.
+Contract of this file: when in doubt, nobody is verified.  The fields are not decoded:
+with words of RFC 2047, a sender could write results into the address that a server
+quotes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     _Result = tuple[str, Mapping[str, str]]
 
-# A lone CR ends no line: a field inside the value of another one is none that the mail
-# server would have removed.
+# A lone CR does not end a line: the mail server would not have removed a field that
+# begins after one, inside the value of another field.
 _FIELD: Final = re.compile(
     r"^([!-9;-~]++[ \t]*+):([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.MULTILINE
 )
@@ -46,14 +46,14 @@ _ADDRESS: Final = re.compile(r"[^\s@<>()\[\]\\,;:\"]{1,64}@[^\s@]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedSender:
-    """The author of a message, whom a mail server has verified.
+    """The author of a message, as verified by a mail server.
 
     Parameters
     ----------
     address : str
         The address of From, lower case.
     organisation : str
-        The domain that vouches for it: that of the address, or one above.
+        The domain that vouches for it: that of the address, or a parent.
     """
 
     address: str
@@ -66,7 +66,7 @@ class VerifiedSender:
 
 
 def verified_sender(raw: bytes, believed: Container[str]) -> VerifiedSender | None:
-    r"""Return the author of a message; None where no result that counts verifies one.
+    r"""Return the author of a message; None if no trusted result verifies one.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def verified_sender(raw: bytes, believed: Container[str]) -> VerifiedSender | No
 
     Notes
     -----
-    The author is verified by a `dmarc=pass` for the domain of From, or where a domain
-    with `dkim=pass` or `spf=pass` is that domain or one above it; never against a
-    `dmarc=fail`.  A public suffix list, which would let a subdomain vouch for the
-    domain above it as DMARC may, goes stale, and the result of DMARC has said so.
+    The author is verified by a `dmarc=pass` for the domain of From, or by a `dkim=pass`
+    or `spf=pass` for that domain or a parent, but never if there is a `dmarc=fail`.
+    There is no public suffix list, with which a subdomain could vouch for its parent:
+    it would go out of date, and the DMARC result already covers this case.
 
-    The fields that count begin with the first one of a believed server and end with
-    the next Received field: what is below was there when the message came in (RFC 8601
+    The fields that count begin with the first one of a trusted server and end with
+    the next Received field: anything below was there when the message came in (RFC 8601
     section 5).  Of several fields about DKIM or SPF the topmost counts, and those about
     DMARC have to agree.
 
@@ -139,9 +139,9 @@ def normal_address(text: str) -> str | None:
 
 
 def _fields(raw: bytes) -> list[tuple[str, str]]:
-    """Return names and values of the header; none where it is over a limit.
+    """Return names and values of the header; none if it exceeds a limit.
 
-    What is cut off might name another author.
+    The part beyond the limit might name another author.
     """
     head = raw[:MAX_HEADERS_CHARS].lstrip(b"\r\n")
     end = _END.search(head)
@@ -155,14 +155,14 @@ def _fields(raw: bytes) -> list[tuple[str, str]]:
 
 
 def _author(value: str) -> str | None:
-    """Return the one address of a From; None where there is any doubt."""
-    # What stands in quotes or comments is for people.
+    """Return the one address of a From; None if there is any doubt."""
+    # Text in quotes or comments is for people.
     plain = re.sub(_QUOTED, " ", _without_comments(value), flags=re.DOTALL)
     name, angle, rest = plain.partition("<")
     inner, end, after = rest.partition(">")
     if angle and (not end or after.strip()):
         return None
-    # Another sign in the name: programs differ in whom they show.
+    # With another @ in the name, programs differ in the author that they show.
     one = plain.count("@") == 1
     return normal_address(inner if angle else name) if one else None
 
@@ -190,8 +190,8 @@ def _results(
 
 def _server(value: str) -> str:
     """Return the name of the server that wrote a field, from the field."""
-    # Without comments and quotes: the site's own servers write none there, and what
-    # removes forgeries may not know them.
+    # Without comments and quotes: the site's own servers write none there, and the
+    # rule that removes forgeries may not handle them.
     return re.split(r"[\s;]", value.lstrip(" \t\n"), maxsplit=1)[0].lower()
 
 
@@ -208,7 +208,7 @@ def _parsed(value: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
             yield method.partition("/")[0].lower(), result.lower(), properties
 
 
-# What else a server has looked at: the properties that name a domain.
+# Properties of a result that name a domain.
 _NAMES: Final = {"dkim": ("header.d", "header.i"), "spf": ("smtp.mailfrom",)}
 
 
@@ -218,7 +218,7 @@ def _vouching(results: Mapping[str, Sequence[_Result]], domain: str) -> set[str]
     dmarc = results.get("dmarc", ())
     if any(result == "fail" for result, _ in dmarc):
         return found
-    # Where two say different things, one of them may be forged.
+    # If two results differ, one of them may be forged.
     if dmarc and all(
         result == "pass" and _domain(properties.get("header.from", "")) == domain
         for result, properties in dmarc

@@ -1,4 +1,4 @@
-"""Character sets: bytes with any label as text."""
+"""Character sets: decoding of bytes with any declared charset."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import cchardet
 
 from app.mail.limits import MAX_DETECTION_BYTES, Budget
 
-# What mail calls by the left name holds characters of the right one, a
-# superset: WHATWG Encoding Standard, section 4.2, where Python has the codec.
+# Mail that declares the left name often contains characters of the right one, a
+# superset: WHATWG Encoding Standard, section 4.2, if Python has the codec.
 SUPERSETS: Final = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -62,9 +62,9 @@ _CODECS: Final = {
     )
     if codec not in REFUSED
 }
-"""The labels that are known, as `encodings.normalize_encoding` writes them."""
-# The detector's answers are 0.99 or more where they are right, and 0.25 to 0.75
-# where it has nothing to go by.
+"""The known labels, in the notation of `encodings.normalize_encoding`."""
+# The detector's confidence is 0.99 or more if it is right, and 0.25 to 0.75 if it has
+# no evidence.
 _MIN_CONFIDENCE: Final = 0.8
 # In these, bytes below 128 are not ASCII.
 _STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz", "cp037", "cp500")
@@ -79,8 +79,8 @@ def codec_name(charset: str) -> str:
     >>> codec_name("iso-8859-1"), codec_name("GB2312"), codec_name("rot13")
     ('cp1252', 'gb18030', '')
     """
-    # A table, since codecs.lookup remembers each label that it does not find, for as
-    # long as the process lives.
+    # A table, because codecs.lookup stores every unknown label as long as the process
+    # lives.
     label = normalize_encoding(charset.strip("\"' \t").lower()) if charset else ""
     codec = _CODECS.get(label) or _CODECS.get(label.replace(".", "_"), "")
     name = codecs.lookup(codec).name if codec else ""
@@ -99,7 +99,7 @@ def decode(
     charset : str
         The declared charset, or "" if none is.
     budget : Budget, optional
-        What the message may cost; without it, a whole one.
+        Remaining work of the message; a full budget by default.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def decode(
 
 
 def _strict(content: bytes, codec: str) -> str | None:
-    """Decode, or return None where the bytes do not fit."""
+    """Decode, or return None if the bytes do not fit."""
     try:
         text = content.decode(codec)
     # Some codecs raise a base class of UnicodeDecodeError. A codec may raise any
@@ -149,7 +149,7 @@ def _guess(content: bytes) -> str:
     """Decode with the detected character set, or as Latin-1."""
     found = cchardet.detect(content[:MAX_DETECTION_BYTES])
     codec = codec_name(found["encoding"] or "")
-    # Of a single accented letter the detector says UTF-8, which it cannot be.
+    # The detector takes a single accented letter for UTF-8, which it cannot be.
     if not codec or (found["confidence"] or 0) < _MIN_CONFIDENCE:
         return content.decode("latin-1")
     return content.decode(codec, "replace")

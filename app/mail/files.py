@@ -1,6 +1,6 @@
 """File signatures and the entries of archives.
 
-Nothing is unpacked: an archive's directory is read and no member of it.
+Nothing is unpacked: only the directory of an archive is read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def members(content: bytes) -> tuple[tuple[str, ...], str]:
     Parameters
     ----------
     content : bytes
-        The archive, or what is left of one.
+        The archive, possibly truncated.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def members(content: bytes) -> tuple[tuple[str, ...], str]:
     defect : str
         ``archive-broken`` or ``archive-too-large``.
     """
-    # Not zipfile: it reads a directory of any size before it says how large it
-    # is, and raises whatever struct, codecs and seek raise.
+    # Not zipfile: it reads a directory of any size before its size is known, and
+    # raises any error of struct, codecs and seek.
     end = content.rfind(_END_MAGIC, max(0, len(content) - _MAX_COMMENT - _END.size))
     if end < 0 or end + _END.size > len(content):
         return (), "archive-broken"

@@ -1,7 +1,7 @@
-"""Forwarded messages: those that a message on its way to a filter's address holds.
+"""Forwarded messages: the messages in a mail to an address that teaches.
 
-Contract of this file: any bytes in.  A message comes out as it was put in, but for the
-line ends, which are LF; one that is within a forwarded one belongs to that.
+Contract of this file: any bytes in.  A message comes out unchanged except for its line
+ends, which become LF; a message inside a forwarded one is part of it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _ID: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarded:
-    """The messages that somebody sends on.
+    """The messages that somebody forwards.
 
     Parameters
     ----------
     messages : tuple of bytes
-        Those that are there themselves.
+        Complete messages.
     ids : tuple of str
-        Ids of those whose headers alone are there, or stand in a text: anybody can
-        write such a line, so an id is no more than a hint.
+        Ids of messages of which only the headers are there, or which a text quotes.
+        Anybody can write such a line, so an id is only a hint.
     """
 
     messages: tuple[bytes, ...] = ()
@@ -52,23 +52,23 @@ class Forwarded:
 
 
 class _Envelope(Node):
-    """A message or part, which leaves the messages in it as they are."""
+    """A message or part that leaves the messages in it unparsed."""
 
     def get_content_maintype(self) -> str:
-        """Return what decides whether the parser looks for parts."""
+        """Return the main type, which decides whether the parser looks for parts."""
         maintype = super().get_content_maintype()
         return "text" if maintype == "message" else maintype
 
 
 def forwarded(raw: bytes) -> Forwarded:
-    r"""Return the messages that a message holds, at most `MAX_FORWARDED`.
+    r"""Return the messages in a message, at most `MAX_FORWARDED`.
 
-    They are its attached messages (RFC 2046 section 5.2.1), as mail programs forward
-    and as feedback loops report (RFC 5965), and files named ``.eml``, whatever type
-    and transfer encoding these are declared as.  A message that was redirected (RFC
-    5322 section 3.6.6) is itself the one.  A report that is forwarded stands for what
-    it reports.  Where there is none, an id that the text
-    quotes counts, unless several are quoted.
+    They are its attached messages (RFC 2046 section 5.2.1), from mail programs and
+    feedback loops (RFC 5965), and files named ``.eml``, whatever type
+    and transfer encoding these declare.  A redirected message (RFC 5322 section 3.6.6)
+    is itself the forwarded one, and a forwarded report stands for the message that it
+    reports.  If there is no message, an id in the text counts, unless there are
+    several.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _attached(raw: bytes) -> tuple[Node, list[bytes], list[str]]:
     for node in nodes[1:]:
         if node.parts:
             continue
-        # The line end before a boundary belongs to that (RFC 2046 section 5.1.1).
+        # The line end before a boundary belongs to it (RFC 2046 section 5.1.1).
         body = node.content.removesuffix(b"\n") if node.depth else node.content
         content, _ = decode(body, node.encoding)
         if node.media_type in _MESSAGES or node.filename.lower().endswith(".eml"):

@@ -10,9 +10,9 @@ from urllib.parse import unquote_to_bytes
 from app.mail import charset
 from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS, Budget
 
-# Verdicts of other filters leak labels: a filter that learns from them agrees
-# with its predecessor instead of reading the mail, and scores on a corpus that
-# was collected through one are worth nothing.
+# Verdicts of other filters leak labels: a filter that learns from them agrees with
+# its predecessor instead of reading the mail, and scores on a corpus that was
+# collected through such a filter are meaningless.
 VERDICT_PREFIXES: Final = (
     "x-spam",
     "x-bogosity",
@@ -64,8 +64,8 @@ VERDICT_PREFIXES: Final = (
 )
 OUR_METHOD: Final = "x-postbayes"
 """The method name of our verdict in Authentication-Results (RFC 8601 section 2.2)."""
-# A block of headers is taken for one only if a header of mail is in it: the
-# text of a contact form may well begin "Hello: ...".
+# A block counts as headers only if it contains a header of mail, because the text of
+# a contact form may begin "Hello: ...".
 _KNOWN: Final = re.compile(
     r"(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|reply-to"
     r"|return-path|sender|in-reply-to|references|delivered-to|content-[a-z-]{1,40}"
@@ -74,7 +74,7 @@ _KNOWN: Final = re.compile(
     r"|arc-[a-z-]{1,40}|errors-to|importance|comments|keywords)\Z"
 )
 _ENCODED_WORD: Final = re.compile(
-    # Wrong encoders leave blanks inside a word, or are cut before its end.
+    # Faulty encoders leave blanks inside a word, or cut off its end.
     r"=\?([\w.:+-]{1,40})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?]*+)(?:\?=|\?\Z|\Z)"
 )
 _PARAMETER: Final = re.compile(
@@ -93,15 +93,15 @@ def is_verdict(name: str) -> bool:
     >>> is_verdict("x-spam-status"), is_verdict("x-mailer")
     (True, False)
     """
-    # One comparison in place of fifty for most headers.
+    # One comparison instead of fifty for most headers.
     return name.startswith("x-") and name.startswith(VERDICT_PREFIXES)
 
 
 def is_our_result(name: str, value: str) -> bool:
     """Return whether a header is an Authentication-Results with our verdict.
 
-    It is added after a message is scored, so that what is learned from a
-    mailbox has it, and is read no more than our other headers are.
+    It is added after a message is scored, so messages in a mailbox have it; like our
+    other headers, it is not read.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def is_our_result(name: str, value: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Return whether a header (lower case) is one that mail has."""
+    """Return whether a header (lower case) occurs in mail."""
     return _KNOWN.match(name) is not None
 
 
@@ -127,9 +127,9 @@ def decode_value(
         The value, with bytes above 127 as surrogate escapes.
     fallback : str
         Charset to try first for such bytes, if they are not in an encoded
-        word: they tend to be in that of the body.
+        word: usually that of the body.
     budget : Budget, optional
-        What the message may cost; without it, a whole one.
+        Remaining work of the message; a full budget by default.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def decode_value(
         Decoded to Unicode; runs of blanks, and folding with them, are one
         space each.
     defects : frozenset of str
-        What was wrong with it.
+        Defects of the value.
 
     Notes
     -----
@@ -149,7 +149,7 @@ def decode_value(
     >>> decode_value("=?utf-8?q?Gr=C3=BC?=\n =?utf-8?b?w59l?=")[0]
     'Grüße'
     """
-    # Nearly all are so; what follows takes three times as long.
+    # Nearly all values are; the rest takes three times as long.
     if len(raw) <= MAX_HEADER_CHARS and raw.isascii() and "=?" not in raw:
         return _on_one_line(raw), _NO_DEFECTS
     budget = budget or Budget()
@@ -170,7 +170,7 @@ def decode_value(
 
 def _on_one_line(raw: str) -> str:
     """Return a value with each run of blanks as one space."""
-    # To split takes four times as long, and most need no more than this.
+    # Splitting takes four times as long, and most values do not need it.
     line = raw.replace("\n\t", " ")
     if "  " not in line and line.isprintable():
         return line.strip()
@@ -178,7 +178,7 @@ def _on_one_line(raw: str) -> str:
 
 
 def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
-    """Decode the encoded words of RFC 2047; say whether one was broken."""
+    """Decode the encoded words of RFC 2047; return whether one was broken."""
     pieces: list[str] = []
     waiting: list[bytes] = []
     waiting_charset = ""
@@ -189,8 +189,8 @@ def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
             break
         between = raw[end : word.start()]
         name = word[1].lower()
-        # Encoders cut characters in two between words, against RFC 2047
-        # section 5: join the bytes first where the charset goes on.
+        # Against RFC 2047 section 5, encoders split characters between words: join
+        # the bytes first if the charset is the same.
         if waiting and (between.strip() or name != waiting_charset):
             pieces.append(charset.decode(b"".join(waiting), waiting_charset, budget)[0])
             waiting = []
@@ -210,7 +210,7 @@ def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
 
 
 def _encoded_bytes(encoding: str, text: str) -> tuple[bytes, bool]:
-    """Decode the text of one encoded word; say whether it was broken."""
+    """Decode the text of one encoded word; return whether it was broken."""
     content = text.encode("utf-8", "surrogatepass")
     if encoding in "qQ":
         return a2b_qp(content, header=True), " " in text
@@ -228,15 +228,15 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     value : str
         The value, with bytes above 127 as surrogate escapes.
     budget : Budget, optional
-        What the message may cost; without it, a whole one.
+        Remaining work of the message; a full budget by default.
 
     Returns
     -------
     word : str
-        What stands before the first semicolon, lower case.
+        The part before the first semicolon, lower case.
     parameters : dict of str to str
-        By lower-case name, decoded by RFC 2231 (continuations, charsets) and,
-        as mail programs do against its rules, by RFC 2047.
+        By lower-case name, decoded by RFC 2231 (continuations, charsets) and, like
+        in mail programs but against its rules, by RFC 2047.
 
     Examples
     --------

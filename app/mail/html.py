@@ -1,14 +1,14 @@
-"""HTML of a part: its text, its links, and text that a reader does not see.
+"""HTML: the visible text of a part, its links, and hidden text.
 
 Hidden text is found by the attributes of the elements themselves: ``hidden``,
-``style``, ``color`` and ``bgcolor``.  Style sheets are not read, since mail programs
+``style``, ``color`` and ``bgcolor``.  Style sheets are not read, because mail programs
 drop many of them; small or pale text counts as visible.
 
 Contract of this file:
 
 - Every expression is linear in its input.
-- A tree is built only where the budget of the message allows for the work that
-  `_work` estimates; any other part is read in linear time.
+- A tree is built only if the budget of the message allows for the work that `_work`
+  estimates; any other part is read in linear time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
-# A blank before what breaks the line makes "<td>a</td><td>b" two words, while
-# "w<b>or</b>d" and "V<!-- x -->iagra" stay what the reader sees, one word.
+# A blank before tags that break the line makes "<td>a</td><td>b" two words, while
+# "w<b>or</b>d" and "V<!-- x -->iagra" remain one word, like on the screen.
 _BREAK: Final = re.compile(
     r"<(?=/?(?:p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center"
     r"|blockquote|pre|form|option|select|input|textarea|button|img|title|section"
@@ -59,11 +59,11 @@ _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
-# From the first "<" to a ">", and a ">" within a quoted value: what a tag can be at
-# the longest, however its attributes are written.
+# From the first "<" to a ">", and to one more ">" for each in a quoted value: the
+# longest possible tag, however its attributes are written.
 _LONG: Final = re.compile(r"<[^>]*+")
 _QUOTED_END: Final = re.compile(r"=\s*+(?:\"[^\">]*+>|'[^'>]*+>)")
-# Below so many attributes they cost less than to look at them twice.
+# Fewer attributes cost less than a second look at them.
 _FEW_ATTRIBUTES: Final = 2_000
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
@@ -95,15 +95,15 @@ class Page:
     Parameters
     ----------
     text : str
-        What the reader sees, title first.
+        The visible text, title first.
     hidden : str
-        Text that is there and that no reader sees.
+        Text that no reader sees.
     alternatives : tuple of str
         ``alt`` and ``title`` texts of the elements.
     links : tuple of Link
         In the order of the elements.
     defects : tuple of str
-        Limits that were hit, and what is done to hide text.
+        Limits that were hit, and methods of hiding text.
     """
 
     text: str
@@ -121,7 +121,7 @@ def read(source: str, budget: Budget | None = None) -> Page:
     source : str
         HTML of any quality.
     budget : Budget, optional
-        What the message may cost; without it, a whole one.
+        Remaining work of the message; a full budget by default.
 
     Returns
     -------
@@ -158,15 +158,15 @@ def read(source: str, budget: Budget | None = None) -> Page:
     try:
         return _with_tree(into[:size].tobytes(), seen, list(defects))
     except SelectolaxError:
-        # The parser gives up, for want of memory as a rule.
+        # The parser gives up, usually for lack of memory.
         defects.append("html-unreadable")
         return _without_tree(source, defects)
 
 
 def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
-    """Read HTML as a browser does."""
+    """Read HTML like a browser."""
     tree = LexborHTMLParser(content)
-    # Never None: the parser makes html, head and body of nothing.
+    # Never None: the parser makes html, head and body even from nothing.
     root = cast("LexborNode", tree.root)
     alternatives, found = _references(root)
     if seen & markup.UNSHOWN:
@@ -228,29 +228,28 @@ def _size(attributes: dict[str, str | None]) -> str:
 
 
 def _work(source: str, tags: int, attributes: int, links: int, formatting: int) -> int:
-    """Return about how many nanoseconds a tree takes, to build and to read.
+    """Return an estimate of the nanoseconds to build and read a tree.
 
     Parameters
     ----------
     source : str
         The HTML.
     tags, attributes, links, formatting : int
-        What it has at most, as `app.kernels.markup.spaced` counts.
+        Upper bounds of their numbers, from `app.kernels.markup.spaced`.
 
     Notes
     -----
-    The sum of what was measured on the worst page of each kind (lexbor in
-    selectolax 1.0): 100 µs for any page; 5 µs for each tag, as images with four
-    attributes take; 1 ns for each pair of tags, as nested elements take, and for each
-    pair of attributes of one tag, which the parser compares with each other; 100 ns
-    for each pair of a formatting tag and a tag, as elements that are opened again
-    take; and 1/4 ns for each pair of a link and a character, as a text takes that
-    many links share. The worst of some thousand pages that were put together by
-    chance took 2.5 times as long as was estimated.
+    A sum of costs measured on the worst page of each kind (lexbor in selectolax 1.0):
+    100 µs for any page; 5 µs for each tag (images with four attributes); 1 ns for each
+    pair of tags (nested elements), and for each pair of attributes of one tag, which
+    the parser compares; 100 ns for each pair of a formatting tag and a tag (elements
+    that are opened again); and 1/4 ns for each pair of a link and a character (a text
+    that many links share). The worst of some thousand random pages took 2.5 times as
+    long as estimated.
 
-    The attributes of a tag are bounded without reading it as the parser does: a tag
-    goes from ``<`` to ``>``, and one ``>`` further for each that stands in a quoted
-    value; before each attribute is a blank, a slash, or a value that ends in a quote.
+    The attributes of a tag are bounded without parsing: a tag goes from ``<`` to
+    ``>``, and to one more ``>`` for each in a quoted value; before each attribute is
+    a blank, a slash, or a value that ends in a quote.
     """
     of_a_tag = attributes
     if attributes > _FEW_ATTRIBUTES:
@@ -264,7 +263,7 @@ def _work(source: str, tags: int, attributes: int, links: int, formatting: int) 
 
 
 def _without_tree(source: str, defects: list[str]) -> Page:
-    """Read HTML that is too costly to build a tree of, in linear time."""
+    """Read HTML that is too expensive for a tree, in linear time."""
     source = _COMMENT.sub("", source)
     found = tuple(
         link(match[1], "unknown")
@@ -289,14 +288,14 @@ def _take_hidden(root: LexborNode) -> str:
     """
     found: dict[int, LexborNode] = {}
     grounds: dict[int, Colour | None] = {}
-    # More than a page has tags are copies, which open formatting elements leave.
+    # More elements than tags are copies, caused by open formatting elements.
     for node in islice(root.css(_CANDIDATES), MAX_HTML_TAGS):
         if len(found) == MAX_HIDDEN:
             break
         if node.mem_id not in found and _is_hidden(node, grounds):
             found[node.mem_id] = node
-    # The outermost ones alone: those within them are freed with them, and to
-    # ask a freed one anything reads memory that is not there any more.
+    # Only the outermost ones: those inside are freed with them, and accessing a freed
+    # one reads memory that is gone.
     known: dict[int, bool] = {}
     outermost = [node for node in found.values() if not _is_within(node, found, known)]
     pieces = []
@@ -316,10 +315,10 @@ def _is_within(
     node : LexborNode
         The element.
     others : dict of int to LexborNode
-        The others, by what identifies them.
+        The others, by identity.
     known : dict of int to bool
-        What was found of the elements above those that were asked about before;
-        what is found now is added, so that each element is looked at once.
+        Results for elements that were checked before; new ones are added, so each
+        element is checked once.
     """
     path = []
     within = False
@@ -343,7 +342,7 @@ def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
     node : LexborNode
         The element.
     grounds : dict of int to (int, int, int) or None
-        What `_ground` said of elements, which most stand below again and again.
+        Results of `_ground`, because many elements share the ones above them.
     """
     if node.tag in {"html", "body"}:
         return False
@@ -384,7 +383,7 @@ def _ground(node: LexborNode) -> Colour | None:
     attributes = node.attributes
     style = (attributes.get("style") or "")[:_MAX_STYLE].lower()
     if attributes.get("background") or "url(" in style:
-        # An image: whatever the colour, it may be read on it.
+        # An image: text of any colour may be readable on it.
         return (-255, -255, -255)
     declared = style and _BACKGROUND.search(style)
     return _rgb(declared[1] if declared else attributes.get("bgcolor") or "")

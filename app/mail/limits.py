@@ -1,12 +1,12 @@
 """Limits on the part of a message that is read.
 
-Hitting a limit is a defect on the Message and never an error: what lies within
-the limits is used, and what is beyond is left out.  Together they bound the time
-of `app.mail.parse.parse` on any input whatever to a fraction of a second, and its
-memory to some tens of megabytes (``benchmarks/bombs.py``).
+Hitting a limit is a defect of the Message and never an error: content within the
+limits is used, and the rest is left out.  Together, the limits bound the time of
+`app.mail.parse.parse` on any input to a fraction of a second, and its memory to some
+tens of megabytes (``benchmarks/bombs.py``).
 
-Where a message has many of a kind (parts, headers, encoded words), the limit is on
-all of them together and a `Budget` counts it: a limit on each bounds nothing.
+If a message can have many of a kind (parts, headers, encoded words), the limit is on
+all of them together and a `Budget` counts it, because a limit on each bounds nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import Final, Literal
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a message that are parsed.
 
-Precedent: spamc passes messages over 500 kB by unscanned (spamc.pod, -s);
-rspamd takes 50 MB (cfg_utils, DEFAULT_MAX_MESSAGE).  The text of nearly all mail
-comes before its large attachments, so what is cut is the end of an attachment.
+Precedent: spamc does not scan messages over 500 kB (spamc.pod, -s); rspamd takes
+50 MB (cfg_utils, DEFAULT_MAX_MESSAGE).  In nearly all mail, the text comes before
+large attachments, so only the end of an attachment is cut off.
 """
 MAX_LINES: Final = 65_536
-"""Lines that are parsed, because the parser's time goes with lines.
+"""Lines that are parsed, because the parser's time grows with their number.
 
-`MAX_BYTES` of base64 in lines of 76 characters, as RFC 2045 has them, are
-54,000 lines.
+`MAX_BYTES` of base64 in lines of 76 characters (RFC 2045) are 54,000 lines.
 """
 MAX_DEPTH: Final = 30
 """Multiparts and messages around a part.
@@ -40,9 +39,9 @@ Precedent: Haraka's mime_parts of 1,000 (connection.ini), and Go's
 multipartmaxparts of 1,000 (mime/multipart/formdata.go).
 """
 MAX_FORWARDED: Final = 100
-"""Messages within a forwarded one that are taken out of it."""
+"""Messages that are taken out of a forwarded one."""
 MAX_FORWARDED_BYTES: Final = 4 * MAX_BYTES
-"""Bytes of a forwarded message that are looked at, and so many more lines.
+"""Bytes of a forwarded message that are read, with as many times more lines.
 
 Precedent: Postfix's message_size_limit of 10,240,000 (mail_params.h).
 """
@@ -59,20 +58,20 @@ MAX_HEADER_CHARS: Final = 10_000
 A To field of 200 recipients has about 8,000.
 """
 MAX_HEADERS_CHARS: Final = 256 * 1024
-"""Characters that the headers of a message have together; further ones are left out.
+"""Characters of all headers of a message; further ones are left out.
 
 Precedent: Sendmail's MaxHeadersLength of 32,768 (conf.h), Exim's HEADER_MAXSIZE of
-1 MiB.  10,763 is the most that a message of 39,762 had.
+1 MiB.  The maximum in 39,762 messages is 10,763.
 """
 MAX_PARAMETERS_CHARS: Final = 2_000
-"""Characters of a Content-Type or Content-Disposition that are looked at.
+"""Characters of a Content-Type or Content-Disposition that are read.
 
 Precedent: Postfix's header_size_limit allows 102,400 for a whole header;
-Sendmail's MaxMimeHeaderLength is off by default, and 256 with 128 for each
-parameter where it is set (OpenBSD's configurations).
+Sendmail's MaxMimeHeaderLength is off by default; OpenBSD's configurations set it to
+256, with 128 for each parameter.
 """
 MAX_TEXT_CHARS: Final = 200_000
-"""Characters of text that the message's texts may have together.
+"""Characters of all texts of a message.
 
 Precedent: SpamAssassin's body_part_scan_size of 50,000 for each part
 (Mail::SpamAssassin::Conf).
@@ -81,14 +80,14 @@ MAX_HTML_CHARS: Final = 500_000
 """Characters of the HTML parts of a message that are parsed, all together.
 
 Precedent: SpamAssassin's rawbody_part_scan_size of 500,000, in the same place, for
-each part.  82,349 is the most that a message of 39,762 had (SpamAssassin's public
-corpus and Enron-Spam), in one part.
+each part.  The maximum in 39,762 messages (SpamAssassin's public corpus and
+Enron-Spam) is 82,349, in one part.
 """
 MAX_HTML_TREE_CHARS: Final = 128 * 1024
 """Characters of an HTML part that is parsed to a tree.
 
-Precedent: Gmail clips HTML at about 102 kB (as senders report: no document of
-its own says so), so that newsletters stay below.
+Precedent: senders report that Gmail clips HTML at about 102 kB (Gmail does not
+document it), so newsletters stay below that.
 """
 MAX_HTML_TAGS: Final = 5_000
 """Tags of an HTML part that is parsed to a tree.
@@ -105,41 +104,40 @@ them, so this product bounds the number of nodes that the tree can have.
 MAX_HTML_WORK: Final = 200_000_000
 """Work of the HTML parts of a message that are parsed to trees, all together.
 
-`app.mail.html` estimates the work of a part before the parser begins.  64 million is
-the most that a message of 39,762 had, and 39 million their 99.99th percentile.
-Unit: about a nanosecond.
+`app.mail.html` estimates the work of a part before parsing it.  The maximum in 39,762
+messages is 64 million, and the 99.99th percentile 39 million.  Unit: about a
+nanosecond.
 """
 MAX_ENCODED_WORDS: Final = 1_000
 """Encoded words (RFC 2047) of a message that are decoded.
 
-They stand in headers, in the parameters of parts and in the subjects of attached
-messages.  A To field of 200 recipients has 400; 41 is the most that a message of
-39,762 had.
+They occur in headers, in the parameters of parts and in the subjects of attached
+messages.  A To field of 200 recipients has 400; the maximum in 39,762 messages is 41.
 """
 MAX_DETECTIONS: Final = 16
 """Runs of bytes of a message whose charset is detected; further ones are Latin-1.
 
-Texts and headers that declare no charset, or another than they have.  3 is the most
-that a message of 39,762 had; each takes up to 3 ms.
+These are texts and headers with no charset or a wrong one.  The maximum in 39,762
+messages is 3; each takes up to 3 ms.
 """
 MAX_HIDDEN: Final = 200
 """Elements of an HTML part that are taken out as hidden."""
 MAX_ANCESTORS: Final = 30
-"""Elements above a text that are asked for the colour behind it."""
+"""Elements above a text in which the colour behind it is looked up."""
 MAX_MEMBERS: Final = 200
 """Names of an archive that are listed.
 
-Precedent: ClamAV's MaxFiles of 10,000 (default.h), to be unpacked; here names
-alone, and an archive by mail has a handful.
+Precedent: ClamAV unpacks MaxFiles of 10,000 (default.h); here only names are listed,
+and an archive in mail has a handful.
 """
 MAX_MEMBER_NAME_BYTES: Final = 200
 """Bytes of a name in an archive."""
 MAX_UUENCODED: Final = 100
-"""Uuencoded files of one text that are taken out of it."""
+"""Uuencoded files that are taken out of one text."""
 MAX_LINKS: Final = 1_000
 """Links of one message that are kept."""
 MAX_LINK_CHARS: Final = 2_048
-"""Characters of one link: what browsers and servers agree to support."""
+"""Characters of one link; all browsers and servers support as many."""
 MAX_DETECTION_BYTES: Final = 8_192
 """Bytes that the charset detector sees: more does not change its answer."""
 Work = Literal["html", "html tree", "encoded words", "detections"]
@@ -150,18 +148,18 @@ BUDGET: Final[dict[Work, tuple[int, str]]] = {
     "encoded words": (MAX_ENCODED_WORDS, "too-many-encoded-words"),
     "detections": (MAX_DETECTIONS, "too-many-charsets"),
 }
-"""How much of each work one message may cost, and the defect beyond it."""
+"""The budget of each kind of work for one message, and the defect beyond it."""
 
 
 class Budget:
-    """The work that is left for one message, and the defects noted on it.
+    """The remaining work of one message, and its defects.
 
     Attributes
     ----------
     defects : set of str
-        Names of the limits that were hit, and what else was wrong.
+        Names of the limits that were hit, and other defects.
     left : dict of str to int
-        How much of each work is left.
+        Remaining amount of each kind of work.
 
     Examples
     --------
@@ -185,7 +183,7 @@ class Budget:
         return taken
 
     def allows(self, work: Work, wanted: int) -> bool:
-        """Spend all that is wanted, or nothing where less is left."""
+        """Spend the whole amount, or nothing if less is left."""
         if wanted > self.left[work]:
             self.defects.add(BUDGET[work][1])
             return False
@@ -193,5 +191,5 @@ class Budget:
         return True
 
     def spent(self, work: Work) -> int:
-        """Return how much of a work was spent."""
+        """Return the amount of a kind of work that was spent."""
         return BUDGET[work][0] - self.left[work]

@@ -1,4 +1,4 @@
-"""Message: the decoded form of a mail that features are read from."""
+"""Message: the decoded form of a mail, from which features are read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Final, Literal
 from app.mail.limits import MAX_LINKS
 
 Place = Literal["plain", "html", "alternative", "alt", "attached", "hidden"]
-"""Where a text stood.
+"""The place of a text.
 
-``plain`` and ``html`` are what the reader sees as the body; ``alternative`` is
-the other rendering of a body that comes in several; ``alt`` are the texts that
-stand in for images and links; ``attached`` is the subject of a message that is
-attached to this one; ``hidden`` is HTML text that no reader sees.
+``plain`` and ``html`` are the visible body; ``alternative`` is another rendering of
+the body; ``alt`` are the texts in place of images and links; ``attached`` is the
+subject of an attached message; ``hidden`` is HTML text that no reader sees.
 """
-# What follows "http://", "https://", "ftp://" or "www." up to a blank or a
-# bracket, and no trailing punctuation, which belongs to the sentence. The first
-# letter stands by itself, in both cases, so that the search goes from one such
-# letter to the next: a third of the time that (?i:https?://|ftp://|www\.) takes.
+# From "http://", "https://", "ftp://" or "www." up to a blank or a bracket, without
+# trailing punctuation, which belongs to the sentence. The first letter is separate, in
+# both cases, so the search goes from one such letter to the next: this takes a third
+# of the time of (?i:https?://|ftp://|www\.).
 _ADDRESS: Final = re.compile(
     r"[hHfFwW](?:(?<=[hH])[tT]{2}[pP][sS]?://|(?<=[fF])[tT][pP]://|(?<=[wW])[wW]{2}\.)"
     r"[^\s<>\"'\]\)}]{1,2040}"
@@ -46,7 +45,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A run of text that the message holds, and where it stood."""
+    """A run of text of the message, and its place."""
 
     place: Place
     content: str
@@ -54,18 +53,18 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A reference that the message makes.
+    """A reference in the message.
 
     Parameters
     ----------
     url : str
         The target as written, without surrounding blanks.
     element : str
-        The HTML element that holds it (``a``, ``img`` ...), or ``text`` where
-        the address stands in the text itself.
+        The HTML element that contains it (``a``, ``img`` ...), or ``text`` for an
+        address in the text.
     text : str
-        What the reader sees in its place; for an image its declared size, as
-        ``1x1``, empty if it has none.
+        The visible text in its place; for an image its declared size, such as
+        ``1x1``, or empty.
     """
 
     url: str
@@ -95,14 +94,14 @@ class Part:
     Parameters
     ----------
     media_type : str
-        As declared, lower case, without parameters; the default of RFC 2045
-        where nothing usable is declared.
+        As declared, lower case, without parameters; the default of RFC 2045 if
+        nothing usable is declared.
     charset : str
         As declared, lower case; empty if not declared.
     encoding : str
         Content-Transfer-Encoding, lower case; empty if not declared.
     disposition : str
-        ``attachment``, ``inline`` or what else is declared; empty if nothing.
+        ``attachment``, ``inline`` or another declared value; empty if there is none.
     filename : str
         Decoded; empty if there is none.
     size : int
@@ -113,8 +112,8 @@ class Part:
         Hash of the decoded content with line ends normalised, 16 bytes: the
         same before and after a mail server changes the transfer encoding.
     kind : str
-        What the first bytes of a file say it is (see `app.mail.files.MAGIC`);
-        empty if they say nothing, and for text.
+        The type of a file by its first bytes (see `app.mail.files.MAGIC`); empty if
+        it is unknown, and for text.
     members : tuple of str
         Names of the files in it, if it is a zip archive.
     """
@@ -154,10 +153,10 @@ class Message:
     containers : tuple of str
         Media types of the multiparts and attached messages, outermost first.
     defects : tuple of str
-        What was wrong with the message or over a limit: short hyphenated
-        names, each once, sorted.
+        Defects of the message and exceeded limits: short hyphenated names, each
+        once, sorted.
     raw : bytes
-        The message as it came, whose fields `app.mail.authentication` reads.
+        The original message, for `app.mail.authentication`.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Parser: raw bytes to a Message, within the limits and with its defects.
+"""Parser: raw bytes to a Message with its defects, within the limits.
 
-Contract of this file: any bytes in, a Message out.  Time and memory are bounded
-by `app.mail.limits`; what is wrong with the input is a defect on the Message.
-A part that a decoder fails on costs that part, and the rest of the message is
-read.
+Contract of this file: any bytes in, a Message out.  `app.mail.limits` bounds time and
+memory; errors in the input are defects of the Message.  If a decoder fails on a part,
+the rest of the message is still read.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ def parse(raw: bytes) -> Message:
     Parameters
     ----------
     raw : bytes
-        A message of RFC 5322 and MIME, or what passes for one: an mbox entry,
-        text without headers, anything.
+        A message (RFC 5322, MIME), an mbox entry, text without headers, or any other
+        bytes.
 
     Returns
     -------
     Message
-        What could be decoded, and the defects.
+        The decoded content, and the defects.
 
     Examples
     --------

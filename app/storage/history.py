@@ -64,7 +64,7 @@ class HistoryPage(NamedTuple):
     lines : list of HistoryLine
         Those that were found.
     before : (datetime, bytes) or None
-        The lines before it were not looked at; None where there are none.
+        The lines before it were not looked at; None if there are none.
     """
 
     lines: list[HistoryLine]

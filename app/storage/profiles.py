@@ -85,7 +85,7 @@ class ProfileRow:
         by `policy_of`, so that one profile which was spoilt by hand does not stop
         the others.
     id_key : str or None
-        Digest of the key of its feature ids; None where they are not keyed.  A
+        Digest of the key of its feature ids; None if they are not keyed.  A
         profile keeps it for ever, as its vectors have no words to make new ids of.
     """
 

@@ -301,7 +301,7 @@ class Scored:
     times : tuple of datetime
         When.
     corrected : tuple of str or None
-        Who had given it another label before; None where nobody else had.
+        Who had given it another label before; None if nobody else had.
     """
 
     revisions: NDArray[np.int64]

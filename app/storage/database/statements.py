@@ -95,7 +95,7 @@ class _Plan:
     convert : mapping of str to callable
         What becomes of the others on the way to the driver.
     order : sequence of str or None
-        The order of the values; None where the driver takes them by name.
+        The order of the values; None if the driver takes them by name.
     row : type
         A data class with the names of the columns, in their order.
     receive : sequence of (int, callable)
