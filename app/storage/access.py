@@ -36,8 +36,8 @@ def version(connection: Connection) -> tuple[int, ...]:
 
     Notes
     -----
-    Each change adds 1 to the revision of its row, and no row is ever removed: whatever
-    order transactions are committed in, the sums grow.
+    Each change adds 1 to the revision of its row, and rows are never removed, so the
+    sums grow in whatever order transactions are committed.
     """
     return tuple(connection.execute(_VERSION).one())
 
@@ -49,12 +49,12 @@ def keys(connection: Connection) -> list[AccessKey]:
 
 
 def add_key(connection: Connection, key: AccessKey) -> None:
-    """Store a new key; that of a revoked one of this name is gone then.
+    """Store a new key, in place of a revoked one with this name.
 
     Raises
     ------
     NameTaken
-        If there is one of this name.
+        If a key in force has this name.
     """
     values = asdict(key) | {
         "rights": sorted(key.rights),
@@ -76,7 +76,7 @@ def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
     Raises
     ------
     UnknownKey
-        If there is none in force.
+        If no key in force has this name.
     """
     ended = access_key.c.revoked_at
     if not _changed(connection, ended, name, {"revoked_at": time}):
@@ -87,7 +87,7 @@ def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
 
 
 def keys_used(connection: Connection, used: Mapping[str, datetime]) -> None:
-    """Note when keys were used last; it is no change of a key."""
+    """Store when keys were last used, which does not count as a change."""
     if not used:
         return
     column = access_key.c.last_used_at
@@ -108,7 +108,7 @@ def _key(row: Row[Any]) -> AccessKey:
     return AccessKey(
         **values
         | {
-            # A newer version may have more of them.
+            # A newer version may have more rights.
             "rights": frozenset(each for each in Right if each in row.rights),
             "profiles": _set(row.profiles),
             "labels": _set(row.labels),
@@ -135,12 +135,12 @@ def people(connection: Connection) -> list[Person]:
 
 
 def add_person(connection: Connection, new: Person) -> None:
-    """Store somebody.
+    """Store a person.
 
     Raises
     ------
     NameTaken
-        If there is somebody of this name.
+        If somebody has this name.
     """
     values = asdict(new) | {"removed_at": None}
     if not _added(connection, person.c.removed_at, values):
@@ -148,12 +148,12 @@ def add_person(connection: Connection, new: Person) -> None:
 
 
 def change_person(connection: Connection, name: str, **values: object) -> None:
-    """Change somebody; their sessions end.
+    """Change a person, and end their sessions.
 
     Raises
     ------
     UnknownPerson
-        If there is nobody of this name.
+        If nobody has this name.
     """
     if not _changed(connection, person.c.removed_at, name, values):
         msg = (
@@ -168,10 +168,10 @@ def _added(
     ended: Column[Any],
     values: Mapping[str, object],
 ) -> bool:
-    """Store a row, in the place of an ended one of its name; whether it could be."""
+    """Store a row in place of an ended one with its name; return whether it worked."""
     table = ended.table
     new = insert_into(connection, table).values({**values, "revision": 1})
-    # By what it returns: on PostgreSQL the row count of an insert is -1.
+    # From the returned rows: on PostgreSQL, the row count of an insert is -1.
     stored = connection.execute(
         new.on_conflict_do_update(
             index_elements=[table.c.name],
@@ -209,16 +209,16 @@ def add_event(connection: Connection, event: AuditEvent) -> None:
 def events(
     connection: Connection, *, before: int | None, limit: int
 ) -> list[AuditEvent]:
-    """Return events, the newest first.
+    """Return events, newest first.
 
     Parameters
     ----------
     connection : Connection
         The database.
     before : int or None
-        Only those with a smaller number; None: all.
+        Only events with a smaller number; None: all.
     limit : int
-        How many at most.
+        Largest number.
     """
     wanted = select(audit_event).order_by(audit_event.c.id.desc()).limit(limit)
     if before is not None:
@@ -233,7 +233,7 @@ def oldest_event(connection: Connection) -> datetime | None:
 
 
 def expire_events(connection: Connection, *, before: datetime, limit: int) -> int:
-    """Remove a few events that are older; return how many."""
+    """Remove some older events; return their number."""
     old = (
         select(audit_event.c.id)
         .where(audit_event.c.time < before)

@@ -1,8 +1,8 @@
 """Bulk rows: sums of many messages in the ledger, from an import or a pruning.
 
-An import or a pruning is a run of consecutive rows that are sums, of bounded size,
-all of one source and one time, written in one transaction.  Folds, followers, audits
-and undo add them like any other row of the ledger.
+An import or a pruning is a series of consecutive sums of bounded size, with one source
+and one time, written in one transaction.  Folds, followers, audits and undo treat them
+like any other row of the ledger.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 
 FEATURES_PER_ROW: Final = 5_000
-"""Features in one row at most, since a fold sums at least one row at once.
+"""Largest number of features in a row, because a fold sums at least one row at once.
 
-Appending a million of them takes 0.7 s on SQLite, 8.0 bytes each.
+Appending a million features takes 0.7 s on SQLite, with 8.0 bytes each.
 """
 
 
 class EncodedSum(NamedTuple):
-    """A sum that is ready to be a row: its month, its vector and its names."""
+    """A sum, ready to be stored: its month, its vector and its names."""
 
     epoch: int
     vector: bytes
@@ -57,14 +57,14 @@ class EncodedSum(NamedTuple):
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """The text of its features, decoded at each call; empty if not kept."""
+        """The text of its features, decoded at each call; empty if not stored."""
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
 
 def encoded(
     sums: Mapping[int, State], labels: Sequence[str], names: Names | None = None
 ) -> list[EncodedSum]:
-    """Return statistics as rows of bounded size hold them.
+    """Return statistics, encoded for rows of bounded size.
 
     Parameters
     ----------
@@ -96,22 +96,22 @@ def append_sums(
     time: datetime,
     names: Names | None = None,
 ) -> list[LedgerRow]:
-    """Write statistics into the ledger, all of them or nothing.
+    """Write statistics into the ledger, all or none.
 
     Parameters
     ----------
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     sums : mapping of int to State
-        The sums to add to each month.  A negative count must be in
-        the counts already, or it can never be folded: the caller, which holds the
-        profile with `app.storage.profiles.lock`, has to know.
+        The sums to add to each month.  Negative counts must not exceed the existing
+        ones, or they can never be folded: the caller must ensure this while it holds
+        the lock of the profile (`app.storage.profiles.lock`).
     source : str
-        Who says so: ``import:NAME``, ``prune``.
+        The source: ``import:NAME``, ``prune``.
     time : datetime
-        When, with a time zone.
+        The time, with a time zone.
     names : mapping of str to mapping of int to str, optional
         The text of features, view by view, as far as it is to be kept.
 
@@ -142,7 +142,7 @@ def append_encoded(
     source: str,
     time: datetime,
 ) -> list[LedgerRow]:
-    """Write encoded sums from `encoded` into the ledger, as `append_sums` does."""
+    """Write sums from `encoded` into the ledger; otherwise like `append_sums`."""
     first = profiles.lock(connection, profile) + 1
     rows = [
         LedgerRow.of_sum(
@@ -197,21 +197,21 @@ def require_kinds(
 
 
 def held(connection: Connection, profile: ProfileRow) -> Amounts:
-    """Return how much a profile has counted, folded or not.
+    """Return the amounts that a profile has counted, folded or not.
 
     Parameters
     ----------
     connection : Connection
         From `app.storage.database.engine.reading`: one snapshot.
     profile : ProfileRow
-        Whose.
+        The profile.
 
     Raises
     ------
     CorruptVector, InconsistentCounts
         As `app.storage.counts.state.unfolded`.
     InvalidObservation
-        If what is not folded has no room by itself.
+        If the unfolded rows alone exceed 64 bits.
     """
     found = Amounts()
     found.add(runs.total(connection, profile))
@@ -221,15 +221,15 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
     return found
 
 
-# A feature that few messages had, or that tells no label from another, all of it
-# long ago, says next to nothing and takes as much room as any other.  Pruning takes
-# such features out of the counts as sums in the ledger, so that followers, audits and
-# undo know of it.  How many messages each label has stays as it was: the messages
-# were learned, and only these features of theirs are gone.
+# An old feature that few messages had, or that does not separate the labels, is hardly
+# evidence and takes as much space as any other.  Pruning removes such features from the
+# counts by sums in the ledger, so followers, audits and undo include it.  The number of
+# messages of each label stays the same, because they were learned; only these features
+# are gone.
 #
-# Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
-# such a message takes its counts back, and they have to be there.  So feedback that is
-# not folded yet changes nothing that is found: its vectors are in the ledger.
+# Features of vectors that are still in the ledger are not pruned, because forgetting or
+# moving such a message subtracts its counts.  So unfolded feedback does not change the
+# result: its vectors are in the ledger.
 
 _LEDGER: Final = tables.ledger
 
@@ -241,13 +241,13 @@ class Pruning:
     Parameters
     ----------
     revision : int
-        Of the newest ledger row when it was looked for.
+        Revision of the newest ledger row at the time of the search.
     sums : History
-        What to take away from each month: negative.
+        The sums to add to each month, with negative counts.
     features : mapping of str to int
-        Features that would go, view by view.
+        Number of features to remove, view by view.
     rows : int
-        Rows of counts that would go.
+        Number of rows of counts to remove.
     """
 
     revision: int
@@ -265,23 +265,23 @@ def find(
     before_epoch: int,
     weak: Mapping[str, NDArray[np.int64]],
 ) -> Pruning | None:
-    """Return what can be done without, or None while more than feedback is unfolded.
+    """Return the features to prune, or None while more than feedback is unfolded.
 
     Parameters
     ----------
     connection : Connection
         From `app.storage.database.engine.reading`.
     profile : ProfileRow
-        Whose counts.
+        Profile of the counts.
     views : collection of str
-        Where to look for them: views of text, whose features are without number.
+        The views to search: views of text, whose number of features is unbounded.
     max_messages : int
-        A feature that more messages have, over all labels and epochs, stays.
+        Features of more messages, over all labels and months, are kept.
     before_epoch : int
-        A feature that a message of this month or later has, stays.
+        Features of messages of this month or later are kept.
     weak : mapping of str to ndarray of int64
-        Features that say little, view by view: they go however many messages
-        have them (`app.classifier.explain`).
+        Weak features, view by view, which are removed however many messages have
+        them (`app.classifier.explain`).
     """
     revision = profiles.require_revision(connection, profile)
     folded = folded_revision(connection, profile.id)
@@ -328,11 +328,11 @@ def carry_out(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     pruning : Pruning
-        What `find` gave.
+        From `find`.
     time : datetime
-        When.
+        The time of the pruning.
 
     Raises
     ------
@@ -351,7 +351,7 @@ def carry_out(
 
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether anything was undone, imported or pruned after a revision."""
-    # Feedback changes nothing that is found: its vectors are in the ledger.
+    # Feedback does not change the result: its vectors are in the ledger.
     return connection.execute(
         select(
             exists().where(
@@ -383,7 +383,7 @@ def _without_needed(
 ) -> dict[str, NDArray[np.int64]]:
     """Return the features without those that a vector in the ledger still has."""
     left = dict(rare)
-    # All epochs: a message of long ago may have been moved today.
+    # All months: an old message may have been moved today.
     revisions = connection.execute(
         select(_LEDGER.c.revision).where(
             _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)

@@ -1,4 +1,4 @@
-"""Correspondents in the database: the digests of whom profiles wrote to."""
+"""Correspondents in the database: digests of the addresses that profiles wrote to."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PART: Final = 10_000
 
 
 class CorrespondentRow(NamedTuple):
-    """Somebody whom a profile wrote to.
+    """An address that a profile wrote to.
 
     Parameters
     ----------
     profile_id : int
-        Who wrote.
+        The profile.
     address, domain : bytes
         Digests (`app.classifier.correspondents.identity_digest`).
     messages : int
-        How many.
+        Number of messages.
     last : datetime
         The day of the last one.
     """
@@ -42,14 +42,14 @@ class CorrespondentRow(NamedTuple):
 
 
 class CorrespondentFigures(NamedTuple):
-    """How many correspondents a profile has.
+    """The number of correspondents of a profile.
 
     Parameters
     ----------
     profile_id : int
-        Whose they are.
+        The profile.
     addresses, messages : int
-        How many of them, and messages to all of them.
+        Number of addresses, and of messages to all of them.
     last : datetime
         The day of the last one.
     """
@@ -65,8 +65,7 @@ _ALL: Final = select(*(correspondent.c[each] for each in CorrespondentRow._field
 
 def add(connection: Connection, rows: Iterable[CorrespondentRow]) -> None:
     """Add messages to the counts; the days of these rows are the latest."""
-    # In the order of the key: processes that add to the same rows wait for each other
-    # and never deadlock.
+    # In the order of the key, so processes that add to the same rows never deadlock.
     found = [row._asdict() for row in sorted(rows)]
     if not found:
         return
@@ -87,7 +86,7 @@ def every(
     """Yield all rows, in parts; with `since`, those that changed since that day."""
     asked = _ALL
     if since is not None:
-        # Profile by profile, as the index is; of all it would be a look at each row.
+        # Profile by profile, in the order of the index; otherwise every row is read.
         whose = correspondent.c.profile_id.in_(select(profile.c.id))
         asked = _ALL.where(whose, correspondent.c.last >= since)
     for part in connection.execute(asked).partitions(_PART):
@@ -102,9 +101,9 @@ def count(connection: Connection) -> int:
 def figures(
     connection: Connection, profile_id: int | None = None, address: bytes = b""
 ) -> list[CorrespondentFigures]:
-    """Return how many correspondents each profile has that has any.
+    """Return the number of correspondents of each profile that has any.
 
-    Those of one profile, or one of them alone, where they are given.
+    Optionally only for one profile, or for one address.
     """
     table = correspondent.c
     asked = select(
@@ -129,14 +128,14 @@ def forget(connection: Connection, profile_id: int, address: bytes) -> bool:
 
 
 def drop_oldest(connection: Connection, profile_id: int, *, most: int) -> None:
-    """Delete the oldest rows of a profile where it has too many, and some more."""
+    """Delete the oldest rows of a profile that has too many, and some more."""
     of_profile = correspondent.c.profile_id == profile_id
     there = connection.scalar(
         select(func.count()).select_from(correspondent).where(of_profile)
     )
     if (there or 0) <= most:
         return
-    # A tenth of them at once, so that the next ones have room.
+    # A tenth of them at once, to make room for the next ones.
     oldest = (
         select(correspondent.c.address)
         .where(of_profile)

@@ -83,7 +83,7 @@ def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
     connection : Connection
         One snapshot, in which `profile` was read.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     after : str
         The cursor of the page before; empty for the first.
 

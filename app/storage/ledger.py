@@ -1,8 +1,7 @@
 """Ledger: rows appended and read in the order of their revisions.
 
-The ledger is the durable act: a feedback is acknowledged once its row is
-committed.  Rows are added and never changed, but for the features and words that
-retention or forgetting drops.
+A feedback is acknowledged once its row is committed.  Rows are added and never
+changed, except that retention and forgetting drop their features and words.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 _PROFILE: Final = tables.profile
 WEIGHT_OF_SUM: Final = 8
-"""How many rows of messages a sum stands for where work is done in steps.
+"""Number of rows of messages that a sum counts as, when work is divided into steps.
 
-Folding one of 5,000 features took 44 ms on SQLite (median of 200, into up to a
-million counts), and eight messages 45.
+Folding a sum of 5,000 features took 44 ms on SQLite (median of 200, into up to a
+million counts), and folding eight messages 45.
 """
 # Rows held in memory at once while they are summed: some 10 MB.
 ROWS_AT_ONCE: Final = 1000
-# Statements are put together once, and those that a feedback waits for are prepared.
+# Statements are built once, and those that a feedback waits for are prepared.
 _GET_MANY: Final = (
     select(_LEDGER)
     .where(
@@ -49,7 +48,7 @@ _GET_MANY: Final = (
     )
     .order_by(_LEDGER.c.revision)
 )
-# Without the vectors, which are ten times as large as all the rest.
+# Without the vectors, which are ten times as large as the rest.
 _LESSONS: Final = (
     select(
         _LEDGER.c.revision,
@@ -93,7 +92,7 @@ _AFTER: Final = (
 
 
 def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) -> None:
-    """Add rows whose revisions follow the one that `lock` gave, without a gap."""
+    """Add rows whose revisions follow the one from `lock` without a gap."""
     if not rows:
         return
     values = [
@@ -120,17 +119,17 @@ def rows_after(
     connection : Connection
         Any.
     profile_id : int
-        Whose rows.
+        Profile of the rows.
     revision : int
-        Of the last row that is not asked for.
+        Revision before the first returned row.
     limit : int
-        Rows at most, where a sum counts as `WEIGHT_OF_SUM` of them.
+        Largest number of rows; a sum counts as `WEIGHT_OF_SUM` rows.
 
     Returns
     -------
     list of LedgerRow
-        Empty only if there is none; fewer than `limit` does not mean that there
-        are no more.
+        Empty only if there are none; if there are fewer than `limit`, more may
+        follow.
     """
     found = connection.execute(
         _AFTER, {"profile_id": profile_id, "after": revision, "at_most": limit}
@@ -145,7 +144,7 @@ def rows_after(
 
 
 def weight(row: LedgerRow) -> int:
-    """Return how many rows of messages a row stands for."""
+    """Return the number of rows of messages that a row counts as."""
     return WEIGHT_OF_SUM if row.kind == "sum" else 1
 
 
@@ -222,8 +221,7 @@ def latest_of(
     """
     found = {}
     for chunk in chunks(digests):
-        # Few sizes, as the queries are kept.  One that is asked for twice is found
-        # once.
+        # Few sizes, because the queries are cached.  A repeated digest is found once.
         size = 1 << (len(chunk) - 1).bit_length()
         chunk.extend(chunk[-1:] * (size - len(chunk)))
         named = {f"digest_{place}": digest for place, digest in enumerate(chunk)}
@@ -236,10 +234,10 @@ def latest_of(
 @cache
 def _latest(size: int) -> Prepared:
     """Return the query for the newest row of each of so many digests."""
-    # Materialized, because PostgreSQL keeps the plan that it made of the statement
-    # while the table was young, until it is analysed for the first time.  That plan
-    # looked for the newest revisions again at each row of the profile: 0.2 s for one
-    # digest among 1,000 rows, and 0.4 s among 2,000.
+    # Materialized, because PostgreSQL keeps the plan that it made while the table was
+    # small, until the first ANALYZE.  That plan searched for the newest revisions again
+    # at each row of the profile: 0.2 s for one digest among 1,000 rows, and 0.4 s among
+    # 2,000.
     newest = materialized(
         select(func.max(_LEDGER.c.revision).label("revision"))
         .where(
@@ -247,7 +245,7 @@ def _latest(size: int) -> Prepared:
             _LEDGER.c.digest.in_(
                 [bindparam(f"digest_{place}") for place in range(size)]
             ),
-            # The digest of a sum is nobody's message.
+            # The digest of a sum is not that of a message.
             _LEDGER.c.kind == "message",
         )
         .group_by(_LEDGER.c.digest),
@@ -294,15 +292,15 @@ def lines(
     connection : Connection
         One snapshot.
     profile_id : int
-        Whose rows.
+        Profile of the rows.
     asked : Selection
-        Messages, source and time; an undo is asked for by its name, as a source.
+        Messages, source and time; the name of an undo counts as a source.
     label : str or None
-        What the rows made of their messages; None means any.
+        The label that the rows gave to their messages; None means any.
     before : int or None
         Only rows older than this revision; None means all.
     limit : int
-        How many rows at most.
+        Largest number of rows.
     """
     ledger = _LEDGER.c
     conditions = [ledger.profile_id == profile_id]
@@ -371,9 +369,9 @@ def append(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     teachings : sequence of Teaching
-        What to write.
+        The teachings to write.
 
     Returns
     -------
@@ -421,7 +419,7 @@ def append(
             written.append(outcome.row)
             of_day[teaching.source] += 1
     write(connection, profile.id, written)
-    # With those that are not learned: they may have been scored.
+    # Including those that are not learned, which may have been scored.
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
     if gone:
         scored.forget(connection, profile.id, gone)
@@ -434,7 +432,7 @@ def _forget_words(
 ) -> None:
     """Drop the text of messages up to some rows.
 
-    Their vectors are erased once nobody needs them (`app.storage.retention`).
+    Their vectors are erased once they are no longer needed (`app.storage.retention`).
     """
     for row in forgotten:
         connection.execute(
@@ -454,7 +452,7 @@ def _forget_words(
 def _rows_of_day(
     connection: Connection, profile_id: int, teachings: Sequence[Teaching]
 ) -> Counter[str]:
-    """Return how many rows each source with a bound has on its newest day."""
+    """Return the number of rows of each bounded source on its newest day."""
     newest: dict[str, datetime] = {}
     for teaching in teachings:
         if teaching.per_day is not None:

@@ -1,4 +1,4 @@
-"""Lists in the database: the entries of each profile, and how often they changed."""
+"""Lists in the database: the entries of each profile, and their versions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _FIELDS: Final = [field.name for field in fields(ListEntry) if field.name != "su
 
 
 def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
-    """Return the versions of the lists of each profile, where they have changed.
+    """Return the version of the lists of each profile whose lists have changed.
 
-    SQLite gives the key of a deleted profile to the next one: with the changes of the
-    lists is the time of the profile.
+    It includes the time of the profile, because SQLite gives the key of a deleted
+    profile to the next one.
     """
     rows = connection.execute(
         select(profile.c.id, profile.c.created_at, profile.c.lists).where(
@@ -51,7 +51,7 @@ def entries(
     profile_id : int
         The profile.
     after : ListSubject or None
-        Only those that come after it; None: all.
+        Only entries after this one; None: all.
     limit : int or None
         How many at most; None: all.
     now : datetime or None
@@ -75,15 +75,15 @@ def entries(
 
 
 def count(connection: Connection, profile_id: int) -> int:
-    """Return how many entries a profile has."""
+    """Return the number of entries of a profile."""
     wanted = select(func.count()).where(list_entry.c.profile_id == profile_id)
     return int(connection.scalar(wanted) or 0)
 
 
 def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) -> None:
-    """Store entries, each in the place of the one of its subject.
+    """Store entries, each in place of an existing one with its subject.
 
-    The caller holds the lock of the profile, as for all changes.
+    The caller holds the lock of the profile, as for every change.
     """
     rows = [
         {
@@ -114,7 +114,7 @@ def remove(connection: Connection, profile_id: int, subject: ListSubject) -> boo
 
 
 def expire(connection: Connection, profile_id: int, *, now: datetime) -> None:
-    """Remove the entries that count no more."""
+    """Remove expired entries."""
     connection.execute(
         delete(list_entry).where(
             list_entry.c.profile_id == profile_id, list_entry.c.expires_at <= now

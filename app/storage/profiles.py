@@ -1,12 +1,12 @@
-"""Profiles: one row for each trained filter, and those hidden while they are made.
+"""Profiles: one row for each trained filter, including hidden ones in preparation.
 
-Contract of this file: a profile is hidden while its name has a blank, which no name
-that a client can ask for has (`app.classifier.specification.check_name`).  So one
+Contract of this file: a profile is hidden while its name contains a blank, which no
+name from a client can contain (`app.classifier.specification.check_name`).  So one
 update of its name shows or hides a profile, and `lock` refuses a profile that was
-hidden meanwhile.  The `created_at` of a hidden profile is the time of the last work on
-it.
+hidden in the meantime.  The `created_at` of a hidden profile is the time of the last
+work on it.
 
-`leave_out` and `move` need the locks of both profiles, and rows that are not folded.
+`leave_out` and `move` need the locks of both profiles, and unfolded rows.
 Moving a row changes its key and not its vector: 16,055 messages take 0.35 s on SQLite.
 """
 
@@ -50,7 +50,7 @@ _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(
         profile.c.id == bindparam("profile_id"),
-        # One that was replaced has its key and another name, until it is removed.
+        # A replaced profile has its key and another name, until it is removed.
         profile.c.name == bindparam("name"),
     )
     # FOR NO KEY UPDATE.  A plain FOR UPDATE would also wait for a fold, whose
@@ -68,25 +68,24 @@ class ProfileRow:
     id : int
         Key of the profile in every table.
     name : str
-        What people call it.
+        Name of the profile.
     labels : tuple of str
-        What a message can be labelled as; their order gives the class index.
+        Labels of messages; their order gives the class index.
     spam_labels : tuple of str
         Those of the labels that count as spam.
     feature_set : int
-        Number of the rules that features are extracted with.
+        Version of the rules of feature extraction.
     revision : int
-        Of the newest ledger row, when this was read.
+        Revision of the newest ledger row when this was read.
     created_at : datetime
         Aware, UTC.
     policy : object
-        What it decides otherwise than the service's settings, as
-        `app.classifier.policy.Policy.document` gave it; None for nothing. Checked
-        by `policy_of`, so that one profile which was spoilt by hand does not stop
-        the others.
+        Its differences from the service's settings, from
+        `app.classifier.policy.Policy.document`; None if there are none. Checked by
+        `policy_of`, so a profile that was damaged by hand does not stop the others.
     id_key : str or None
-        Digest of the key of its feature ids; None if they are not keyed.  A
-        profile keeps it for ever, as its vectors have no words to make new ids of.
+        Digest of the key of its feature ids; None if they are not keyed.  A profile
+        keeps it for ever, because its vectors have no words to make new ids from.
     """
 
     id: int
@@ -184,7 +183,7 @@ def _one(
 
 
 def touch(connection: Connection, row: ProfileRow) -> None:
-    """Write the row of a profile as it is, to see whether anything can be written."""
+    """Write the row of a profile unchanged, to check whether writing is possible."""
     statement = update(profile).where(profile.c.id == row.id)
     connection.execute(statement.values(revision=profile.c.revision))
 
@@ -195,7 +194,7 @@ def policy_of(row: ProfileRow) -> Policy:
     Raises
     ------
     Inconsistent
-        If it is none; only a change by hand in the database can have made it.
+        If it is invalid, which only a change by hand in the database can cause.
     """
     try:
         return Policy() if row.policy is None else Policy.read(row.policy)
@@ -245,8 +244,8 @@ class MonthlyCounts:
     messages : Counter of (str or None, int, str)
         By view, month (YYYYMM) and label; None stands for every view.
     settled : bool
-        Whether all of the ledger is in the counts; else these may be of another
-        moment than the profile's revision.
+        Whether all of the ledger is in the counts; otherwise these may be older or
+        newer than the profile's revision.
     """
 
     messages: Counter[tuple[str | None, int, str | None]]
@@ -255,7 +254,8 @@ class MonthlyCounts:
     def by_label(self) -> Counter[str]:
         """Return the messages of each label in all months.
 
-        Views that came later know fewer of them: the most of any view count.
+        Later views have learned fewer messages, so the largest number of any view
+        counts.
         """
         of_view: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
         for (view, _, label), n in self.messages.items():
@@ -272,8 +272,7 @@ def count_by_month(
 ) -> dict[int, MonthlyCounts]:
     """Return the counts of some profiles, by their keys.
 
-    That is what is counted and what the ledger rows teach that are not folded; sums of
-    an import that waits to be folded are left out.
+    They include unfolded ledger rows, but not the unfolded sums of an import.
     """
     found: dict[int, MonthlyCounts] = {}
     for first in range(0, len(profile_ids), _AT_ONCE):
@@ -324,7 +323,7 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
     Raises
     ------
     ProfileReplaced
-        If an import has put another one in its place.
+        If an import has replaced it.
     """
     there = connection.execute(
         select(profile.c.id).where(profile.c.id == row.id, profile.c.name == row.name)
@@ -408,12 +407,12 @@ def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
 
 _LEDGER: Final = tables.ledger
 _PROFILE: Final = tables.profile
-# Tables without rows of a profile, and the one whose row goes last.
+# Tables without rows of a profile, and the table whose row is deleted last.
 _OF_NONE: Final = frozenset({_PROFILE, *tables.OF_THE_SITE})
 LEASE: Final = timedelta(hours=1)
-"""How long an import may stand still before its rows are removed.
+"""Time without progress after which the rows of an import are removed.
 
-Its longest pause is the proof that the ledger adds up, which reads all of it.
+Its longest pause is the check of the whole ledger.
 """
 _GONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Rows that are deleted in one transaction.  Most are of some 40 bytes, but those of
@@ -423,7 +422,7 @@ _LARGE_ROWS: Final = {"ledger": 512, "scored": 512, "run": 64}
 
 
 def hidden_name(name: str) -> str:
-    """Return a name of its own for a profile that may be shown as another."""
+    """Return a unique hidden name for a profile that may later get another name."""
     return f"{name} (import {token_hex(8)})"
 
 
@@ -456,10 +455,10 @@ def show(
     created_at: datetime,
     policy: object,
 ) -> ProfileRow:
-    """Return a hidden profile in the place and under the name of another.
+    """Return a hidden profile, shown in place of another and with its name.
 
-    That one is hidden, for `remove_step`; the caller holds its lock.  Its lists go on
-    under the name, since they are no part of what is learned.
+    The other is hidden, for `remove_step`; the caller holds its lock.  Its lists stay
+    with the name, because they are not learned.
     """
     hide(connection, instead_of, why="replaced")
     lists.move(connection, instead_of.id, hidden.id)
@@ -480,8 +479,8 @@ def hide(connection: Connection, row: ProfileRow, *, why: str) -> None:
         .values(
             name=f"{row.name} ({why} {row.id})",
             created_at=_GONE,
-            # A Postbayes before this one would append to what it holds by the key
-            # alone.  So it fails, since there is a row 1, and loses nothing.
+            # An older version would append to the profile that it holds, by the key
+            # alone.  With a row 1 it fails, and loses nothing.
             revision=0,
         )
     )
@@ -507,7 +506,7 @@ def abandoned(connection: Connection, *, now: datetime) -> list[int]:
 
 
 def remove_step(connection: Connection, profile_id: int) -> bool:
-    """Delete some rows of a hidden profile, and at last itself.
+    """Delete some rows of a hidden profile, and finally the profile itself.
 
     Parameters
     ----------
@@ -521,7 +520,7 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
     bool
         Whether there is more to delete.
     """
-    # Two that delete the same rows take turns.
+    # Processes that delete the same rows take turns.
     there = connection.execute(
         select(_PROFILE.c.id)
         .where(_PROFILE.c.id == profile_id, HIDDEN)

@@ -1,19 +1,19 @@
 """Retention: old vectors dropped, and their sums sealed.
 
-A row of the ledger keeps its digest, labels, scores and time for ever.  Its
-vector is what an undo needs, and most of its bytes; once it is dropped, the row
-can no longer be taken back, and the counts that it added are in the sealed sums.
+A row of the ledger keeps its digest, labels, scores and time for ever.  Its vector,
+most of its bytes, is needed for an undo; once it is dropped, the row can no longer be
+taken back, and the counts that it added are in the sealed sums.
 
-Contract of this file: the sealed sums and the rows that have vectors add up to
-the whole ledger, and the oldest rows lose their vectors first.  So an undo that was
-planned without a lock knows by one row whether the vectors that it needs are there
+Contract of this file: the sealed sums and the rows with vectors add up to the whole
+ledger, and the oldest rows lose their vectors first.  So one row tells an undo that
+was planned without a lock whether the vectors that it needs are there
 (`app.storage.undo.work`).
 
-A message that was forgotten loses all its vectors sooner, all of them at once: what its
-rows have added is zero, but for rows that were sealed before (`prepare_erasure`).  No
-undo needs them (`app.ledger.undo.transition`).
+A forgotten message loses all its vectors earlier and at once, because its rows add up
+to zero, except for rows that were sealed before (`prepare_erasure`).  No undo needs
+them (`app.ledger.undo.transition`).
 
-Sealing has two halves, as a fold has: `prepare` and `prepare_erasure` read and add
+Like a fold, sealing has two halves: `prepare` and `prepare_erasure` read and add
 without a lock, `write` changes the tables.
 """
 
@@ -48,7 +48,7 @@ BYTES: Final = 1024 * 1024
 
 
 class NameChanges(NamedTuple):
-    """The text that features get, and those that lose theirs, view by view."""
+    """The features that get a text, and those that lose theirs, view by view."""
 
     new: Mapping[str, Mapping[int, str]]
     gone: Mapping[str, Sequence[int]]
@@ -63,14 +63,15 @@ class Sealing:
     revisions : frozenset of int
         The rows.
     sums : tuple of RunPart
-        What they have added.
+        The sums that they added.
     names : NameChanges
-        What becomes of the text of their features.
+        The changes to the text of features.
     last : (datetime, int) or None
-        Time and revision of the newest of them, where they are the oldest rows that
-        have vectors.
+        Time and revision of the newest of them, if they are the oldest rows with
+        vectors.
     forgotten : mapping of bytes to datetime
-        When each message was forgotten, by digest, where they are of such messages.
+        Time at which each message was forgotten, by digest, if they are of such
+        messages.
     """
 
     revisions: frozenset[int]
@@ -112,9 +113,9 @@ def prepare(
     connection : Connection
         From `app.storage.database.engine.reading`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     before : datetime
-        Rows from then on keep their vectors.
+        Newer rows keep their vectors.
     limit : int
         Rows at most, and fewer where they are large (`BYTES`).
 
@@ -136,7 +137,7 @@ def prepare(
         .order_by(table.c.time, table.c.revision)
         .limit(limit)
     ).all()
-    # What is not folded yet is read from the ledger by every start.
+    # Every start reads unfolded rows from the ledger.
     folded = folded_revision(connection, profile.id)
     before_each = accumulate((row.bytes for row in oldest), initial=0)
     ready = [
@@ -165,7 +166,7 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     sealing : Sealing
         From `prepare` or `prepare_erasure`, in an earlier transaction.
 
@@ -228,7 +229,7 @@ def prepare_erasure(
     connection : Connection
         From `app.storage.database.engine.reading`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     upto : int
         Revision that all processes have followed.
     limit : int
@@ -277,7 +278,7 @@ def _names(
     sums: History,
     texts: Mapping[str, Mapping[int, str]],
 ) -> NameChanges:
-    """Return the names that are left once some rows are sealed."""
+    """Return the names that remain after some rows are sealed."""
     new, gone = {}, {}
     added = State.sum(sums.values())
     for view, x in added.items():
@@ -295,10 +296,10 @@ def _names(
 def last_used(
     connection: Connection, *, now: datetime, gap: timedelta, proof: timedelta
 ) -> datetime | None:
-    """Return when something was taught or scored last; None if never.
+    """Return the time of the last feedback or verdict; None if there is none.
 
-    What follows a pause longer than `gap`, and is younger than `proof` by its own
-    times, does not count: a clock that ran ahead may have written it.
+    Rows after a pause longer than `gap` do not count until they span `proof`: a clock
+    that ran ahead may have written them.
     """
     last: datetime | None = None
     for table in (tables.ledger, tables.scored):
@@ -313,7 +314,7 @@ def last_used(
 
 def _newest(connection: Connection, table: Table, upto: datetime) -> datetime | None:
     """Return the newest time of a table up to another."""
-    # Profile by profile, as its index is.
+    # Profile by profile, in the order of the index.
     times = (
         select(func.max(table.c.time))
         .where(table.c.profile_id == tables.profile.c.id, table.c.time <= upto)

@@ -1,7 +1,7 @@
-"""Scored messages, kept for a while so that an id suffices to teach them.
+"""Scored messages, stored for a while so that an id is enough to teach them.
 
-A bounded table: the service that fills it also calls `expire`.  It is written behind
-the answers, in batches, and losing its newest rows loses no feedback.
+The table is bounded: the service that fills it also calls `expire`.  It is written
+after the answers, in batches, and losing its newest rows loses no feedback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of rows that are forgotten in one transaction: SQLite overwrites them."""
+"""Bytes of rows that are deleted in one transaction; SQLite overwrites them."""
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
@@ -40,9 +40,9 @@ _BY_AGE: Final = (tables.scored.c.time, tables.scored.c.digest)
 def put_many(
     connection: Connection, profile_id: int, rows: Iterable[ScoredRow]
 ) -> None:
-    """Remember messages; one that is there already counts as scored again."""
-    # By digest, and each once: workers that remember the same messages lock
-    # the rows in one order, so they wait for each other and never deadlock.
+    """Store messages; an existing one counts as scored again."""
+    # Sorted by digest, each once: workers that store the same messages lock the rows
+    # in the same order, so they never deadlock.
     last = {row.digest: row for row in rows}
     upsert(
         connection,
@@ -69,7 +69,7 @@ def forget(
     *,
     upto: datetime | None = None,
 ) -> None:
-    """Forget messages and their lines; with `upto`, what was scored until then."""
+    """Delete messages and their lines; with `upto`, only those scored until then."""
     for table in (tables.scored, tables.history):
         gone = delete(table).where(table.c.profile_id == profile_id)
         if upto is not None:
@@ -118,16 +118,16 @@ def copy(
     table : Table
         `scored` or `history`.
     profile_id, to : int
-        Whose rows, and the profile that gets them as well.
+        Profile of the rows, and the profile that gets them as well.
     after : (datetime, bytes) or None
-        What the call before returned; None for the first.
+        The result of the previous call; None for the first.
     limit : int
         Rows at most.
 
     Returns
     -------
     (datetime, bytes) or None
-        Where to go on; `after` where there is nothing more.
+        The place to continue from; `after` if there is nothing more.
     """
     place = table.c.time, table.c.digest
     asked = select(table).where(table.c.profile_id == profile_id)
@@ -142,16 +142,16 @@ def copy(
 def last_over(
     connection: Connection, profile_id: int, *, keep: int, keep_bytes: int
 ) -> tuple[datetime, bytes] | None:
-    """Return time and digest of the newest row that is too many, if any.
+    """Return time and digest of the newest row beyond the limits, if any.
 
     Parameters
     ----------
     connection : Connection
         Any.
     profile_id : int
-        Whose rows.
+        Profile of the rows.
     keep, keep_bytes : int
-        Rows that may be stored, and bytes of them together, the newest first.
+        Number of the newest rows that may be stored, and of their bytes.
     """
     scored = tables.scored
     newest = (scored.c.time.desc(), scored.c.digest.desc())
@@ -189,13 +189,13 @@ def expire(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile_id : int
-        Whose rows.
+        Profile of the rows.
     before : datetime
-        Rows scored earlier go.
+        Rows scored earlier are deleted.
     upto : (datetime, bytes) or None
-        And those up to this one, as `last_over` gives it.
+        Rows up to this one, from `last_over`, are deleted too.
     limit : int
-        Rows at most, the oldest first; fewer where they are large.
+        Largest number of rows, oldest first; fewer if they are large.
     """
     scored = tables.scored
     too_old = scored.c.time < before
@@ -206,8 +206,8 @@ def expire(
         .where(scored.c.profile_id == profile_id, too_old)
         .order_by(*_BY_AGE)
         .limit(limit)
-        # A row that another worker is just writing is not waited for: it is being
-        # scored again, and waiting might deadlock.
+        # Does not wait for a row that another worker is writing: it is being scored
+        # again, and waiting might deadlock.
         .with_for_update(skip_locked=True)
     ).all()
     room = EXPIRED_BYTES
@@ -237,12 +237,11 @@ _rows: Final = tables.ledger.alias("first")
 _later: Final = tables.ledger.alias("later")
 
 
-# The label is the newest of the message, not the first: a correction of a slip
-# of the finger corrects the figures too.  A message that was forgotten counts
-# no more.
+# The newest label of a message counts, not the first, so correcting a slip corrects
+# the figures too.  A forgotten message no longer counts.
 #
-# What the filter taught itself has no label but its own, which agrees with it: it
-# counts once a person has said what it is, by what was said before any learning.
+# A message that the filter taught itself counts once a person labels it, with the
+# scores from before any learning; its own label would always agree.
 def _of_newest(column: ColumnElement[Any]) -> ScalarSelect[Any]:
     """Return the state of a message by its newest row."""
     return (
@@ -284,24 +283,24 @@ _SCORED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The newest messages that were scored before they were learned.
+    """The newest messages that were scored before learning.
 
     Parameters
     ----------
     revisions : ndarray of int64, shape (n,)
         Ledger rows that learned them, in ascending order.
     is_spam : ndarray of bool, shape (n,)
-        Whether the message's label, as it is now, stands for spam.
+        Whether the current label of the message stands for spam.
     decided_spam, unsure : ndarray of bool, shape (n,)
-        What the filter had decided.
+        The filter's decisions.
     log_odds : ndarray of float64, shape (n,)
-        What it had said.  Unit: nats.
+        Its scores.  Unit: nats.
     sources : tuple of str
-        Who gave the label.
+        Sources of the labels.
     times : tuple of datetime
-        When.
+        Times of the labels.
     corrected : tuple of str or None
-        Who had given it another label before; None if nobody else had.
+        Sources of earlier, different labels; None if there are none.
     """
 
     revisions: NDArray[np.int64]
@@ -323,7 +322,7 @@ def newest(
 ) -> Scored:
     """Return the newest scored messages of a profile, `window` at most."""
     rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
-    # One that was taken back and taught again counts once, as it was scored last.
+    # A message that was taken back and taught again counts once, with its last scores.
     last: dict[bytes, Any] = {}
     for row in rows:
         if row.label is not None and row.log_odds is not None:

@@ -1,9 +1,9 @@
 """Tables of the database.
 
-Contract of this file: `profile_id` leads every key, so that the tables can be
-distributed by it; only keys, people and events are of no profile.  Labels and views
-are text and times are UTC, so that a person with a database shell can read them.  The
-text of mail is never stored.
+Contract of this file: every key begins with `profile_id`, so the tables can be
+distributed by it; only keys, people and events belong to no profile.  Labels and views
+are text and times are UTC, so a person with a database shell can read them.  The text
+of mail is never stored.
 A change here needs a migration; a test compares the two.
 """
 
@@ -50,7 +50,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         value: datetime | None,
         dialect: Dialect,  # noqa: ARG002  (SQLAlchemy passes it by position)
     ) -> datetime | None:
-        """Refuse a time that does not say where."""
+        """Refuse a time without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -98,12 +98,12 @@ profile: Final = Table(
     # Digest of the key of its feature ids (`app.features.id_key`), which is not in
     # the database.  NULL: they are not keyed.
     Column("id_key", Text),
-    # Changes of its lists, by which other processes notice them.  Last, and with a
-    # default, because a migration added it.
+    # Number of changes of its lists, by which other processes notice them.  Last, and
+    # with a default, because a migration added it.
     Column("lists", BigInteger, nullable=False, server_default="0"),
 )
-# A row of its own: a fold that kept its mark in `profile` would hold the lock
-# that feedback needs (docs/decisions/0002).
+# A separate row: with the mark in `profile`, a fold would hold the lock that feedback
+# needs (docs/decisions/0002).
 fold: Final = Table(
     "fold",
     metadata,

@@ -265,7 +265,7 @@ def prepare(
     connection : Connection
         From `app.storage.database.engine.reading` or `writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     limit : int
         Rows at most, counted as `app.storage.ledger.rows_after` does.
     room : int, default `BYTES`
@@ -313,7 +313,7 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose tables.
+        Profile of the tables.
     step : Step
         From `prepare`, in an earlier transaction.
 
@@ -406,7 +406,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         From `app.storage.database.engine.reading`: one snapshot, so that learning
         may go on meanwhile.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
 
     Raises
     ------

@@ -159,7 +159,7 @@ def add(
         From `app.storage.database.engine.writing`; the caller holds the lock of the
         kind: that of the profile's `fold` row, or of the profile.
     profile_id : int
-        Whose.
+        The profile.
     kind : {'counts', 'sealed'}
         To which.
     parts : sequence of RunPart
@@ -218,7 +218,7 @@ def total(
     connection : Connection
         From `app.storage.database.engine.reading`.
     profile : ProfileRow
-        Whose.
+        The profile.
     kind : {'counts', 'sealed'}
         Of what.
     decay : Decay or None
@@ -351,7 +351,7 @@ def prepare_merge(
     connection : Connection
         From `app.storage.database.engine.reading`.
     profile : ProfileRow
-        Whose.
+        The profile.
     kind : {'counts', 'sealed'}
         Of what.
     whole : bool, default False
@@ -411,7 +411,7 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     connection : Connection
         From `app.storage.database.engine.writing`; with the lock that `add` wants.
     profile : ProfileRow
-        Whose.
+        The profile.
     merge : Merge
         From `prepare_merge`, in an earlier transaction.
 

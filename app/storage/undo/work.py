@@ -87,7 +87,7 @@ class Basis:
         connection : Connection
             From `app.storage.database.engine.writing`; it holds the profile's lock.
         profile : ProfileRow
-            Whose ledger.
+            Profile of the ledger.
         """
         if self.undo != records.newest(records.all_of(connection, profile.id)):
             return False
@@ -123,7 +123,7 @@ def basis_of(
     connection : Connection
         The snapshot that the plan is made on.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     undo : int
         Number of the newest undo, 0 without one.
     needed : iterable of bytes
@@ -231,7 +231,7 @@ def plan(
     connection : Connection
         From `app.storage.database.engine.reading`: one snapshot.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     asked : Selection
         What to take back; what of it is taken back already stays so.
     source : str
@@ -347,7 +347,7 @@ def token(
     connection : Connection
         One snapshot.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     asked : Selection
         What to take back; its `upto` does not count.
     revision : int
@@ -378,7 +378,7 @@ def transitions(
     connection : Connection
         Any.
     profile_id : int
-        Whose ledger.
+        Profile of the ledger.
     digests : iterable of bytes
         The messages.
     in_force : frozenset of int
@@ -498,7 +498,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     plan : Plan
         What is to be done; an empty plan is not noted.
 
@@ -560,7 +560,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     limit : int
         Rows to put right at most; a sum counts as `WEIGHT_OF_SUM`.
 
@@ -660,7 +660,7 @@ def put_right(
     connection : Connection
         From `app.storage.database.engine.writing`; it holds the profile's lock.
     profile : ProfileRow
-        Whose ledger.
+        Profile of the ledger.
     digests : iterable of bytes
         The messages, a few hundred at most.
     undo : UndoRow
