@@ -100,5 +100,5 @@ def test_what_is_impossible_in_both_is_impossible_in_the_mixture():
 @pytest.mark.parametrize("messages", [0.0, -1.0, math.inf, math.nan])
 def test_messages_must_be_positive_and_finite(messages):
     """Anything else is no mixture."""
-    with pytest.raises(InvalidObservation, match="backs off"):
+    with pytest.raises(InvalidObservation, match="of a back-off must be"):
         Backoff(messages)
