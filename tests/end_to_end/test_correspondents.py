@@ -35,8 +35,8 @@ class Verifier(socketserver.BaseRequestHandler):
         """Speak the protocol until the mail server has no more."""
         session, decoder = MilterSession(frozenset()), PacketDecoder()
         while not session.ended and (data := self.request.recv(65536)):
-            for event in decoder.feed(data):
-                answer = session.receive(event)
+            for packet in decoder.feed(data):
+                answer = session.receive(packet)
                 if not isinstance(answer, bytes):
                     honest = b"X-Honest: yes" in answer.content
                     above = [("Authentication-Results", VERIFIED)] if honest else []

@@ -1,21 +1,20 @@
-"""Codec of the milter protocol: bytes to events, and answers to bytes.
+"""Codec of the milter protocol: bytes to packets, their data, and answers to bytes.
 
 A packet is its length in four bytes, one byte that names it, and data
-(docs/protocols/milter.md).  Input becomes events; answers are bytes at once.
+(docs/protocols/milter.md).  The session knows the commands; answers are bytes at once.
 
-Contract of this file: any bytes become events or one `MilterProtocolError`, whatever
+Contract of this file: any bytes become packets or one `MilterProtocolError`, whatever
 pieces they come in, and never more than `MAX_PACKET_BYTES` are held.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntFlag
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
 # The largest packet that libmilter ever agrees on, MILTER_MAX_DATA_SIZE of 1 MiB.
 # Postfix and Sendmail send bodies in pieces of 64 KiB, and headers of at most
@@ -55,118 +54,17 @@ class Steps(IntFlag):
     LEADING_SPACE = 0x100000
 
 
-@dataclass(frozen=True, slots=True)
-class Negotiate:
-    """The offers of the mail server."""
+class Packet(NamedTuple):
+    """A command of the mail server."""
 
-    version: int
-    actions: int
-    steps: int
-
-
-@dataclass(frozen=True, slots=True)
-class Macros:
-    """Values of the mail server, sent before the event that they belong to."""
-
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Connect:
-    """The client of the mail server: its name, and its address if it has one."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
-class Helo:
-    """The name that the client gave."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mail:
-    """MAIL FROM: a message begins."""
-
-    sender: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recipient:
-    """RCPT TO."""
-
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderField:
-    """One header field, its value as the mail server keeps it."""
-
-    name: bytes
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class EndOfHeaders:
-    """The empty line after the headers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A piece of the body."""
-
+    command: bytes
+    """The byte that names it."""
     data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of the message, perhaps with a last piece of it."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Abort:
-    """The message is given up; the connection stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quit:
-    """The connection ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuitClient:
-    """The client is gone, and another one comes on the same connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Other:
-    """DATA, or a command that the mail server does not know."""
-
-
-Event = (
-    Negotiate
-    | Macros
-    | Connect
-    | Helo
-    | Mail
-    | Recipient
-    | HeaderField
-    | EndOfHeaders
-    | Body
-    | End
-    | Abort
-    | Quit
-    | QuitClient
-    | Other
-)
+    """What comes with it."""
 
 
 class PacketDecoder:
-    """Turns bytes into events, in whatever pieces they come.
+    """Turns bytes into packets, in whatever pieces they come.
 
     Examples
     --------
@@ -174,20 +72,19 @@ class PacketDecoder:
     >>> list(decoder.feed(bytes([0, 0, 0, 1])))
     []
     >>> list(decoder.feed(b"Q"))
-    [Quit()]
+    [Packet(command=b'Q', data=b'')]
     """
 
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Event]:
-        """Yield the events that are whole.
+    def feed(self, data: bytes) -> Iterator[Packet]:
+        """Yield the packets that are whole.
 
         Raises
         ------
         MilterProtocolError
-            If a packet is empty or too long, of no known kind, or not of the
-            form of its kind.
+            If a packet is empty or too long.
         """
         held = self._held
         held += data
@@ -206,79 +103,60 @@ class PacketDecoder:
                     break
                 packet = bytes(held[start + _LENGTH.size : end])
                 start = end
-                yield _event(packet[:1], packet[1:])
+                yield Packet(packet[:1], packet[1:])
         finally:
             # Once for all packets of a read, so that many small ones do not
             # move the rest again and again.
             del held[:start]
 
 
-def _event(command: bytes, data: bytes) -> Event:
-    read = _READ.get(command)
-    if read is None:
-        msg = f"{command!r} is not a command of the milter protocol"
-        raise MilterProtocolError(msg)
-    return read(data)
+def options(data: bytes) -> tuple[int, int, int]:
+    """Return the version, the actions and the steps that a mail server offers.
 
-
-def _negotiate(data: bytes) -> Event:
+    Raises
+    ------
+    MilterProtocolError
+        If they are not all there.
+    """
     if len(data) < _OPTIONS.size:
         msg = f"the options have {len(data)} bytes, and need {_OPTIONS.size}"
         raise MilterProtocolError(msg)
     # Later versions may say more behind them.
-    return Negotiate(*_OPTIONS.unpack_from(data))
+    version, actions, steps = _OPTIONS.unpack_from(data)
+    return version, actions, steps
 
 
-def _macros(data: bytes) -> Event:
+def macros(data: bytes) -> dict[str, str]:
+    """Return the values that a mail server sends before a command."""
     # The first byte is the command that they go with.
-    words = _texts(data[1:])[: 2 * MAX_MACROS]
-    return Macros(dict(zip(words[::2], words[1::2], strict=False)))
+    words = data[1:].removesuffix(b"\0").split(b"\0")[: 2 * MAX_MACROS]
+    return dict(zip(map(text, words[::2]), map(text, words[1::2]), strict=False))
 
 
-def _connect(data: bytes) -> Event:
-    name, _, rest = data.partition(b"\0")
-    # A family, a port in two bytes, and the address where there is one.
-    return Connect(_text(name), _first(rest[3:]))
+def client(data: bytes) -> tuple[str, str]:
+    """Return the name of a client, and its address if it has one."""
+    # Behind the name a family, a port in two bytes, and the address.
+    return text(data), text(data.partition(b"\0")[2][3:])
 
 
-def _header(data: bytes) -> Event:
+def header(data: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a header field, and its value as the mail server keeps it.
+
+    Raises
+    ------
+    MilterProtocolError
+        If it is not a name and a value.
+    """
     parts = data.split(b"\0", 3)
     if len(parts) != 3 or parts[2]:  # noqa: PLR2004  name, value, nothing
         msg = "a header must be a name and a value, each with a NUL at its end"
         raise MilterProtocolError(msg)
-    return HeaderField(parts[0], parts[1])
+    return parts[0], parts[1]
 
 
-_READ: Final[Mapping[bytes, Callable[[bytes], Event]]] = {
-    b"A": lambda _: Abort(),
-    b"B": Body,
-    b"C": _connect,
-    b"D": _macros,
-    b"E": End,
-    b"H": lambda data: Helo(_first(data)),
-    b"K": lambda _: QuitClient(),
-    b"L": _header,
-    b"M": lambda data: Mail(_first(data)),
-    b"N": lambda _: EndOfHeaders(),
-    b"O": _negotiate,
-    b"Q": lambda _: Quit(),
-    b"R": lambda data: Recipient(_first(data)),
-    b"T": lambda _: Other(),
-    b"U": lambda _: Other(),
-}
-
-
-def _first(data: bytes) -> str:
-    return _text(data.partition(b"\0")[0])
-
-
-def _texts(data: bytes) -> list[str]:
-    return [_text(part) for part in data.removesuffix(b"\0").split(b"\0")]
-
-
-def _text(data: bytes) -> str:
-    """Return text for logs and look-ups, whatever bytes it is made of."""
-    return data.decode("utf-8", "replace")
+def text(data: bytes) -> str:
+    """Return the text before a NUL for logs and look-ups, whatever bytes it is of."""
+    return data.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def packet(command: bytes, data: bytes = b"") -> bytes:
@@ -321,10 +199,10 @@ def quarantine(reason: str) -> bytes:
     return packet(b"q", _zero(reason))
 
 
-def reply(text: str) -> bytes:
+def reply(sentence: str) -> bytes:
     """Answer the client with a code of three digits and a sentence."""
-    return packet(b"y", _zero(text))
+    return packet(b"y", _zero(sentence))
 
 
-def _zero(text: str) -> bytes:
-    return text.encode("utf-8", "replace").replace(b"\0", b"") + b"\0"
+def _zero(value: str) -> bytes:
+    return value.encode("utf-8", "replace").replace(b"\0", b"") + b"\0"

@@ -91,8 +91,8 @@ class Milter:
             if not data:
                 return
             try:
-                for event in decoder.feed(data):
-                    answer = session.receive(event)
+                for packet in decoder.feed(data):
+                    answer = session.receive(packet)
                     if not isinstance(answer, bytes):
                         answer = await self._answer(answer, connection)
                     if answer:

@@ -1,19 +1,19 @@
 """Session of the milter protocol: one connection of a mail server, without I/O.
 
-A table has the events that may come in each state; any other event ends the connection,
-and the mail server goes on without a filter.  Only the end of a message needs an answer
-with content: a `Question` (`app.doors.milter.question`), which the server of the door
-answers with a verdict.
+A table has the commands that may come in each state; any other command ends the
+connection, and the mail server goes on without a filter.  Only the end of a message
+needs an answer with content: a `Question` (`app.doors.milter.question`), which the
+server of the door answers with a verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from app.doors.milter import codec
-from app.doors.milter.codec import Actions, Event, MilterProtocolError, Steps
+from app.doors.milter.codec import Actions, MilterProtocolError, Packet, Steps
 from app.doors.milter.question import NAME, Envelope, Question, claims
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
@@ -102,95 +102,98 @@ class MilterSession:
         """Whether no message is on its way."""
         return self._state != "message"
 
-    def receive(self, event: Event) -> bytes | Question:
+    def receive(self, packet: Packet) -> bytes | Question:
         """Return the answer to the mail server, or the question that it depends on.
 
         Raises
         ------
         MilterProtocolError
-            If the event may not come now.
+            If the command may not come now, or is not of its form.
         """
-        step = _TABLE.get((self._state, type(event)))
+        step = _TABLE.get((self._state, packet.command))
         if step is None:
             msg = (
-                f"a {type(event).__name__} is not allowed in the state {self._state!r}"
+                f"the command {packet.command!r} is not allowed in the state "
+                f"{self._state!r}"
             )
             raise MilterProtocolError(msg)
-        return step(self, event)
+        return step(self, packet.data)
 
-    def negotiate(self, event: codec.Negotiate) -> bytes:
+    def negotiate(self, data: bytes) -> bytes:
         """Choose from the offers of the mail server."""
-        if event.version < OLDEST:
+        version, actions, steps = codec.options(data)
+        if version < OLDEST:
             msg = (
-                f"version {event.version} of the protocol is not supported; {OLDEST} "
-                "is the oldest"
+                f"version {version} of the protocol is not supported; {OLDEST} is the "
+                "oldest"
             )
             raise MilterProtocolError(msg)
-        self._actions = WANTED_ACTIONS & Actions(event.actions & WANTED_ACTIONS)
-        self._steps = Steps(event.steps & WANTED_STEPS)
+        self._actions = WANTED_ACTIONS & Actions(actions & WANTED_ACTIONS)
+        self._steps = Steps(steps & WANTED_STEPS)
         if Steps.SKIP in self._steps:
             self._steps &= ~Steps.SILENT_BODY
         self._state = "open"
-        version = min(event.version, VERSION)
-        return codec.negotiated(version, self._actions, self._steps)
+        return codec.negotiated(min(version, VERSION), self._actions, self._steps)
 
-    def macros(self, event: codec.Macros) -> bytes:
+    def macros(self, data: bytes) -> bytes:
         """Remember the macros that are read."""
-        self._macros |= {k: v for k, v in event.values.items() if k in _READ}
+        self._macros |= {k: v for k, v in codec.macros(data).items() if k in _READ}
         return b""
 
-    def connect(self, event: codec.Connect) -> bytes:
+    def connect(self, data: bytes) -> bytes:
         """Note the name and the address of the client."""
-        self._client = Envelope(client=event.name, address=event.address)
+        name, address = codec.client(data)
+        self._client = Envelope(client=name, address=address)
         return self._unless(Steps.SILENT_CONNECT)
 
-    def helo(self, event: codec.Helo) -> bytes:
+    def helo(self, data: bytes) -> bytes:
         """Note the name that the client gives itself."""
-        self._client = replace(self._client, helo=event.name)
+        self._client = replace(self._client, helo=codec.text(data))
         return self._unless(Steps.SILENT_HELO)
 
-    def mail(self, event: codec.Mail) -> bytes:
-        """Begin a message."""
+    def mail(self, data: bytes) -> bytes:
+        """Begin a message, with its sender."""
         self._message = _Message()
         self._recipients = []
-        self._envelope = replace(self._client, sender=event.sender)
+        self._envelope = replace(self._client, sender=codec.text(data))
         self._state = "message"
         return self._unless(Steps.SILENT_MAIL)
 
-    def recipient(self, event: codec.Recipient) -> bytes:
+    def recipient(self, data: bytes) -> bytes:
         """Note a recipient; those beyond the limit do not choose the profile."""
         if len(self._recipients) < MAX_RECIPIENTS:
-            self._recipients.append(event.address)
+            self._recipients.append(codec.text(data))
         return self._unless(Steps.SILENT_RECIPIENT)
 
-    def header(self, event: codec.HeaderField) -> bytes:
+    def header(self, data: bytes) -> bytes:
         """Write the header as it stood in the message."""
+        name, value = codec.header(data)
         message = self._message
-        if self._is_forged(event):
+        if self._is_forged(name.lower(), value):
             return self._unless(Steps.SILENT_HEADER)
         blank = b"" if Steps.LEADING_SPACE in self._steps else b" "
         # Folded values have bare line feeds (Postfix and Sendmail alike).
-        value = event.value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-        line = b"%b:%b%b\r\n" % (event.name, blank, value)
+        value = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        line = b"%b:%b%b\r\n" % (name, blank, value)
         message.headers += line[: message.missing]
         return self._unless(Steps.SILENT_HEADER)
 
-    def end_of_headers(self, _: codec.EndOfHeaders) -> bytes:
+    def end_of_headers(self, _: bytes) -> bytes:
         """Go on to the body."""
         return self._unless(Steps.SILENT_END_OF_HEADERS)
 
-    def body(self, event: codec.Body) -> bytes:
+    def body(self, data: bytes) -> bytes:
         """Take a piece, or have the rest skipped."""
         message = self._message
-        message.body += event.data[: message.missing]
+        message.body += data[: message.missing]
         if not message.missing and Steps.SKIP in self._steps:
             return codec.SKIP
         return self._unless(Steps.SILENT_BODY)
 
-    def end(self, event: codec.End) -> Question:
-        """Ask about the message that is whole."""
+    def end(self, data: bytes) -> Question:
+        """Ask about the message that is whole, perhaps with a last piece of it."""
         message = self._message
-        message.body += event.data[: message.missing]
+        message.body += data[: message.missing]
         named = {
             attribute: self._macros[macro]
             for macro, attribute in _READ.items()
@@ -208,34 +211,34 @@ class MilterSession:
         self._reset()
         return question
 
-    def abort(self, _: codec.Abort) -> bytes:
+    def abort(self, _: bytes) -> bytes:
         """Forget the message, not the client."""
         self._reset()
         return b""
 
-    def quit_client(self, _: codec.QuitClient) -> bytes:
-        """Forget the client, not the options of the connection."""
+    def quit_client(self, _: bytes) -> bytes:
+        """Forget the client, not the options: another comes on the same connection."""
         self._reset()
         self._client = Envelope()
         self._macros = {}
         return b""
 
-    def quit(self, _: codec.Quit) -> bytes:
+    def quit(self, _: bytes) -> bytes:
         """End."""
         self.ended = True
         return b""
 
-    def other(self, _: codec.Other) -> bytes:
-        """Ignore events that were not requested; older servers send them anyway."""
+    def other(self, _: bytes) -> bytes:
+        """Ignore what was not requested; older servers send it anyway."""
         return codec.CONTINUE
 
-    def _is_forged(self, event: codec.HeaderField) -> bool:
+    def _is_forged(self, name: bytes, value: bytes) -> bool:
         """Return whether only this filter may write a header; note where it stands."""
-        message, name = self._message, event.name.lower()
+        message = self._message
         if name not in self._watched:
             return False
         number = message.counts[name] = message.counts.get(name, 0) + 1
-        if name == _RESULTS and not claims(event.value, self._authserv_id):
+        if name == _RESULTS and not claims(value, self._authserv_id):
             return False
         if len(message.forged) < MAX_FORGED:
             message.forged.append((name, number))
@@ -261,33 +264,36 @@ _READ: Final = {
     _TLS: "tls",
     _USER: "user",
 }
-_Step = Callable[[MilterSession, Any], bytes | Question]
-_ANYWHERE: Final[dict[type[Event], _Step]] = {
-    codec.Macros: MilterSession.macros,
-    codec.Abort: MilterSession.abort,
-    codec.Quit: MilterSession.quit,
-    codec.QuitClient: MilterSession.quit_client,
-    codec.Other: MilterSession.other,
+_Step = Callable[[MilterSession, bytes], bytes | Question]
+_ANYWHERE: Final[dict[bytes, _Step]] = {
+    b"D": MilterSession.macros,
+    b"A": MilterSession.abort,
+    b"Q": MilterSession.quit,
+    b"K": MilterSession.quit_client,
+    # DATA, and a command that the mail server does not know.
+    b"T": MilterSession.other,
+    b"U": MilterSession.other,
     # A client may begin again, with EHLO or MAIL, in any state.
-    codec.Connect: MilterSession.connect,
-    codec.Helo: MilterSession.helo,
-    codec.Mail: MilterSession.mail,
+    b"C": MilterSession.connect,
+    b"H": MilterSession.helo,
+    b"M": MilterSession.mail,
 }
-_GREETING: Final[dict[type[Event], _Step]] = {
-    codec.Negotiate: MilterSession.negotiate,
-    codec.Quit: MilterSession.quit,
+_GREETING: Final[dict[bytes, _Step]] = {
+    b"O": MilterSession.negotiate,
+    b"Q": MilterSession.quit,
 }
-_IN_MESSAGE: Final[dict[type[Event], _Step]] = {
-    codec.Recipient: MilterSession.recipient,
-    codec.HeaderField: MilterSession.header,
-    codec.EndOfHeaders: MilterSession.end_of_headers,
-    codec.Body: MilterSession.body,
-    codec.End: MilterSession.end,
+_IN_MESSAGE: Final[dict[bytes, _Step]] = {
+    b"R": MilterSession.recipient,
+    b"L": MilterSession.header,
+    b"N": MilterSession.end_of_headers,
+    b"B": MilterSession.body,
+    b"E": MilterSession.end,
 }
-_TABLE: Final[dict[tuple[State, type[Event]], _Step]] = {
-    **{("greeting", event): step for event, step in _GREETING.items()},
-    **{("open", event): step for event, step in _ANYWHERE.items()},
+_TABLE: Final[dict[tuple[State, bytes], _Step]] = {
+    **{("greeting", command): step for command, step in _GREETING.items()},
+    **{("open", command): step for command, step in _ANYWHERE.items()},
     **{
-        ("message", event): step for event, step in {**_ANYWHERE, **_IN_MESSAGE}.items()
+        ("message", command): step
+        for command, step in {**_ANYWHERE, **_IN_MESSAGE}.items()
     },
 }
