@@ -163,7 +163,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from forwarded' -l profile -r -
 complete -c postbayes -n '__fish_seen_subcommand_from forwarded' -l url -r -d 'The service to teach; by default the one at POSTBAYES_HOST and POSTBAYES_PORT.'
 complete -c postbayes -n '__fish_seen_subcommand_from digest' -l profile -r -d 'Name of a profile; by default all profiles whose names are addresses. May be repeated.'
 complete -c postbayes -n '__fish_seen_subcommand_from digest' -l to -r -d 'The recipient, if not the address that is the profile'"'"'s name.'
-complete -c postbayes -n '__fish_seen_subcommand_from digest' -l hours -r -d 'Days that the first digest of a profile covers.'
+complete -c postbayes -n '__fish_seen_subcommand_from digest' -l hours -r -d 'Hours that the first digest of a profile covers.'
 complete -c postbayes -n '__fish_seen_subcommand_from digest' -l stdout -d 'Print the mail instead of sending it, and record nothing.'
 complete -c postbayes -n '__fish_seen_subcommand_from backup' -l audit -d 'Audit the copy too: see `postbayes audit`.'
 complete -c postbayes -n '__fish_seen_subcommand_from backup' -l json -d 'Print one JSON object.'

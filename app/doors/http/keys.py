@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from app.access.people import MAX_NAME
 from app.access.rights import ROLES, Right
@@ -28,16 +28,33 @@ from app.doors.serving.process import in_database, in_thread
 from app.services.access import MAX_EVENTS, list_events, list_keys, made_key
 from app.services.sessions import list_people
 
-router = APIRouter(route_class=asking(Right.MANAGE), tags=["access"])
+
+async def require_whole(request: Request) -> None:
+    """Raise if the client may use only some profiles.
+
+    Raises
+    ------
+    Forbidden
+        If so.
+    """
+    principal_of(request).require_all(
+        "the keys, people and events, which all profiles share"
+    )
+
+
+WHOLE: Final = (Depends(require_whole),)
+"""The dependency of routes whose objects are of all profiles."""
+router = APIRouter(
+    route_class=asking(Right.MANAGE), dependencies=WHOLE, tags=["access"]
+)
 # A password takes 64 MiB and 60 ms of a core.
 PASSWORDS: Final = CapacityLimiter(2)
-_PEOPLE: Final = "the people, who are of all profiles"
+Name = Annotated[str, Path(max_length=MAX_NAME)]
 
 
 @router.get("/keys", responses=problems(422, 503))
-async def keys(request: Request, app: ApplicationDep) -> KeysOut:
+async def keys(app: ApplicationDep) -> KeysOut:
     """List the keys, including revoked ones, without their secrets."""
-    principal_of(request).require_all("the keys, which are of all profiles")
     found = await in_database(list_keys, app.engine)
     return KeysOut(keys=[KeyOut.of(each) for each in found])
 
@@ -54,7 +71,6 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     A client can only give rights that it has itself.
     """
     who = principal_of(request)
-    who.require_all("the keys, which are of all profiles")
     asked = await read_document(request, body, KeyIn)
     who.require_rights(asked.rights)
     text, key = made_key(
@@ -71,25 +87,18 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
 
 
 @router.delete("/keys/{name}", responses=problems(404, 422, 503))
-async def revoke_key(
-    request: Request,
-    name: Annotated[str, Path(max_length=MAX_NAME)],
-    app: ApplicationDep,
-) -> KeyOut:
+async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOut:
     """Revoke a key.
 
     The worker that answers refuses it at once, the others within two seconds.
     """
-    who = principal_of(request)
-    who.require_all("the keys, which are of all profiles")
-    revoked = await in_database(app.revoke_key, name, who=who.name)
-    return KeyOut.of(revoked)
+    who = principal_of(request).name
+    return KeyOut.of(await in_database(app.revoke_key, name, who=who))
 
 
 @router.get("/people", responses=problems(422, 503))
-async def people(request: Request, app: ApplicationDep) -> PeopleOut:
+async def people(app: ApplicationDep) -> PeopleOut:
     """List the people who can sign in, without their passwords."""
-    principal_of(request).require_all(_PEOPLE)
     found = await in_database(list_people, app.engine)
     return PeopleOut(people=[PersonOut.of(each) for each in found])
 
@@ -106,7 +115,6 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     others. A client can only give roles whose rights it has itself.
     """
     who = principal_of(request)
-    who.require_all(_PEOPLE)
     asked = await read_document(request, body, PersonIn)
     who.require_rights(ROLES.get(asked.role, ()))
     await in_thread(
@@ -127,10 +135,7 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     openapi_extra=json_body(NewPasswordIn, {"password": "a long sentence"}),
 )
 async def set_password(
-    request: Request,
-    name: Annotated[str, Path(max_length=MAX_NAME)],
-    body: Body,
-    app: ApplicationDep,
+    request: Request, name: Name, body: Body, app: ApplicationDep
 ) -> PersonOut:
     """Set the password of a person, and end their sessions.
 
@@ -138,7 +143,6 @@ async def set_password(
     others. A client needs the rights of the person's role.
     """
     who = principal_of(request)
-    who.require_all(_PEOPLE)
     asked = await read_document(request, body, NewPasswordIn)
     return PersonOut.of(
         await in_thread(PASSWORDS, app.set_password, name, asked.password, who=who)
@@ -146,25 +150,18 @@ async def set_password(
 
 
 @router.delete("/people/{name}", responses=problems(404, 422, 503))
-async def remove_person(
-    request: Request,
-    name: Annotated[str, Path(max_length=MAX_NAME)],
-    app: ApplicationDep,
-) -> PeopleOut:
+async def remove_person(request: Request, name: Name, app: ApplicationDep) -> PeopleOut:
     """Remove a person, end their sessions, and list the people who are left.
 
     It takes effect at once in the worker that answers, and within two seconds in the
     others.
     """
-    who = principal_of(request)
-    who.require_all(_PEOPLE)
-    await in_database(app.remove_person, name, who=who.name)
-    return await people(request, app)
+    await in_database(app.remove_person, name, who=principal_of(request).name)
+    return await people(app)
 
 
 @router.get("/events", responses=problems(422, 503))
 async def events(
-    request: Request,
     app: ApplicationDep,
     before: Annotated[
         int | None,
@@ -180,7 +177,6 @@ async def events(
     changed, correspondents forgotten, undos, and profiles created and deleted. Wrong
     keys and passwords are metrics, not events.
     """
-    principal_of(request).require_all("the events, which are of all profiles")
     found = await in_database(list_events, app.engine, before=before, limit=limit)
     last = found[-1].id if len(found) == limit else None
     return EventsOut(events=[EventOut.describing(each) for each in found], next=last)

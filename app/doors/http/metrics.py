@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from app.services.application import Application
     from app.services.figures import LiveFigures
-    from app.services.follow import Followed
     from app.services.metrics import Tally
 
 router = APIRouter(route_class=asking(Right.READ, Guarded))
@@ -97,85 +96,95 @@ class Collected(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        app = self._app
-        yield from app.tally.registry.collect()
-        yield from app.tally.processes()
-        yield _gauge(
-            "build_info",
-            "Always 1; the labels are the version and the build.",
-            1,
-            version=__version__,
-            python=platform.python_version(),
-            database=app.database,
-        )
-        yield _gauge("profiles", "Profiles that this process serves.", len([*app.live]))
-        yield _gauge(
-            "profiles_loaded",
-            "Profiles with their counts in the memory of this process.",
-            sum(1 for each in app.live if each.kept is not None),
-        )
-        yield _gauge(
-            "profiles_bytes",
-            "Memory used by these counts, in bytes.",
-            app.live.nbytes,
-        )
-        yield _gauge(
-            "correspondents",
-            "Correspondents: addresses that users have written to, summed over all "
-            "profiles.",
-            len(app.correspondents),
-        )
-        waiting = GaugeMetricFamily(
-            "postbayes_waiting",
-            "Waiting work of this process, by kind: feedback to write, ids to look "
-            "up, scored messages to store.",
-            labels=("kind",),
-        )
-        for kind, n in app.backlog.items():
-            waiting.add_metric((kind,), n)
-        yield waiting
-        yield _gauge(
-            "upkeep_age_seconds",
-            "Time since the last successful maintenance step of this process "
-            "(folding, following, expiry); below a second unless a step takes longer.",
-            app.scheduler.age,
-        )
-        yield from _of_sites(app.follower)
+        yield from self._app.tally.registry.collect()
+        yield from self._app.tally.processes()
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
-            for name, (labels, meaning) in STATE.items()
+            for name, (labels, meaning) in GAUGES.items()
         }
-        up = 1
+        for name, labels, value in self._samples():
+            families[name].add_metric(labels, value)
+        yield from (family for family in families.values() if family.samples)
+
+    def _samples(self) -> Iterator[Sample]:
+        """Yield the state of the process, of the followed sites and of profiles."""
+        app = self._app
+        yield "build_info", (__version__, platform.python_version(), app.database), 1
+        yield "profiles", (), len([*app.live])
+        yield "profiles_loaded", (), sum(each.kept is not None for each in app.live)
+        yield "profiles_bytes", (), app.live.nbytes
+        yield "correspondents", (), len(app.correspondents)
+        for kind, n in app.backlog.items():
+            yield "waiting", (kind,), n
+        yield "upkeep_age_seconds", (), app.scheduler.age
+        for site in app.follower:
+            up = site.failure is None and site.left is not None
+            yield "followed_up", (site.name,), int(up)
+            yield "followed_left", (site.name,), site.left or 0
+            yield "followed_labels", (site.name,), site.words
+        up = True
         for each in self._profiles:
             profile = each.row.name
-            families["revision"].add_metric((profile,), each.revision)
+            yield "revision", (profile,), each.revision
             for label, n in learned(each).items():
-                families["learned_messages"].add_metric((profile, label), n)
+                yield "learned_messages", (profile, label), n
             try:
                 newest, folded = app.revisions(each.row)
                 figures = app.figures(profile, window=WINDOW)
             except (DatabaseUnavailable, DatabaseDamaged):
-                up = 0
+                up = False
                 continue
-            behind = max(0, each.revision - folded)
-            families["unfolded_rows"].add_metric((profile,), behind)
-            unread = max(0, newest - each.revision)
-            families["unread_rows"].add_metric((profile,), unread)
-            for name, labels, value in _of_figures(figures):
-                families[name].add_metric((profile, *labels), value)
-        yield from (family for family in families.values() if family.samples)
-        yield _gauge("database_up", "Whether the database answers.", up)
-        yield _gauge(
-            "writable",
-            "Whether the latest write succeeded; while 0, feedback is refused.",
-            int(app.write_failure is None),
-        )
+            yield "unfolded_rows", (profile,), max(0, each.revision - folded)
+            yield "unread_rows", (profile,), max(0, newest - each.revision)
+            yield from _of_figures(profile, figures)
+        yield "database_up", (), int(up)
+        yield "writable", (), int(app.write_failure is None)
 
 
+Sample = tuple[str, tuple[str, ...], float]
+"""Name of a gauge, values of its labels, and value."""
+SITE: Final = ("site",)
 PROFILE: Final = ("profile",)
 SOURCE: Final = ("profile", "source")
 # In per cent in the documents, and as shares of 1 here: base units are the convention.
-STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "build_info": (
+        ("version", "python", "database"),
+        "Always 1; the labels are the version and the build.",
+    ),
+    "profiles": ((), "Profiles that this process serves."),
+    "profiles_loaded": (
+        (),
+        "Profiles with their counts in the memory of this process.",
+    ),
+    "profiles_bytes": ((), "Memory used by these counts, in bytes."),
+    "correspondents": (
+        (),
+        "Correspondents: addresses that users have written to, summed over all "
+        "profiles.",
+    ),
+    "waiting": (
+        ("kind",),
+        "Waiting work of this process, by kind: feedback to write, ids to look up, "
+        "scored messages to store.",
+    ),
+    "upkeep_age_seconds": (
+        (),
+        "Time since the last successful maintenance step of this process (folding, "
+        "following, expiry); below a second unless a step takes longer.",
+    ),
+    "followed_up": (
+        SITE,
+        "Whether the last request to a site that is followed succeeded.",
+    ),
+    "followed_left": (
+        SITE,
+        "Rows in the ledger of a site that were not asked for yet.",
+    ),
+    "followed_labels": (
+        SITE,
+        "Labels of a site that this process has taken since its start.",
+    ),
     "revision": (PROFILE, "Latest ledger row that this process has learned."),
     "learned_messages": (
         ("profile", "label"),
@@ -221,13 +230,16 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         "1 for a teacher who contradicts confident verdicts, while others teach as "
         "much; 0 for everybody else.",
     ),
+    "database_up": ((), "Whether the database answers."),
+    "writable": (
+        (),
+        "Whether the latest write succeeded; while 0, feedback is refused.",
+    ),
 }
-"""Labels and meaning of the gauges of a profile."""
+"""Labels and meaning of the gauges, in the order of the answer."""
 
 
-def _of_figures(
-    figures: LiveFigures,
-) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
     """Yield how well the filter does on the newest labelled messages."""
     errors = figures.errors
     messages = errors.ham + errors.spam
@@ -240,45 +252,16 @@ def _of_figures(
     }.items():
         # An undefined figure has no sample, rather than a zero.
         if pct is not None:
-            yield name, (), pct / 100.0
+            yield name, (profile,), pct / 100.0
     suspect = suspects(figures.sources)
     for each in figures.sources:
-        its = each.errors
-        yield "source_suspect", (each.source,), int(each in suspect)
-        yield "source_messages", (each.source, "ham"), its.ham
-        yield "source_messages", (each.source, "spam"), its.spam
+        its, whose = each.errors, (profile, each.source)
+        yield "source_suspect", whose, int(each in suspect)
+        yield "source_messages", (*whose, "ham"), its.ham
+        yield "source_messages", (*whose, "spam"), its.spam
         if each.messages:
             share = each.contradicted / each.messages
-            yield "source_contradicted_ratio", (each.source,), share
-
-
-SITES: Final = {
-    "followed_up": "Whether the last request to a site that is followed succeeded.",
-    "followed_left": "Rows in the ledger of a site that were not asked for yet.",
-    "followed_labels": "Labels of a site that this process has taken since its start.",
-}
-"""Meaning of the gauges of the sites that are followed."""
-
-
-def _of_sites(sites: Iterable[Followed]) -> Iterator[Metric]:
-    """Yield how other sites are followed; nothing where none is."""
-    families = {
-        name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=("site",))
-        for name, meaning in SITES.items()
-    }
-    for site in sites:
-        up = site.failure is None and site.left is not None
-        given = int(up), site.left or 0, site.words
-        for family, value in zip(families.values(), given, strict=True):
-            family.add_metric((site.name,), value)
-    yield from (family for family in families.values() if family.samples)
-
-
-def _gauge(name: str, meaning: str, value: float, **labels: str) -> GaugeMetricFamily:
-    """Return a gauge with one sample."""
-    family = GaugeMetricFamily(f"postbayes_{name}", meaning, labels=tuple(labels))
-    family.add_metric(tuple(labels.values()), value)
-    return family
+            yield "source_contradicted_ratio", whose, share
 
 
 @dataclass(frozen=True, slots=True)

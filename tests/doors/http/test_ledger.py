@@ -129,6 +129,18 @@ def test_rows_that_an_undo_takes_back_say_so(client):
     assert not after[4]
 
 
+def test_times_of_a_form_are_in_utc(client):
+    """A browser sends them without a zone; the form has them as they were sent."""
+    query = {"from": "2020-03-01T10:00", "until": "2020-03-02T10:00:30"}
+    page = client.get("/ui/ledger", params=query)
+    refused = client.get("/ui/ledger", params={"from": "yesterday"})
+
+    assert (200, 0) == (page.status_code, page.text.count("data-row"))
+    assert 2 == page.text.count('name="from" value="2020-03-01T10:00:00"')
+    assert 2 == page.text.count('name="until" value="2020-03-02T10:00:30"')
+    assert (422, True) == (refused.status_code, "is not a time" in refused.text)
+
+
 def test_the_page_shows_rows_and_takes_empty_filters(client):
     """A form sends every field; sources are text and nothing else."""
     empty = dict.fromkeys(("source", "label", "from", "until", "id"), "")

@@ -134,7 +134,7 @@ def test_text_can_be_read_on_its_ground(scheme):
 
 def test_half_a_surrogate_pair_cannot_break_a_page():
     """UTF-8 has no bytes for it."""
-    assert b"a?b" == PageResponse("a\ud83db").body
+    assert b"a?b" == PageResponse("a\ud83db", 200).body
 
 
 def test_links_keep_only_parameters_with_a_value():

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
@@ -22,20 +22,23 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.access.rights import NOBODY, Right
-from app.doors.http.guard import Guarded, asking
+from app.doors.http.guard import Guarded, Strict, asking
 from app.doors.http.page.forms import (
     csrf_token,
     keep_cookies,
+    moment_of,
     principal_in,
     signed_in,
 )
 from app.services.log import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from fastapi.params import Depends
     from jinja2.runtime import Context
     from starlette.requests import Request
+    from starlette.types import Scope
 
     from app.doors.documents.message import ProblemOut
 
@@ -96,11 +99,8 @@ STATIC: Final = {
 class PageResponse(HTMLResponse):
     """A page: kept in no cache, since it shows mail."""
 
-    def __init__(
-        self, content: str, status_code: int = 200, **headers: str | None
-    ) -> None:
-        more = {key.replace("_", "-"): value for key, value in headers.items() if value}
-        kept = {"Cache-Control": "no-store", **SECURITY, **more}
+    def __init__(self, content: str, status_code: int) -> None:
+        kept = {"Cache-Control": "no-store", **SECURITY}
         super().__init__(content, status_code=status_code, headers=kept)
 
     def render(self, content: Any) -> bytes:
@@ -321,6 +321,43 @@ def problem_page(request: Request, problem: ProblemOut) -> Response:
     )
 
 
+_TIMES: Final = ("from", "until")
+_UTC: Final = "+00:00"
+
+
+class Twin(Strict):
+    """A route of a page that has the query of its JSON twin, as a form sends it.
+
+    A form sends fields that are empty, and times without a zone, which are in UTC.
+    """
+
+    async def ask(self, scope: Scope) -> None:
+        """Raise where a guard denies the request; then read its query as a form's."""
+        await super().ask(scope)
+        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        moments = {name: moment_of(given.get(name)) for name in _TIMES}
+        given |= {name: at.isoformat() for name, at in moments.items() if at}
+        scope["query_string"] = urlencode(given).encode()
+
+
+def asked(request: Request, *names: str) -> dict[str, str]:
+    """Return some parameters of a page as the fields of its form have them."""
+    given = {name: request.query_params.get(name, "") for name in names}
+    return given | {name: given[name].removesuffix(_UTC) for name in _TIMES}
+
+
+def pages(
+    route_class: type[Guarded], dependencies: Sequence[Depends] = ()
+) -> APIRouter:
+    """Return a router of pages, with the right that its routes ask."""
+    return APIRouter(
+        prefix="/ui",
+        route_class=route_class,
+        dependencies=dependencies,
+        include_in_schema=False,
+    )
+
+
 router = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
 
 
@@ -333,7 +370,7 @@ async def home(request: Request) -> Response:
 
 
 @router.get("/ui")
-async def pages() -> Response:
+async def first_page() -> Response:
     """Redirect a browser to the first page."""
     return see_other("/ui/overview")
 

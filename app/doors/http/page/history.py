@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -25,8 +25,15 @@ from app.doors.http.body import (  # noqa: TC001  read at run time
     ProfileName,
 )
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, render, see_other
-from app.doors.http.page.forms import moment_of, read_form
+from app.doors.http.page.environment import (
+    LARGE,
+    Twin,
+    asked,
+    pages,
+    render,
+    see_other,
+)
+from app.doors.http.page.forms import read_form
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
@@ -37,14 +44,9 @@ from app.ledger.history import HistoryFilter
 from app.ledger.undo import Selection
 from app.services.history import line_of
 
-if TYPE_CHECKING:
-    from app.services.application import Application
-
 router = APIRouter(route_class=asking(Right.READ))
-page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
-teaching = APIRouter(
-    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
-)
+page = pages(asking(Right.READ, Twin))
+teaching = pages(asking(Right.TEACH))
 MAX_ENTRIES: Final = 200
 """Verdicts of one answer."""
 ENTRIES: Final = 50
@@ -115,15 +117,23 @@ async def history(
     They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
     `before` of the answer continues it.
     """
-    asked = HistoryFilter(
-        search=line_of(search),
-        decision=verdict,
-        door=door,
-        taught=taught,
-        since=since,
-        until=until,
+    name = profile or app.settings.profile
+    entries, following = await in_database(
+        app.verdicts.page,
+        name,
+        HistoryFilter(
+            # As the text of a line, so that one finds what one copies from it.
+            search=line_of(search),
+            decision=verdict,
+            door=door,
+            taught=taught,
+            since=since,
+            until=until,
+        ),
+        before=None if before is None else _place(before),
+        limit=limit,
     )
-    return await _found(app, profile, asked, before, limit)
+    return HistoryOut.found(name, entries, following)
 
 
 @router.get("/history/{id}", tags=["history"], responses=problems(404, 422, 503))
@@ -137,7 +147,11 @@ async def message_history(
 
     `now` explains it with what is learned now, from its stored features.
     """
-    return await _message(app, profile, parse_id(id), explain)
+    name, digest = profile or app.settings.profile, parse_id(id)
+    entries, stored = await in_database(
+        app.verdicts.message, name, digest, strongest=explain
+    )
+    return MessageHistoryOut.found(name, digest, entries, stored)
 
 
 class HistoryRow(NamedTuple):
@@ -200,47 +214,21 @@ Teachable = Annotated[dict[str, Any], Depends(teachable)]
 @page.get("/history")
 async def history_page(
     request: Request,
-    app: ApplicationDep,
+    found: Annotated[HistoryOut, Depends(history)],
     shared: Teachable,
-    profile: ProfileName = None,
-    search: Search = "",
-    verdict: Field = "",
-    door: Field = "",
-    taught: Field = "",
-    since: Annotated[str, Query(alias="from", max_length=40)] = "",
-    until: Field = "",
-    before: Before = None,
 ) -> Response:
     """Show some verdicts, a search, and the buttons that teach and take back."""
-    # As the text of a line, so that one finds what one copies from it.
-    search = line_of(search)
-    asked = HistoryFilter(
-        search=search,
-        decision=verdict or None,
-        door=door or None,
-        taught={"yes": True, "no": False}.get(taught),
-        since=moment_of(since),
-        until=moment_of(until),
-    )
-    found = await _found(app, profile, asked, before, ENTRIES)
-    given = {
-        "search": search,
-        "verdict": verdict,
-        "door": door,
-        "taught": taught,
-        "from": since,
-        "until": until,
-    }
+    names = ("search", "verdict", "taught", "door", "from", "until")
     show = partial(
         render,
         request,
         "history.html",
         here="history",
-        profile=profile,
+        profile=found.profile,
         found=found,
         rows=rows_of(found.entries),
-        given=given,
-        before=before,
+        given=asked(request, *names),
+        before=request.query_params.get("before"),
         **shared,
     )
     return await computing(show, LARGE)
@@ -249,20 +237,17 @@ async def history_page(
 @page.get("/history/{id}")
 async def message_page(
     request: Request,
-    id: str,  # noqa: A002  as in the twin
-    app: ApplicationDep,
+    found: Annotated[MessageHistoryOut, Depends(message_history)],
     shared: Teachable,
-    profile: ProfileName = None,
 ) -> Response:
     """Show one message with its verdicts and feedback."""
-    found = await _message(app, profile, parse_id(id), STRONGEST)
     last = found.taught[-1] if found.taught else None
     newest = found.entries[0] if found.entries else None
     return render(
         request,
         "verdict.html",
         here="history",
-        profile=profile,
+        profile=found.profile,
         found=found,
         newest=newest,
         sender=next(addresses_in(newest.sender or "" if newest else ""), None),
@@ -295,18 +280,16 @@ async def review(
 @page.get("/review")
 async def review_page(
     request: Request,
-    app: ApplicationDep,
+    found: Annotated[ReviewOut, Depends(review)],
     shared: Teachable,
-    profile: ProfileName = None,
 ) -> Response:
     """Show these messages with the buttons that teach them."""
-    found = await review(app, profile, REVIEWED)
     show = partial(
         render,
         request,
         "review.html",
         here="review",
-        profile=profile,
+        profile=found.profile,
         found=found,
         rows=rows_of(found.entries),
         **shared,
@@ -370,34 +353,6 @@ def _back(
     anchor = form.get("anchor", "")
     fragment = anchor if anchor.replace("-", "").isalnum() else ""
     return see_other(path, query, fragment=fragment)
-
-
-async def _found(
-    app: Application,
-    profile: str | None,
-    asked: HistoryFilter,
-    before: str | None,
-    limit: int,
-) -> HistoryOut:
-    name = profile or app.settings.profile
-    entries, following = await in_database(
-        app.verdicts.page,
-        name,
-        asked,
-        before=None if before is None else _place(before),
-        limit=limit,
-    )
-    return HistoryOut.found(name, entries, following)
-
-
-async def _message(
-    app: Application, profile: str | None, digest: bytes, strongest: int
-) -> MessageHistoryOut:
-    name = profile or app.settings.profile
-    entries, stored = await in_database(
-        app.verdicts.message, name, digest, strongest=strongest
-    )
-    return MessageHistoryOut.found(name, digest, entries, stored)
 
 
 def _place(text: str) -> tuple[datetime, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AwareDatetime  # noqa: TC002  read at run time
 
 from app.access.rights import Right
@@ -13,7 +13,14 @@ from app.doors.documents.feedback import MAX_IDS, UndoOut
 from app.doors.documents.history import LedgerOut
 from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.environment import (
+    LARGE,
+    Twin,
+    asked,
+    pages,
+    render,
+    see_other,
+)
 from app.doors.http.page.forms import moment_of, read_form
 from app.doors.http.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
@@ -25,13 +32,9 @@ from app.ledger.undo import Selection
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.services.inspection import LedgerPage
-
 router = APIRouter(route_class=asking(Right.READ))
-page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
-undoing = APIRouter(
-    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
-)
+page = pages(asking(Right.READ, Twin))
+undoing = pages(asking(Right.MANAGE))
 MOST_ROWS: Final = 500
 """Rows of one answer."""
 ROWS: Final = 50
@@ -48,8 +51,6 @@ MessageId = Annotated[
     str | None,
     Query(max_length=64, description="Only rows of the message with this id."),
 ]
-# A form sends fields that are empty.
-Field = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 @router.get("/ledger", tags=["profiles"], responses=problems(404, 422, 503))
@@ -78,10 +79,10 @@ async def ledger(
 
     They include the rows of undos, which have the name of the undo as their source.
     """
-    asked = _selection(id or "", source, since, until)
+    selected = _selection(id or "", source, since, until)
     name = profile or app.settings.profile
     found = await in_database(
-        app.ledgers, name, asked, label=label, before=before, limit=limit
+        app.ledgers, name, selected, label=label, before=before, limit=limit
     )
     return LedgerOut.of(found)
 
@@ -90,54 +91,24 @@ async def ledger(
 async def ledger_page(
     request: Request,
     app: ApplicationDep,
-    profile: ProfileName = None,
-    id: MessageId = None,  # noqa: A002  as in the twin
-    source: Field = None,
-    label: LabelOfRow = None,
-    since: Annotated[str | None, Query(alias="from", max_length=40)] = None,
-    until: Field = None,
-    before: Before = None,
+    found: Annotated[LedgerOut, Depends(ledger)],
     undone: Annotated[
         str | None, Query(max_length=64, pattern=r"^(undo:[0-9]+|nothing)$")
     ] = None,
 ) -> Response:
     """Show some rows, and the form that takes rows back."""
-    asked = _selection(id or "", source or None, moment_of(since), moment_of(until))
-    name = profile or app.settings.profile
-    found = await in_database(
-        app.ledgers, name, asked, label=label or None, before=before, limit=ROWS
-    )
-    filters = {
-        "id": id,
-        "source": source,
-        "label": label,
-        "from": since,
-        "until": until,
-    }
-    shown = partial(
-        _rendered, request, profile, found=found, filters=filters, undone=undone
-    )
-    return await computing(shown, LARGE)
-
-
-def _rendered(
-    request: Request,
-    profile: str | None,
-    *,
-    found: LedgerPage,
-    filters: dict[str, str | None],
-    undone: str | None,
-) -> Response:
-    return render(
+    show = partial(
+        render,
         request,
         "ledger.html",
         here="ledger",
-        profile=profile,
-        found=LedgerOut.of(found),
-        labels=request.app.state.application.live.find(found.profile).row.labels,
-        filters=filters,
+        profile=found.profile,
+        found=found,
+        labels=app.live.find(found.profile).row.labels,
+        filters=asked(request, "id", "source", "label", "from", "until"),
         undone=undone,
     )
+    return await computing(show, LARGE)
 
 
 @undoing.post("/ledger/undo")
@@ -153,7 +124,7 @@ async def undo_page(
     given = {
         key: form.get(key, "").strip() for key in ("id", "source", "from", "until")
     }
-    asked = _selection(
+    selected = _selection(
         given["id"],
         given["source"] or None,
         moment_of(given["from"]),
@@ -161,7 +132,7 @@ async def undo_page(
     )
     name = profile or app.settings.profile
     if form.get("act") != "undo":
-        undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, asked)
+        undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, selected)
         return render(
             request,
             "undo.html",
@@ -174,7 +145,7 @@ async def undo_page(
         UNDO_THREADS,
         app.undo.begin,
         name,
-        asked,
+        selected,
         source=principal_of(request).name,
         confirm=form.get("confirm") or None,
     )

@@ -24,7 +24,7 @@ from app.doors.http.body import (
     read_document,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
-from app.doors.http.page.environment import render, see_other
+from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import read_form
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
 managed = APIRouter(route_class=asking(Right.LISTS), tags=["profiles"])
-page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
-changing = APIRouter(
-    prefix="/ui", route_class=asking(Right.LISTS), include_in_schema=False
-)
+page = pages(asking(Right.READ))
+changing = pages(asking(Right.LISTS))
 ROWS: Final = 200
 """Entries of one page."""
 _DONE: Final = {
@@ -103,14 +101,8 @@ async def set_entries(
     name = profile_of(request, name)
     asked, time = await read_document(request, body, ListsIn), now()
     entries = [each.read(source=who.name, now=time) for each in asked.entries]
-    await _set(app, name, entries, who=who.name)
+    await in_database(app.add_list_entries, name, entries, who=who.name)
     return ListsOut.of(entries, len(entries) + 1)
-
-
-async def _set(
-    app: Application, name: str, entries: list[ListEntry], *, who: str
-) -> None:
-    await in_database(app.add_list_entries, name, entries, who=who)
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
@@ -128,12 +120,9 @@ async def remove_entry(
     others.
     """
     name = profile_of(request, name)
-    await _remove(app, name, entry, who=principal_of(request).name)
+    subject, who = ListSubject.parse(entry), principal_of(request).name
+    await in_database(app.remove_list_entry, name, subject, who=who)
     return await _found(app, name, "", 100)
-
-
-async def _remove(app: Application, name: str, entry: str, *, who: str) -> None:
-    await in_database(app.remove_list_entry, name, ListSubject.parse(entry), who=who)
 
 
 @page.get("/lists")
@@ -184,7 +173,7 @@ async def set_entry_page(
         expires_at=expiry_of(expires, time) if expires else None,
         note=form.get("note", "").strip(),
     )
-    await _set(app, name, [entry], who=who)
+    await in_database(app.add_list_entries, name, [entry], who=who)
     return see_other("/ui/lists", profile=profile, done="set")
 
 
@@ -194,6 +183,5 @@ async def remove_entry_page(
 ) -> Response:
     """Remove an entry."""
     entry = (await read_form(request)).get("entry", "")
-    name = profile_of(request, profile)
-    await _remove(app, name, entry, who=principal_of(request).name)
+    await remove_entry(request, profile_of(request, profile), app, entry)
     return see_other("/ui/lists", profile=profile, done="removed")

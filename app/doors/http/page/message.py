@@ -20,7 +20,7 @@ from app.doors.http.body import (
 )
 from app.doors.http.direct import document
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form, read_parts
 from app.doors.http.routes import (
     ApplicationDep,
@@ -42,12 +42,8 @@ if TYPE_CHECKING:
     from app.services.inspection import Inspected
 
 router = APIRouter(route_class=asking(Right.CLASSIFY))
-page = APIRouter(
-    prefix="/ui", route_class=asking(Right.CLASSIFY), include_in_schema=False
-)
-teaching = APIRouter(
-    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
-)
+page = pages(asking(Right.CLASSIFY))
+teaching = pages(asking(Right.TEACH))
 STRONGEST: Final = 10
 """Reasons of each side, and words, that the page lists."""
 MOST_LINES: Final = 25
@@ -216,9 +212,7 @@ async def teach_by_id(
 
 # The link itself is the proof: its holder has no account.  Mail gateways that rewrite
 # links may add parameters of their own.
-linked = APIRouter(
-    prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
-)
+linked = pages(asking(None, Guarded))
 Token = Annotated[str, Path(max_length=1024)]
 STRONGEST_OF_LINK = 8
 """Reasons of each side that the linked lists."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from markupsafe import Markup
 
 from app.access.rights import Right
@@ -23,7 +23,7 @@ from app.doors.documents.figures import (
 )
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking
-from app.doors.http.page.environment import LARGE, render
+from app.doors.http.page.environment import LARGE, pages, render
 from app.doors.http.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database
@@ -37,6 +37,7 @@ from app.drawing.svg import (
     figure,
     legend,
     number,
+    series,
     table,
 )
 from app.figures.metrics import wilson
@@ -44,14 +45,14 @@ from app.services.log import shown
 from app.services.profiles import learned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from app.doors.documents.figures import VerdictsOut
     from app.services.application import Application
     from app.services.inspection import WordInView
 
 router = APIRouter(route_class=asking(Right.READ))
-page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
+page = pages(asking(Right.READ))
 HOUR: Final = 3_600
 HOURLY: Final = 7
 """Days that are shown by the hour; more by the day."""
@@ -86,18 +87,14 @@ async def overview(
 @page.get("/overview")
 async def overview_page(
     request: Request,
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    found: Annotated[OverviewOut, Depends(overview)],
     days: Days = DAYS,
 ) -> Response:
     """Show the overview."""
-    found = await overview(app, profile, days)
-    return await computing(lambda: _shown(request, found, profile, days), LARGE)
+    return await computing(lambda: _shown(request, found, days), LARGE)
 
 
-def _shown(
-    request: Request, found: OverviewOut, profile: str | None, days: float
-) -> Response:
+def _shown(request: Request, found: OverviewOut, days: float) -> Response:
     figures = found.figures
     intervals = {
         "ham_lost": _interval(figures.ham_lost, figures.ham),
@@ -112,7 +109,7 @@ def _shown(
         request,
         "overview.html",
         here="overview",
-        profile=profile,
+        profile=found.profile,
         found=found,
         days=days,
         intervals=intervals,
@@ -236,15 +233,10 @@ def learning_figure(figures: FiguresOut) -> str:
     marks = []
     for class_, (name, line) in shares.items():
         points = [
-            None if share is None else (float(at), share)
+            None if share is None else (at, share, f"{name}: {share:.2f} %")
             for at, share in enumerate(line, 1)
         ]
-        marks.append(plot.line(points, class_=class_))
-        marks += [
-            plot.dot(*point, class_=class_, says=f"{name}: {point[1]:.2f} %")
-            for point in points
-            if point is not None
-        ]
+        marks.append(_course(plot, points, class_))
     rows = [
         (
             f"{each.first_revision:,} to {each.last_revision:,}",
@@ -320,9 +312,6 @@ def reliability_figure(figures: FiguresOut) -> str:
     )
 
 
-_SERIES: Final = ("s0", "s1", "s2", "s3", "s4", "s5")
-
-
 @page.get("/words")
 async def words_page(
     request: Request,
@@ -358,7 +347,6 @@ async def words_page(
 
 def drawn(found: WordInView, *, title: str) -> Markup:
     """Return the share of each label's messages that held a word, month by month."""
-    labels = list(found.learned)
     months = sorted({_number(each.epoch) for each in found.epochs})
     shares = {
         (each.label, _number(each.epoch)): 100 * each.messages / each.learned
@@ -372,53 +360,34 @@ def drawn(found: WordInView, *, title: str) -> Markup:
         y=Axis(Linear(0, max(1.0, *shares.values())), "Messages with it, %"),
         height=_HEIGHT,
     )
-    lines = [_line(plot, label, at, shares, months) for at, label in enumerate(labels)]
-    described = "; ".join(_described(label, shares, months) for label in labels)
-    named = [(label, _class(label, at)) for at, label in enumerate(labels)]
-    picture = plot.drawn(*lines, title=title, description=described)
+    named = [
+        (label, label if label in {"ham", "spam"} else series(at))
+        for at, label in enumerate(found.learned)
+    ]
+    lines, described = [], []
+    for label, class_ in named:
+        # A month without mail breaks the line.
+        points = [
+            (month, share, f"{label}, {_written(month)}: {share:.1f} %")
+            if (share := shares.get((label, month))) is not None
+            else None
+            for month in range(months[0], months[-1] + 1)
+        ]
+        lines.append(_course(plot, points, class_))
+        said = (f"{p[1]:.0f} % in {_written(int(p[0]))}" for p in points if p)
+        described.append(f"{label}: {', '.join(said) or 'none'}")
+    picture = plot.drawn(*lines, title=title, description="; ".join(described))
     # Made by `app.drawing`, which escapes what it is given.
     return Markup(picture + legend(named))  # noqa: S704
 
 
-def _line(
-    plot: Plot,
-    label: str,
-    at: int,
-    shares: dict[tuple[str, int], float],
-    months: Sequence[int],
+def _course(
+    plot: Plot, points: Sequence[tuple[float, float, str] | None], class_: str
 ) -> str:
-    """Return the line of a label and its dots; a month without mail breaks the line."""
-    every = range(months[0], months[-1] + 1)
-    points = [
-        (float(month), shares[label, month]) if (label, month) in shares else None
-        for month in every
-    ]
-    class_ = _class(label, at)
-    dots = (
-        plot.dot(
-            *point,
-            class_=class_,
-            says=f"{label}, {_written(int(point[0]))}: {point[1]:.1f} %",
-        )
-        for point in points
-        if point is not None
-    )
-    return plot.line(points, class_=class_) + "".join(dots)
-
-
-def _described(
-    label: str, shares: dict[tuple[str, int], float], months: Sequence[int]
-) -> str:
-    def said() -> Iterator[str]:
-        for month in months:
-            if (label, month) in shares:
-                yield f"{shares[label, month]:.0f} % in {_written(month)}"
-
-    return f"{label}: {', '.join(said()) or 'none'}"
-
-
-def _class(label: str, at: int) -> str:
-    return label if label in {"ham", "spam"} else _SERIES[at % len(_SERIES)]
+    """Return a line with a dot at each point, and what the dot says."""
+    line = plot.line((p and p[:2] for p in points), class_=class_)
+    dots = (plot.dot(p[0], p[1], class_=class_, says=p[2]) for p in points if p)
+    return line + "".join(dots)
 
 
 def _number(epoch: int) -> int:

@@ -7,15 +7,15 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import MEANINGS, ROLES, Right
-from app.doors.documents.access import KeyOut, PasswordIn, PersonOut
+from app.doors.documents.access import EventsOut, KeyOut, PasswordIn, PersonOut
 from app.doors.http.body import Body, json_body, read_document
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.keys import PASSWORDS, events
-from app.doors.http.page.environment import render, see_other
+from app.doors.http.keys import PASSWORDS, WHOLE, events
+from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import (
     begin_session,
     end_session,
@@ -39,26 +39,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.access.people import AccessKey
-    from app.access.rights import Principal
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 
 # What every role may.
 router = APIRouter(route_class=asking(Right.READ))
-page = APIRouter(
-    prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
-)
-own = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
-managing = APIRouter(
-    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
-)
+page = pages(asking(None, Guarded))
+own = pages(asking(Right.READ))
+managing = pages(asking(Right.MANAGE), WHOLE)
 # Each waits for a provider.
 PROVIDERS: Final = CapacityLimiter(4)
 ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
 """The cookie of a browser that is at the provider."""
 FIRST: Final = "/ui/overview"
-EVENTS: Final = 100
-"""Events of one page."""
 _DONE: Final = {
     "added": "They can sign in now.",
     "removed": "They can no longer sign in.",
@@ -172,13 +165,6 @@ async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Respo
     return response
 
 
-def _manager(request: Request) -> Principal:
-    """Return the client, or raise if it may use only some profiles."""
-    who = principal_of(request)
-    who.require_all("the keys and the people, which all profiles share")
-    return who
-
-
 def _host(request: Request) -> str | None:
     """Return the address of the client; None for a Unix socket."""
     client = request.scope["client"]
@@ -283,7 +269,6 @@ async def keys_page(
     request: Request, app: ApplicationDep, revoked: Field = ""
 ) -> Response:
     """Show the keys, and the form that makes one."""
-    _manager(request)
     return await _keys(request, app, revoked=revoked)
 
 
@@ -315,7 +300,7 @@ async def _keys(
 async def make_key(request: Request, app: ApplicationDep) -> Response:
     """Create a key, and show it only this once."""
     form = await read_form(request)
-    who = _manager(request)
+    who = principal_of(request)
     rights = [right for right in Right if f"right-{right}" in form]
     who.require_rights(rights)
     text, key = made_key(
@@ -336,7 +321,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
 async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
     """Revoke a key."""
     name = (await read_form(request)).get("name", "")
-    who = _manager(request)
+    who = principal_of(request)
     await in_database(app.revoke_key, name, who=who.name)
     return see_other("/ui/keys", revoked=name)
 
@@ -346,7 +331,6 @@ async def people_page(
     request: Request, app: ApplicationDep, done: Field = ""
 ) -> Response:
     """Show the people who can sign in."""
-    _manager(request)
     return render(
         request,
         "people.html",
@@ -361,7 +345,7 @@ async def people_page(
 async def add_person_page(request: Request, app: ApplicationDep) -> Response:
     """Add a person."""
     form = await read_form(request)
-    who = _manager(request)
+    who = principal_of(request)
     role, name = form.get("role", ""), form.get("name", "").strip()
     who.require_rights(ROLES.get(role, ()))
     await in_thread(
@@ -380,7 +364,7 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
 async def set_password_page(request: Request, app: ApplicationDep) -> Response:
     """Set the password of a person."""
     form = await read_form(request)
-    who = _manager(request)
+    who = principal_of(request)
     name, password = form.get("name", ""), form.get("password", "")
     await in_thread(PASSWORDS, app.set_password, name, password, who=who)
     return see_other("/ui/people", done="changed")
@@ -390,19 +374,16 @@ async def set_password_page(request: Request, app: ApplicationDep) -> Response:
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     """Remove a person."""
     name = (await read_form(request)).get("name", "")
-    who = _manager(request)
+    who = principal_of(request)
     await in_database(app.remove_person, name, who=who.name)
     return see_other("/ui/people", done="removed")
 
 
 @managing.get("/events")
 async def events_page(
-    request: Request,
-    app: ApplicationDep,
-    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    request: Request, found: Annotated[EventsOut, Depends(events)]
 ) -> Response:
     """Show the administrative events."""
-    found = await events(request, app, before, EVENTS)
     return render(request, "events.html", here="keys", found=found)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.classifier.specification import check_name
-from app.doors.documents.profile import ProfileIn, ProfileOut, SettingsOut
+from app.doors.documents.profile import ProfileIn, ProfileOut, ProfilesOut, SettingsOut
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, render, see_other
+from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form
 from app.doors.http.profiles import create, profiles
 from app.doors.http.routes import ApplicationDep, problems
@@ -20,10 +20,8 @@ from app.doors.serving.process import computing, in_database
 from app.errors import InvalidInput
 
 router = APIRouter(route_class=asking(Right.READ))
-page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
-changing = APIRouter(
-    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
-)
+page = pages(asking(Right.READ))
+changing = pages(asking(Right.MANAGE))
 FIELDS: Final = {
     "ham_cost": ("Ham cost", "missed spam messages that one lost ham is worth"),
     "ham_threshold": ("Ham ends", "the decision is ham from here down"),
@@ -31,8 +29,6 @@ FIELDS: Final = {
     "reject_from": ("Reject from", "mail servers reject spam from here up"),
 }
 """The fields of a policy, as the page names them."""
-LISTED: Final = 100
-"""Profiles of one page."""
 
 
 @router.get("/settings", tags=["operation"], responses=problems(422))
@@ -50,23 +46,24 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
 async def site_page(
     request: Request,
     app: ApplicationDep,
+    listed: Annotated[ProfilesOut, Depends(profiles)],
     profile: ProfileName = None,
-    after: Annotated[str, Query(max_length=128)] = "",
     changed: Annotated[str | None, Query(max_length=1)] = None,
     made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    name = profile or app.settings.profile
+    name, who = profile or app.settings.profile, principal_of(request)
     return await computing(
         lambda: render(
             request,
             "site.html",
             here="site",
             profile=profile,
-            listed=profiles(request, app, after, LISTED),
+            listed=listed,
             one=ProfileOut.model_validate(app.profile(name)),
-            site=SettingsOut.of(app) if _sees_the_site(request) else None,
-            may_manage=principal_of(request).may(Right.MANAGE),
+            # Who may use all profiles sees what they share.
+            site=SettingsOut.of(app) if who.profiles is None else None,
+            may_manage=who.may(Right.MANAGE),
             made=made,
             fields=FIELDS,
             says=SAYS,
@@ -74,11 +71,6 @@ async def site_page(
         ),
         LARGE,
     )
-
-
-def _sees_the_site(request: Request) -> bool:
-    """Return whether a client may use all profiles, and so see what they share."""
-    return principal_of(request).profiles is None
 
 
 @changing.post("/site/profiles")
