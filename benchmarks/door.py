@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import uvloop
 
 from app.doors.http.app import create_app
-from app.doors.serving.http1 import ARRIVED
 from app.services.application import Application
 from app.settings import Settings
 
@@ -91,7 +90,6 @@ async def ask(app: ASGIApp, asked: Asked) -> bytes:
         ],
         "client": ("127.0.0.1", 40000),
         "server": ("127.0.0.1", 8025),
-        ARRIVED: True,
     }
     sent: list[Any] = []
 

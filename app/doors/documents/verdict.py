@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, Field, SkipValidation
+from pydantic import AfterValidator, BaseModel, Field, SkipValidation
 
 from app.classifier.explain import title
 from app.classifier.record import finite
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.classifier.explain import Summand
     from app.classifier.rule import VerdictRule
     from app.classifier.verdict import Verdict
     from app.services.classify import Classified
     from app.services.inspection import Inspected
 
-Nats = Annotated[float | None, Field(description="In nats; null for -∞.")]
+Nats = Annotated[
+    Annotated[float, AfterValidator(finite)] | None,
+    Field(description="In nats; null for -∞."),
+]
 
 
 class ViewOut(BaseModel):
@@ -67,13 +69,13 @@ def verdict_fields(
         "decision": verdict.decision,
         "label": labels[verdict.label],
         "probability": verdict.probability,
-        "log_odds": finite(verdict.log_odds),
+        "log_odds": verdict.log_odds,
         "log_posterior": _by_label(labels, verdict.log_posterior),
         "views": {
             name: {
                 "event_model": view.event_model,
                 "log_posterior": _by_label(labels, view.log_posterior),
-                "log_odds": finite(view.log_odds),
+                "log_odds": view.log_odds,
                 "features": view.features,
             }
             for name, view in verdict.views.items()
@@ -82,16 +84,11 @@ def verdict_fields(
     }
 
 
-def _by_label(
-    labels: tuple[str, ...], values: NDArray[np.float64]
-) -> dict[str, float | None]:
-    return {
-        label: finite(value)
-        for label, value in zip(labels, values.tolist(), strict=True)
-    }
+def _by_label(labels: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(labels, values.tolist(), strict=True))
 
 
-class PartOut(BaseModel):
+class PartOut(AnswerDocument):
     """One feature of a reason."""
 
     feature: str = Field(
@@ -105,7 +102,7 @@ class PartOut(BaseModel):
     )
 
 
-class EntryOut(BaseModel):
+class EntryOut(AnswerDocument):
     """One summand of the log-odds."""
 
     kind: Literal["prior", "reason", "rest"] = Field(
@@ -161,7 +158,7 @@ class RecipientOut(BaseModel):
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
 
-class LevelOut(BaseModel):
+class LevelOut(AnswerDocument):
     """The part of one level in a verdict."""
 
     profile: str = Field(description="The profile.")
@@ -227,45 +224,16 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
         ),
         "action": delivered.action,
         "families": explanation.families,
-        "explanation": [_entry_fields(each) for each in explanation.summands],
+        "explanation": explanation.summands,
         "explained_pct": explained_pct(classified),
         "profile": classified.profile,
-        "levels": [
-            {
-                "profile": level.profile,
-                "messages": level.messages,
-                "weight": level.weight,
-                "log_odds": finite(level.log_odds),
-            }
-            for level in classified.levels
-        ],
+        "levels": classified.levels,
         "revision": classified.revision,
         "defects": classified.observation.defects,
         "recipients": {
             address: _recipient_fields(answer)
             for address, answer in delivered.recipients.items()
         },
-    }
-
-
-def _entry_fields(summand: Summand) -> dict[str, object]:
-    # By hand: the serializer takes as long again to look at what dataclasses have.
-    return {
-        "kind": summand.kind,
-        "text": summand.text,
-        "family": summand.family,
-        "log_odds": summand.log_odds,
-        "features": summand.features,
-        "messages": summand.messages,
-        "parts": [
-            {
-                "feature": part.feature,
-                "view": part.view,
-                "log_odds": part.log_odds,
-                "messages": part.messages,
-            }
-            for part in summand.parts
-        ],
     }
 
 
@@ -285,7 +253,7 @@ def _recipient_fields(classified: Classified) -> dict[str, object]:
         "decision": verdict.decision,
         "action": classified.action,
         "probability": verdict.probability,
-        "log_odds": finite(verdict.log_odds),
+        "log_odds": verdict.log_odds,
     }
 
 

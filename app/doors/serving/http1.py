@@ -81,8 +81,6 @@ STEP_BYTES: Final = 512
 The parser cannot be stopped: so many bytes have 28 requests at most.  A body of known
 length is passed on whole.
 """
-ARRIVED: Final = "postbayes.arrived"
-"""Key in the scope of a request that has arrived to its end: nobody waits for it."""
 
 
 class LingeringTransport:
@@ -216,9 +214,7 @@ class Http1Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Say that all is there, and count the next request from its beginning."""
-        scope: Any = self.scope
-        scope[ARRIVED] = True
+        """Count the next request from its beginning."""
         self._framing = 0
         self._in_body = False
         self._relax()

@@ -1,4 +1,4 @@
-"""A body that is there is not waited for; one that is late has its time."""
+"""A body is taken whole, and one that is late is given up."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from starlette.requests import Request
 
 from app.doors.serving import asgi
 from app.doors.serving.asgi import take
-from app.doors.serving.http1 import ARRIVED
 from app.errors import SlowRequest
 
 
-def taken(receive, **scope):
+def taken(receive):
     """Return the body of a request."""
-    request = Request({"type": "http", "headers": [], **scope}, receive)
+    request = Request({"type": "http", "headers": []}, receive)
     return asyncio.run(take(request, limit=9, kept=9))
 
 
@@ -29,10 +28,9 @@ async def late():
     await asyncio.sleep(60)
 
 
-@pytest.mark.parametrize("scope", [{}, {ARRIVED: True}])
-def test_a_body_is_taken(scope):
-    """Whether it is known to be there or not."""
-    assert b"body" == taken(there, **scope)
+def test_a_body_is_taken():
+    """Whole."""
+    assert b"body" == taken(there)
 
 
 def test_a_late_body_is_given_up(monkeypatch):
@@ -41,14 +39,3 @@ def test_a_late_body_is_given_up(monkeypatch):
 
     with pytest.raises(SlowRequest, match=r"within 0.01 s \(0 bytes did\)"):
         taken(late)
-
-
-def test_no_timer_runs_for_a_body_that_has_arrived(monkeypatch):
-    """Most have."""
-
-    def refuse(_):
-        pytest.fail("a timer")
-
-    monkeypatch.setattr(asgi.asyncio, "timeout", refuse)
-
-    assert b"body" == taken(there, **{ARRIVED: True})

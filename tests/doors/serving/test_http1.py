@@ -31,10 +31,9 @@ async def answer(send, body=b"hello", status=200, headers=()):
 
 
 async def hello(scope, receive, send):
-    """Answer every request; with a header that tells whether it had arrived."""
+    """Answer every request."""
     assert "http" == scope["type"]
-    arrived = b"yes" if http1.ARRIVED in scope else b"no"
-    await answer(send, headers=[(b"arrived", arrived)])
+    await answer(send)
 
 
 async def length(scope, receive, send):
@@ -556,29 +555,6 @@ def test_a_large_body_in_chunks_is_no_head(size):
         return client.sent
 
     assert by_hand(sent()).endswith(b"\r\n\r\n%d" % (4_000_000 // size * size))
-
-
-@pytest.mark.parametrize(
-    ("sent", "arrived"),
-    [
-        (WHOLE, b"yes"),
-        (LENGTH % 4 + b"body", b"yes"),
-        (LENGTH % 4 + b"bod", b"no"),
-        (LENGTH % 4, b"no"),
-        (CHUNKED + b"4\r\nbody\r\n0\r\n\r\n", b"yes"),
-        (CHUNKED + b"4\r\nbody\r\n0\r\n", b"no"),
-    ],
-)
-def test_a_request_that_has_arrived_is_known_to(sent, arrived):
-    """To its last byte: whoever reads it need not wait."""
-
-    async def answered():
-        client = Server(hello).connect()
-        client.protocol.data_received(sent)
-        await settle()
-        return client.sent
-
-    assert b"\r\narrived: " + arrived + b"\r\n" in by_hand(answered())
 
 
 def test_a_client_that_sends_no_more_is_answered():
