@@ -342,45 +342,66 @@ class Symbol:
         return DESCRIPTIONS.get(self.name, "")
 
 
-def symbols(classified: Classified, scale: Scale, score: float) -> tuple[Symbol, ...]:
-    """Return the symbols of an answer; their scores sum to its score.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """An answer in points.
 
     Parameters
     ----------
     classified : Classified
-        The answer.
+        The answer of the service.
+    action : Action
+        The action for the message.
     scale : Scale
-        Turns log-odds into points.
+        Turns its log-odds into points.
     score : float
-        The points of the answer.
-
-    Returns
-    -------
-    tuple of Symbol
-        The decision by the name that rspamd gives it, with no points of its
-        own; each family of features with what it adds; and the prior with all that is
-        left.
+        Its points.
     """
-    verdict = classified.verdict
-    slope = scale.slope(verdict.log_odds)
-    found = []
-    if verdict.decision != "unsure":
-        probability = f"{100 * verdict.probability:.2f}%"
-        found.append(Symbol(f"BAYES_{verdict.decision.upper()}", 0.0, (probability,)))
-    named: dict[str | None, list[str]] = {}
-    for entry in classified.explanation.reasons:
-        named.setdefault(entry.family, []).append(printable(entry.title))
-    left = score
-    for family, nats in classified.explanation.families.items():
-        if family == "prior":
-            continue
-        # No minus before a zero.
-        points = round(nats * slope, scale.digits) + 0.0
-        left -= points
-        name = f"POSTBAYES_{family.upper()}"
-        found.append(Symbol(name, points, tuple(named.get(family, ()))))
-    found.append(Symbol("POSTBAYES_PRIOR", round(left, scale.digits) + 0.0))
-    return tuple(found)
+
+    classified: Classified
+    action: Action
+    scale: Scale
+    score: float
+
+    @classmethod
+    def of(
+        cls, classified: Classified, action: Action, *, spam: float, digits: int
+    ) -> Self:
+        """Return an answer on the scale of its profile."""
+        scale = Scale.of(classified.specification, spam=spam, digits=digits)
+        verdict = classified.verdict
+        score = scale.score(verdict.log_odds, verdict.decision, action)
+        return cls(classified=classified, action=action, scale=scale, score=score)
+
+    @property
+    def spam(self) -> bool:
+        """Whether the decision is spam."""
+        return self.classified.verdict.decision == "spam"
+
+    def symbols(self) -> Iterator[Symbol]:
+        """Yield the symbols of the answer; their scores sum to its score.
+
+        The decision by the name that rspamd gives it, with no points of its own; each
+        family of features with what it adds; and the prior with all that is left.
+        """
+        verdict, explanation = self.classified.verdict, self.classified.explanation
+        slope = self.scale.slope(verdict.log_odds)
+        if verdict.decision != "unsure":
+            probability = f"{100 * verdict.probability:.2f}%"
+            yield Symbol(f"BAYES_{verdict.decision.upper()}", 0.0, (probability,))
+        named: dict[str | None, list[str]] = {}
+        for entry in explanation.reasons:
+            named.setdefault(entry.family, []).append(printable(entry.title))
+        left = self.score
+        for family, nats in explanation.families.items():
+            if family == "prior":
+                continue
+            # No minus before a zero.
+            points = round(nats * slope, self.scale.digits) + 0.0
+            left -= points
+            name = f"POSTBAYES_{family.upper()}"
+            yield Symbol(name, points, tuple(named.get(family, ())))
+        yield Symbol("POSTBAYES_PRIOR", round(left, self.scale.digits) + 0.0)
 
 
 def printable(text: str) -> str:

@@ -83,16 +83,15 @@ def listen(settings: Settings) -> dict[str, Listening]:
     opened: dict[str, Listening] = {}
     try:
         for name, setting, address in addresses(settings):
-            listening = sockets.listen(
-                address,
-                setting=setting,
-                mode=int(settings.socket_mode, 8),
-                shared=settings.workers > 1,
-            )
-            if listening is None:
+            try:
+                opened[name] = sockets.listen(
+                    address,
+                    setting=setting,
+                    mode=int(settings.socket_mode, 8),
+                    shared=settings.workers > 1,
+                )
+            except BlockingIOError:
                 log.info("%s: another worker already listens on %s", name, address)
-            else:
-                opened[name] = listening
     except BaseException:
         for listening in opened.values():
             listening.close()

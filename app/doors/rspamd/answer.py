@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app import __version__
-from app.doors.mta import Scale, marks, ours, symbols
+from app.doors.mta import Scored, marks, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,60 +33,30 @@ _FORGED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RspamdVerdict:
-    """A verdict in points.
-
-    Parameters
-    ----------
-    classified : Classified
-        The answer of the service.
-    scale : Scale
-        Turns its log-odds into points.
-    score : float
-        Its points.
-    action : Action
-        The action for the message.
-    """
-
-    classified: Classified
-    scale: Scale
-    score: float
-    action: Action
-
-    @classmethod
-    def of(cls, classified: Classified, action: Action) -> RspamdVerdict:
-        """Return an answer of the service in points."""
-        verdict = classified.verdict
-        points = scale(classified.specification)
-        score = points.score(verdict.log_odds, verdict.decision, action)
-        return cls(classified=classified, scale=points, score=score, action=action)
+def in_points(classified: Classified, action: Action) -> Scored:
+    """Return an answer of the service on the scale with rspamd's thresholds."""
+    return Scored.of(classified, action, spam=ADD_HEADER, digits=2)
 
 
-def scale(specification: Specification) -> Scale:
-    """Return the scale on which a profile has rspamd's thresholds."""
-    return Scale.of(specification, spam=ADD_HEADER, digits=2)
-
-
-def thresholds(scale: Scale) -> dict[str, float]:
+def thresholds(specification: Specification) -> dict[str, float]:
     """Return the points from which each action is taken."""
-    rejects = {} if scale.reject_from is None else {"reject": REJECT}
+    rejects = {} if specification.action.reject_from is None else {"reject": REJECT}
     return {**rejects, "add header": ADD_HEADER}
 
 
 def scanned(
-    answer: RspamdVerdict,
+    answer: Scored,
     *,
     message_id: str,
     seconds: float,
     flag: tuple[str, str] | None,
-    recipients: Mapping[str, RspamdVerdict],
+    recipients: Mapping[str, Scored],
 ) -> dict[str, object]:
     """Return the document that answers a scan.
 
     Parameters
     ----------
-    answer : RspamdVerdict
+    answer : Scored
         The verdict for the message.
     message_id : str
         Of the message.
@@ -94,12 +64,12 @@ def scanned(
         How long it took.
     flag : tuple of (str, str) or None
         The header that marks spam.
-    recipients : mapping of str to RspamdVerdict
+    recipients : mapping of str to Scored
         The verdict for each recipient, where there are several.
     """
     classified, action = answer.classified, answer.action
     verdict = classified.verdict
-    limits = thresholds(answer.scale)
+    limits = thresholds(classified.specification)
     found: dict[str, object] = {
         "is_skipped": False,
         "score": answer.score,
@@ -115,7 +85,7 @@ def scanned(
                 "description": symbol.description,
                 **({"options": list(symbol.options)} if symbol.options else {}),
             }
-            for symbol in symbols(classified, answer.scale, answer.score)
+            for symbol in answer.symbols()
         },
         "messages": {},
         "message-id": message_id,
@@ -150,9 +120,9 @@ def scanned(
     return found
 
 
-def skipped(scale: Scale) -> dict[str, object]:
+def skipped(specification: Specification) -> dict[str, object]:
     """Return the answer about a message of no bytes: rspamd lets it pass."""
-    limits = thresholds(scale)
+    limits = thresholds(specification)
     return {
         "is_skipped": True,
         "score": 0.0,

@@ -20,11 +20,11 @@ from starlette.responses import Response
 from app import errors
 from app.doors.mta import STRONGEST, parse_flag
 from app.doors.rspamd import answer, codec
-from app.doors.rspamd.answer import TIMES, Report, RspamdVerdict
+from app.doors.rspamd.answer import TIMES, Report
 from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.serving.asgi import WebDoor, hung_up, take
 from app.doors.serving.caller import Site, caller_of
-from app.doors.serving.process import computing, learning
+from app.doors.serving.process import LEARNING, computing, in_thread
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.log import SparingLog, Via
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from app.access.rights import Principal
     from app.services.application import Application
@@ -66,8 +66,6 @@ class Rspamd:
     ----------
     application : Application
         The use cases and settings.
-    local : bool
-        Whether it stands on a Unix socket, whose clients have no address.
 
     Raises
     ------
@@ -75,10 +73,9 @@ class Rspamd:
         If a setting of the door cannot be used.
     """
 
-    def __init__(self, application: Application, *, local: bool) -> None:
+    def __init__(self, application: Application) -> None:
         self._application = application
         self._log = SparingLog(log)
-        self._local = local
         settings = application.settings
         self._site = Site((settings.host, *settings.host_names))
         self._flag = parse_flag(settings.spam_header)
@@ -108,12 +105,14 @@ class Rspamd:
     async def _answer(self, request: Request) -> Reply:
         self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.headers.items())
+        gate = self._application.gate
+        caller = caller_of(request.scope, gate.proxies, keys=KEYS)
         try:
-            who = self._admit(request, ask)
+            who = gate.admit(caller, ask.right)
         except (errors.Unauthenticated, errors.Forbidden) as error:
-            self._log.warning(
-                "rspamd: %s is not allowed to %s", self._who(request), ask.kind
-            )
+            gone = "a client that is gone"
+            client = "a local process" if caller.host is None else caller.host or gone
+            self._log.warning("rspamd: %s is not allowed to %s", client, ask.kind)
             raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized") from error
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
@@ -129,18 +128,6 @@ class Rspamd:
             who.require_all("statistics, which are of the whole service")
         return await self._tell(ask)
 
-    def _who(self, request: Request) -> str:
-        """Return where a request comes from, for the log."""
-        if request.client is not None:
-            return request.client.host
-        return "a local process" if self._local else "a client that is gone"
-
-    def _admit(self, request: Request, ask: Ask) -> Principal:
-        """Return who asks; the key is where rspamd has its password."""
-        gate, scope = self._application.gate, request.scope
-        caller = caller_of(scope, gate.proxies, local=self._local, keys=KEYS)
-        return gate.admit(caller, ask.right)
-
     async def _scan(
         self,
         ask: Ask,
@@ -151,8 +138,7 @@ class Rspamd:
         app = self._application
         if not raw.strip():
             name = who.require(app.recipients.answering(ask.recipients))
-            made_of = app.live.find(name).specification
-            return codec.document(answer.skipped(answer.scale(made_of)))
+            return codec.document(answer.skipped(app.live.find(name).specification))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
         asked = app.delivery.address(people, principal=who)
@@ -169,12 +155,12 @@ class Rspamd:
         seconds = time.perf_counter() - began
         several = delivered.recipients if len(people) > 1 else {}
         document = answer.scanned(
-            RspamdVerdict.of(delivered.classified, delivered.action),
+            answer.in_points(delivered.classified, delivered.action),
             message_id=codec.message_id(raw),
             seconds=seconds,
             flag=self._flag,
             recipients={
-                each: RspamdVerdict.of(theirs, theirs.action)
+                each: answer.in_points(theirs, theirs.action)
                 for each, theirs in several.items()
             },
         )
@@ -188,7 +174,8 @@ class Rspamd:
         app = self._application
         profile = who.require(app.recipients.shared(ask.recipients))
         label = who.require_label(label_of(app.live.find(profile).row, ask.label))
-        teach = partial(
+        taught = await in_thread(
+            LEARNING,
             app.feedback.teach,
             profile,
             raw,
@@ -196,7 +183,6 @@ class Rspamd:
             source=said,
             via=Via("rspamd", who),
         )
-        taught = await learning(teach)
         if taught.outcome.kind == "unchanged":
             sentence = (
                 f"<{codec.message_id(raw)}> has been already learned as "
@@ -211,7 +197,7 @@ class Rspamd:
         if ask.kind == "ping":
             return codec.PONG
         if ask.kind == "ready":
-            await learning(app.ping)
+            await in_thread(LEARNING, app.ping)
         if ask.kind in {"ready", "healthy"}:
             return codec.SUCCESS
         report = self._report()
@@ -243,10 +229,4 @@ def rspamd(application: Application) -> WebDoor:
     InvalidSetting
         If a setting of the door cannot be used.
     """
-
-    def create(*, local: bool) -> ASGIApp:
-        return Rspamd(application, local=local)
-
-    # What is wrong with a setting is told before anything listens.
-    create(local=False)
-    return WebDoor(name="rspamd", create=create)
+    return WebDoor(name="rspamd", app=Rspamd(application))

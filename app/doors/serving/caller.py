@@ -57,7 +57,6 @@ def caller_of(
     scope: Any,
     proxies: Networks,
     *,
-    local: bool | None = None,
     keys: Collection[bytes] = KEYS,
     sign_in: bytes | None = None,
 ) -> Caller:
@@ -72,8 +71,6 @@ def caller_of(
         The request, in the terms of ASGI.
     proxies : Networks
         The proxies whose word is taken.
-    local : bool or None
-        Whether it came through a Unix socket; None: as the scope says.
     keys : collection of bytes
         The headers that may hold a key, in lower case.
     sign_in : bytes or None
@@ -85,10 +82,8 @@ def caller_of(
         host = client[0]
     else:
         # Of a Unix socket, which is a path without a port; or the client is gone.
-        if local is None:
-            server = scope["server"]
-            local = server is not None and server[1] is None
-        host = None if local else ""
+        server = scope["server"]
+        host = None if server is not None and server[1] is None else ""
     found = [pair for pair in scope["headers"] if pair[0] in _READ]
     person = None
     if sign_in is not None and proxies and proxies.holds(host):

@@ -165,7 +165,7 @@ _COMPUTING: Final = CapacityLimiter(2)
 # writer anyway, which commits up to 256 together. Threads of its own: in the
 # common pool forty that wait for a locked database would leave none for a
 # large message.
-_LEARNING: Final = CapacityLimiter(64)
+LEARNING: Final = CapacityLimiter(64)
 
 
 async def computing(
@@ -200,7 +200,9 @@ async def computing(
             # A door that has waited long enough goes on; a thread that has begun
             # changes nothing and ends by itself, because the time of a message is
             # bounded.
-            work = _in_a_thread(use_case)
+            work = to_thread.run_sync(
+                use_case, limiter=_COMPUTING, abandon_on_cancel=True
+            )
             return await (work if gone is None else unless_gone(work, gone()))
         except ProfileLoading as error:
             loaded.append(await _loaded(error))
@@ -263,17 +265,6 @@ async def unless_gone(
     finally:
         working.cancel()
         hanging_up.cancel()
-
-
-async def _in_a_thread(use_case: Callable[[], T]) -> T:
-    return await to_thread.run_sync(
-        use_case, limiter=_COMPUTING, abandon_on_cancel=True
-    )
-
-
-async def learning(use_case: Callable[[], T]) -> T:
-    """Run what waits for the database in a thread of its own kind."""
-    return await to_thread.run_sync(use_case, limiter=_LEARNING)
 
 
 SOCKET: Final = "NOTIFY_SOCKET"

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, overload
+from typing import TYPE_CHECKING, Final
 
 from app.errors import InvalidSetting
 
@@ -135,17 +135,9 @@ class Listening:
             os.close(self.lock)
 
 
-@overload
-def listen(
-    address: Address, *, setting: str, mode: int = ..., shared: Literal[False]
-) -> Listening: ...
-@overload
-def listen(
-    address: Address, *, setting: str, mode: int = ..., shared: bool
-) -> Listening | None: ...
 def listen(
     address: Address, *, setting: str, mode: int = 0o660, shared: bool
-) -> Listening | None:
+) -> Listening:
     """Return a listening socket.
 
     Parameters
@@ -159,13 +151,10 @@ def listen(
     shared : bool
         Whether other workers of this service listen there too.
 
-    Returns
-    -------
-    Listening or None
-        None where another worker holds the Unix socket.
-
     Raises
     ------
+    BlockingIOError
+        If another worker holds the Unix socket.
     InvalidSetting
         If it cannot be had; the sentence says why.
     """
@@ -175,7 +164,7 @@ def listen(
         return _unix(address, mode=mode)
     except BlockingIOError as error:
         if shared:
-            return None
+            raise
         raise _taken(address, setting) from error
     except OSError as error:
         if isinstance(address, Inet) and error.errno == errno.EADDRINUSE:

@@ -1,16 +1,15 @@
-"""Codec of the spamd protocol: bytes to events, and answers to bytes.
+"""Codec of the spamd protocol: bytes to lines, and answers to bytes.
 
 A request is a line with the command, fields, an empty line and a message
 (docs/protocols/spamd.md).
 
-Contract of this file: any bytes become events or one `SpamdProtocolError`, whatever
+Contract of this file: any bytes become lines or one `SpamdProtocolError`, whatever
 pieces they come in, and never more than `MAX_LINE_BYTES` are held.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -31,47 +30,16 @@ class SpamdProtocolError(Exception):
     """The input is not the spamd protocol; the sentence says where."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """The first line: the command, and the version of the protocol."""
-
-    name: str
-    version: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field, its name in lower case."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndOfFields:
-    """The empty line; a message may follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """A piece of the message, as it is sent."""
-
-    data: bytes
-
-
-Event = Command | Field | EndOfFields | Data
-
-
 class RequestDecoder:
-    r"""Turns bytes into events, in whatever pieces they come.
+    r"""Turns bytes into the lines of the head and pieces of the message.
 
     Examples
     --------
     >>> decoder = RequestDecoder()
     >>> list(decoder.feed(b"CHECK SPAMC/1.5\r\nUser: a"))
-    [Command(name='CHECK', version=(1, 5))]
+    ['CHECK SPAMC/1.5']
     >>> list(decoder.feed(b"nn\r\n\r\nSubject: "))
-    [Field(name='user', value='ann'), EndOfFields(), Data(data=b'Subject: ')]
+    ['User: ann', '', b'Subject: ']
     """
 
     def __init__(self) -> None:
@@ -79,17 +47,16 @@ class RequestDecoder:
         self._lines = 0
         self._in_message = False
 
-    def feed(self, data: bytes) -> Iterator[Event]:
-        """Yield the events that are whole.
+    def feed(self, data: bytes) -> Iterator[str | bytes]:
+        """Yield the lines that are whole, up to the empty one, and then the message.
 
         Raises
         ------
         SpamdProtocolError
-            If a line is too long, there are too many, or one is not of its
-            form.
+            If a line is too long, or there are too many.
         """
         if self._in_message:
-            yield Data(data)
+            yield data
             return
         held = self._held
         held += data
@@ -102,31 +69,44 @@ class RequestDecoder:
                 return
             line = held[:end].removesuffix(b"\r").decode("utf-8", "replace")
             del held[: end + 1]
-            yield self._event(line)
+            self._lines += 1
+            # The first line is the command.
+            self._in_message = not line and self._lines > 1
+            if line and self._lines > MAX_FIELDS + 1:
+                raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
+            yield line
         if held:
-            yield Data(bytes(held))
+            yield bytes(held)
             held.clear()
 
-    def _event(self, line: str) -> Event:
-        self._lines += 1
-        if self._lines == 1:
-            command = _COMMAND.match(line)
-            if command is None:
-                raise SpamdProtocolError(shown(line))
-            # CHECK is all that is asked by rspamd's name for the protocol.
-            if command[2] and command[1] != "CHECK":
-                raise SpamdProtocolError(shown(line))
-            name = RSPAMD_CHECK if command[2] else command[1]
-            return Command(name, (int(command[3]), int(command[4])))
-        if not line:
-            self._in_message = True
-            return EndOfFields()
-        if self._lines > MAX_FIELDS + 1:
-            raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
-        field = _FIELD.match(line)
-        if field is None:
-            raise SpamdProtocolError(f"(not of the form 'Name: value': {shown(line)})")
-        return Field(field[1].lower(), field[2].strip())
+
+def command(line: str) -> tuple[str, tuple[int, int]]:
+    """Return the command of the first line, and the version of the protocol.
+
+    Raises
+    ------
+    SpamdProtocolError
+        If the line is not of its form.
+    """
+    found = _COMMAND.match(line)
+    # CHECK is all that is asked by rspamd's name for the protocol.
+    if found is None or (found[2] and found[1] != "CHECK"):
+        raise SpamdProtocolError(shown(line))
+    return RSPAMD_CHECK if found[2] else found[1], (int(found[3]), int(found[4]))
+
+
+def field(line: str) -> tuple[str, str]:
+    """Return the name of a field, in lower case, and its value.
+
+    Raises
+    ------
+    SpamdProtocolError
+        If the line is not of its form.
+    """
+    found = _FIELD.match(line)
+    if found is None:
+        raise SpamdProtocolError(f"(not of the form 'Name: value': {shown(line)})")
+    return found[1].lower(), found[2].strip()
 
 
 def shown(text: str) -> str:

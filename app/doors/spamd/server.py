@@ -7,7 +7,6 @@ spamc and Exim let mail pass as it came (docs/protocols/spamd.md).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
@@ -16,18 +15,16 @@ from app import errors
 from app.access.rights import Right
 from app.doors.mta import (
     STRONGEST,
-    Scale,
-    Symbol,
+    Scored,
     end_of_head,
     marks,
     ours,
     parse_flag,
     printable,
-    symbols,
     with_headers,
 )
 from app.doors.serving.listener import Door
-from app.doors.serving.process import computing, learning
+from app.doors.serving.process import LEARNING, computing, in_thread
 from app.doors.spamd import codec
 from app.doors.spamd.codec import success
 from app.doors.spamd.session import Request, SpamdSession
@@ -37,13 +34,10 @@ from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from app.classifier.verdict import Action
     from app.doors.serving.listener import Connection
     from app.services.application import Application
-    from app.services.classify import Classified
-    from app.services.delivery import Delivered
 
 # SpamAssassin's required_score, which the configuration of clients expects.
 REQUIRED: Final = 5.0
@@ -69,115 +63,32 @@ _BAYES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpamdVerdict:
-    """A verdict in points.
+def scanned(request: Request, answer: Scored, flag: tuple[str, str] | None) -> bytes:
+    """Return the answer to a request for a verdict.
 
     Parameters
     ----------
-    classified : Classified
-        The answer of the service.
-    score : float
-        Its points, `REQUIRED` or more if it is spam.
-    symbols : tuple of Symbol
-        The symbols that sum to the points.
-    action : Action
-        The action for the message.
+    request : Request
+        The request.
+    answer : Scored
+        The verdict, with `REQUIRED` points or more if it is spam.
     flag : tuple of (str, str) or None
         The header that marks spam.
     """
-
-    classified: Classified
-    score: float
-    symbols: tuple[Symbol, ...]
-    action: Action
-    flag: tuple[str, str] | None
-
-    @classmethod
-    def of(cls, delivered: Delivered, flag: tuple[str, str] | None) -> SpamdVerdict:
-        """Return an answer of the service in points."""
-        classified, action = delivered.classified, delivered.action
-        verdict = classified.verdict
-        scale = Scale.of(classified.specification, spam=REQUIRED, digits=1)
-        score = scale.score(verdict.log_odds, verdict.decision, action)
-        return cls(
-            classified=classified,
-            score=score,
-            symbols=symbols(classified, scale, score),
-            action=action,
-            flag=flag,
-        )
-
-    @property
-    def spam(self) -> bool:
-        """Whether the decision is spam."""
-        return self.classified.verdict.decision == "spam"
-
-    @property
-    def tests(self) -> tuple[str, ...]:
-        """The names of the symbols, as SpamAssassin lists its rules."""
-        probability = self.classified.verdict.probability
-        bayes = next(name for below, name in _BAYES if probability < below)
-        return (
-            *([bayes] if self.classified.verdict.decision != "unsure" else []),
-            *(symbol.name for symbol in self.symbols),
-        )
-
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """Return the headers of a message that is given back.
-
-        Those of Postbayes, and of SpamAssassin's the two that are sorted by.
-        """
-        yes = "Yes" if self.spam else "No"
-        points = f"score={self.score:.1f} required={REQUIRED:.1f}"
-        names = wrap(", ".join(self.tests), COLUMNS)
-        tests = "\n\t".join(line.replace(", ", ",") for line in names)
-        return (
-            ("X-Spam-Level", "*" * max(0, min(STARS, int(self.score)))),
-            ("X-Spam-Status", f"{yes}, {points}\n\ttests={tests}"),
-            *marks(self.classified, self.action, self.flag),
-        )
-
-    def report(self) -> str:
-        """Return the points and their reasons, for a person.
-
-        Without empty lines: Exim and others put it into a header, and a line of
-        blanks alone is no folding (RFC 5322 section 3.2.2).
-        """
-        verdict = self.classified.verdict
-        lines = [
-            f"Postbayes decides: {verdict.decision}, with a probability of spam of "
-            f"{100 * verdict.probability:.2f} %.",
-            f"Profile {printable(self.classified.profile)}, message "
-            f"{self.classified.observation.id}.",
-            f"Content analysis details:   ({self.score:.1f} points, "
-            f"{REQUIRED:.1f} required)",
-            " pts rule name              description",
-            "---- ---------------------- " + "-" * 50,
-        ]
-        for symbol in self.symbols:
-            words = " ".join(symbol.options)
-            text = f"{symbol.description}: {words}" if words else symbol.description
-            lines.append(f"{symbol.score:4.1f} {symbol.name:<22s} {text}")
-        return "\n".join([*lines, ""])
-
-
-def scanned(request: Request, answer: SpamdVerdict) -> bytes:
-    """Return the answer to a request for a verdict."""
-    word = "True" if answer.spam else "False"
+    if request.kind == "CHECK RSPAMC":
+        return _metric(answer)
+    word = str(answer.spam)
     if request.kind == "REPORT_IFSPAM":
         word = "Yes" if answer.spam else "No"
     spam = ("Spam", f"{word} ; {answer.score:.1f} / {REQUIRED:.1f}")
     with_length = request.version >= WITH_LENGTH
-    if request.kind == "CHECK RSPAMC":
-        return _metric(answer)
     if request.kind == "CHECK":
         return success([spam])
     if request.kind in {"PROCESS", "HEADERS"}:
         raw = request.message
         if request.kind == "HEADERS":
             raw = raw[: end_of_head(raw)]
-        body = with_headers(raw, answer.headers(), ours(answer.flag))
+        body = with_headers(raw, _headers(answer, flag), ours(flag))
         length = ("Content-length", str(len(body)))
         return success([length, spam] if with_length else [length], body)
     body = _text(request, answer).encode("ascii", "replace")
@@ -186,33 +97,83 @@ def scanned(request: Request, answer: SpamdVerdict) -> bytes:
     return success([("Content-length", str(len(body))), spam], body)
 
 
-def _metric(answer: SpamdVerdict) -> bytes:
+def _tests(answer: Scored) -> Iterator[str]:
+    """Yield the names of the symbols, as SpamAssassin lists its rules."""
+    verdict = answer.classified.verdict
+    if verdict.decision != "unsure":
+        yield next(name for below, name in _BAYES if verdict.probability < below)
+    yield from (symbol.name for symbol in answer.symbols())
+
+
+def _headers(
+    answer: Scored, flag: tuple[str, str] | None
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a message that is given back.
+
+    Those of Postbayes, and of SpamAssassin's the two that are sorted by.
+    """
+    yes = "Yes" if answer.spam else "No"
+    points = f"score={answer.score:.1f} required={REQUIRED:.1f}"
+    names = wrap(", ".join(_tests(answer)), COLUMNS)
+    tests = "\n\t".join(line.replace(", ", ",") for line in names)
+    return (
+        ("X-Spam-Level", "*" * max(0, min(STARS, int(answer.score)))),
+        ("X-Spam-Status", f"{yes}, {points}\n\ttests={tests}"),
+        *marks(answer.classified, answer.action, flag),
+    )
+
+
+def _report(answer: Scored) -> str:
+    """Return the points and their reasons, for a person.
+
+    Without empty lines: Exim and others put it into a header, and a line of blanks
+    alone is no folding (RFC 5322 section 3.2.2).
+    """
+    verdict = answer.classified.verdict
+    lines = [
+        f"Postbayes decides: {verdict.decision}, with a probability of spam of "
+        f"{100 * verdict.probability:.2f} %.",
+        f"Profile {printable(answer.classified.profile)}, message "
+        f"{answer.classified.observation.id}.",
+        f"Content analysis details:   ({answer.score:.1f} points, "
+        f"{REQUIRED:.1f} required)",
+        " pts rule name              description",
+        "---- ---------------------- " + "-" * 50,
+    ]
+    for symbol in answer.symbols():
+        words = " ".join(symbol.options)
+        text = f"{symbol.description}: {words}" if words else symbol.description
+        lines.append(f"{symbol.score:4.1f} {symbol.name:<22s} {text}")
+    return "\n".join([*lines, ""])
+
+
+def _metric(answer: Scored) -> bytes:
     """Return the verdict in the lines that Exim reads as rspamd's.
 
     It takes the words of the second line, and the action of the third (Exim 4.96,
     spam.c); what follows is for people.
     """
-    word = "True" if answer.spam else "False"
     action = "no action" if answer.action == "none" else answer.action
     lines = [
         "RSPAMD/1.3 0 EX_OK",
-        f"Metric: default; {word}; {answer.score:.2f} / {REQUIRED:.2f} / {REJECT:.2f}",
+        f"Metric: default; {answer.spam}; {answer.score:.2f} / {REQUIRED:.2f} / "
+        f"{REJECT:.2f}",
         f"Action: {action}",
-        *(f"Symbol: {each.name}({each.score:.2f})" for each in answer.symbols),
+        *(f"Symbol: {each.name}({each.score:.2f})" for each in answer.symbols()),
         f"Profile: {printable(answer.classified.profile)}",
         f"Id: {answer.classified.observation.id}",
     ]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
 
 
-def _text(request: Request, answer: SpamdVerdict) -> str:
+def _text(request: Request, answer: Scored) -> str:
     if request.kind == "SYMBOLS":
         # With a line's end up to version 1.2, and without from then on.
         end = "" if request.version >= WITH_LENGTH else "\r\n"
-        return ",".join(answer.tests) + end
+        return ",".join(_tests(answer)) + end
     if request.kind == "REPORT_IFSPAM" and not answer.spam:
         return ""
-    return answer.report()
+    return _report(answer)
 
 
 def tell_result(*, learned: bool, forgotten: bool) -> bytes:
@@ -299,7 +260,7 @@ class Spamd:
                 size = len(request.message) * max(1, len(_users(request)))
                 scan = partial(self._scan, request)
                 return await computing(scan, size, connection.gone)
-            return await learning(partial(self._tell, request))
+            return await in_thread(LEARNING, self._tell, request)
         except (errors.Unauthenticated, errors.TooManyRequests):
             self._log.warning(
                 "spamd: %s is not allowed to %s (POSTBAYES_KEYLESS_FROM)",
@@ -328,7 +289,9 @@ class Spamd:
             _users(request), request.message, strongest=self._strongest, door="spamd"
         )
         app.tally.acted("spamd", delivered.action)
-        return scanned(request, SpamdVerdict.of(delivered, self._flag))
+        classified, action = delivered.classified, delivered.action
+        answer = Scored.of(classified, action, spam=REQUIRED, digits=1)
+        return scanned(request, answer, self._flag)
 
     def _tell(self, request: Request) -> bytes:
         app = self._application

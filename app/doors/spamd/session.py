@@ -1,10 +1,10 @@
 """Session of the spamd protocol: one request and its answer, without I/O.
 
-    awaiting     event            then
-    command      Command          fields, or the answer to an older PING or SKIP
-    fields       Field            fields
-    fields       EndOfFields      message, or the answer to PING or SKIP
-    message      Data             message, or the request where it is whole
+    awaiting     what comes       then
+    command      a line           fields, or the answer to an older PING or SKIP
+    fields       a line           fields
+    fields       an empty line    message, or the answer to PING or SKIP
+    message      bytes            message, or the request where it is whole
     message      end of input     the request, or a mismatch of its length
 
 Contract of this file: no I/O, and no more of a message is held than is parsed, whatever
@@ -18,13 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from app.doors.spamd import codec
-from app.doors.spamd.codec import (
-    Command,
-    Data,
-    Field,
-    RequestDecoder,
-    SpamdProtocolError,
-)
+from app.doors.spamd.codec import RequestDecoder, SpamdProtocolError
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -98,7 +92,8 @@ class SpamdSession:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._decoder = RequestDecoder()
-        self._command: Command | None = None
+        self._name = ""
+        self._version = (0, 0)
         self._fields: dict[str, str] = {}
         self._recipients: list[str] = []
         self._body: _Body | None = None
@@ -106,7 +101,7 @@ class SpamdSession:
     @property
     def begun(self) -> bool:
         """Whether anything of a request has come."""
-        return self._command is not None
+        return bool(self._name)
 
     def receive(self, data: bytes) -> Request | bytes | None:
         """Take the next bytes of the client; none at the end of its input.
@@ -129,24 +124,26 @@ class SpamdSession:
             return codec.failure(EX_PROTOCOL, f"Bad header line: {error}")
         return None
 
-    def _take(self, event: codec.Event) -> Request | bytes | None:
-        if isinstance(event, Command):
-            if event.name not in {*_KINDS, "PING", "SKIP"}:
-                raise SpamdProtocolError(codec.shown(event.name))
-            self._command = event
+    def _take(self, event: str | bytes) -> Request | bytes | None:
+        if isinstance(event, bytes):
+            return self._add(event)
+        if not self._name:
+            name, self._version = codec.command(event)
+            if name not in {*_KINDS, "PING", "SKIP"}:
+                raise SpamdProtocolError(codec.shown(name))
+            self._name = name
             # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line
             # does, and to hang up before it is read would take the answer back.
-            return self._alone() if event.version < (1, 5) else None
-        if isinstance(event, Field):
-            # The first one counts: a field that a confused or malicious client repeats
-            # changes nothing.
-            self._fields.setdefault(event.name, event.value)
-            if event.name == "rcpt":
-                self._recipients.append(event.value)
-            return None
-        if isinstance(event, Data):
-            return self._add(event.data)
-        return self._begin()
+            return self._alone() if self._version < (1, 5) else None
+        if not event:
+            return self._begin()
+        name, value = codec.field(event)
+        # The first one counts: a field that a confused or malicious client repeats
+        # changes nothing.
+        self._fields.setdefault(name, value)
+        if name == "rcpt":
+            self._recipients.append(value)
+        return None
 
     def _begin(self) -> Request | bytes | None:
         """Read the fields, now that all are there."""
@@ -161,8 +158,7 @@ class SpamdSession:
 
     def _alone(self) -> bytes | None:
         """Return the answer to a command that comes without a message."""
-        name = "" if self._command is None else self._command.name
-        return {"PING": codec.PONG, "SKIP": b""}.get(name)
+        return {"PING": codec.PONG, "SKIP": b""}.get(self._name)
 
     def _add(self, data: bytes) -> Request | bytes | None:
         body = self._body
@@ -183,7 +179,7 @@ class SpamdSession:
 
     def _end(self) -> Request | bytes:
         # A client that hangs up before its command gets no answer.
-        if self._command is None:
+        if not self._name:
             return b""
         if self._body is None:
             return self._begin() or (self._whole(self._body) if self._body else b"")
@@ -196,17 +192,14 @@ class SpamdSession:
                 f"got {body.sent})"
             )
             raise SpamdProtocolError(msg)
-        command = self._command
-        if command is None:  # pragma: no cover  (a body comes after a command)
-            raise SpamdProtocolError(codec.shown(""))
         body.close()
         user = self._fields.get("user", "")
         # rspamd's User is who logged in to send; the mail is the recipients'.
-        if command.name == codec.RSPAMD_CHECK:
+        if self._name == codec.RSPAMD_CHECK:
             user = ",".join(self._recipients)
         return Request(
-            kind=_KINDS[command.name],
-            version=command.version,
+            kind=_KINDS[self._name],
+            version=self._version,
             user=user,
             message=bytes(body.kept),
             whole=len(body.kept) <= MAX_BYTES,

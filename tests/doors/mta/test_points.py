@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule
-from app.doors.mta import MOST, Scale, symbols
+from app.doors.mta import MOST, Scale, Scored
 from tests.support.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.
@@ -94,7 +94,9 @@ def test_symbols_add_up_to_the_score(scale, words):
     answer = classified(b"Subject: x\n\n" + b" ".join(words))
     score = scale.score(answer.verdict.log_odds, answer.verdict.decision, "none")
 
-    found = symbols(answer, scale, score)
+    found = list(
+        Scored(classified=answer, action="none", scale=scale, score=score).symbols()
+    )
 
     assert score == pytest.approx(sum(symbol.score for symbol in found), abs=1e-9)
     assert all(symbol.description for symbol in found)

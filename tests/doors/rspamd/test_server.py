@@ -212,7 +212,7 @@ def test_a_door_that_is_closed_at_once_is_closed():
 
 def test_a_client_that_is_gone_is_not_called_a_local_process(caplog):
     """Its address is not known any more; only a Unix socket has local processes."""
-    app = server.Rspamd(Application(), local=False)
+    app = server.Rspamd(Application())
 
     async def gone():
         return {"type": "http.disconnect"}
@@ -227,6 +227,7 @@ def test_a_client_that_is_gone_is_not_called_a_local_process(caplog):
         "query_string": b"",
         "headers": [(b"host", b"localhost")],
         "client": None,
+        "server": ("127.0.0.1", 11334),
     }
     for _ in range(2):
         asyncio.run(app(scope, gone, refused))

@@ -173,6 +173,7 @@ def test_who_is_gone_before_he_is_known_may_not_teach():
         "headers": [],
         "query_string": b"",
         "client": None,
+        "server": ("127.0.0.1", 11334),
     }
     sent = []
 
@@ -183,7 +184,7 @@ def test_who_is_gone_before_he_is_known_may_not_teach():
         sent.append(message)
 
     app = Application()
-    asyncio.run(rspamd(app).create(local=False)(scope, receive, send))
+    asyncio.run(rspamd(app).app(scope, receive, send))
 
     assert 401 == sent[0]["status"]
     assert {} == app.feedback.learned

@@ -139,9 +139,7 @@ def test_feedback_says_what_its_body_is(client):
 def test_the_rspamd_door_is_no_way_around(application, headers):
     """Its clients send no origin either."""
     with TestClient(create_app(application)):
-        client = TestClient(
-            Rspamd(application, local=False), client=("127.0.0.1", 50000)
-        )
+        client = TestClient(Rspamd(application), client=("127.0.0.1", 50000))
         answer = client.post("/learnspam", content=SPAM, headers=headers)
 
     assert 403 == answer.status_code

@@ -103,7 +103,8 @@ def test_a_unix_socket_is_of_one_process_at_a_time(tmp_path):
     address = Unix(str(tmp_path / "door"))
 
     with closing(opened(address, shared=True)):
-        assert opened(address, shared=True) is None
+        with pytest.raises(BlockingIOError):
+            opened(address, shared=True)
         with pytest.raises(InvalidSetting, match="another service listens on unix:"):
             opened(address)
     opened(address).close()
