@@ -27,7 +27,7 @@ from rich.progress import (
 )
 
 from app.doors.cli.errors import complain
-from app.errors import InvalidSetting, UnreadableSource, reason
+from app.errors import InvalidInput, InvalidSetting, UnreadableSource, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -201,6 +201,19 @@ def located_stage(
     stage(bar, name, total)
     task = bar.task_ids[-1]
     return lambda done: bar.update(task, completed=done)
+
+
+def confirm(question: str, otherwise: str) -> None:
+    """Ask whether to go on, and end the command if not.
+
+    Raises
+    ------
+    InvalidInput
+        If there is nobody to ask; `otherwise` says how to go on.
+    """
+    if not sys.stdin.isatty():
+        raise InvalidInput(otherwise)
+    typer.confirm(question, abort=True, err=True)
 
 
 def undo_of(source: str, *, profile: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import smtplib
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 
 from app.doors.cli.client import loaded
 from app.doors.cli.console import OUT, StateFile
@@ -19,7 +18,9 @@ from app.services.digest import collect, links_of, mail, sending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
     from email.message import EmailMessage
+    from pathlib import Path
 
     from app.services.application import Application
 
@@ -45,7 +46,7 @@ def digest(
     hours: Annotated[
         float,
         typer.Option(
-            min=0.1, max=8_760, help="Days that the first digest of a profile covers."
+            min=0.1, max=8_760, help="Hours that the first digest of a profile covers."
         ),
     ] = 24.0,
     stdout: Annotated[
@@ -141,6 +142,9 @@ def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
         raise MailServerUnavailable(msg) from error
 
 
+_TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=True))
+
+
 class LastDigests:
     """When each profile had its last digest, in a file that is replaced as a whole.
 
@@ -148,32 +152,27 @@ class LastDigests:
     ----------
     path : Path
         Where; its folder is made.
+
+    Raises
+    ------
+    InvalidSetting
+        If the file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = StateFile(path, "POSTBAYES_DIGEST_STATE")
         try:
-            self._times: dict[str, str] = dict(json.loads(self._file.read() or "{}"))
-        except (ValueError, TypeError) as error:
-            msg = f"POSTBAYES_DIGEST_STATE, {path}, cannot be read: {error}"
+            self._times = _TIMES.validate_json(self._file.read() or "{}")
+        except ValidationError as error:
+            msg = (
+                f"POSTBAYES_DIGEST_STATE, {path}, is not a state file of `postbayes "
+                "digest`; remove it, and the next digests begin anew"
+            )
             raise InvalidSetting(msg) from error
 
     def last(self, profile: str) -> datetime | None:
-        """Return when a profile had its last digest.
-
-        Raises
-        ------
-        InvalidSetting
-            If the file says no time.
-        """
-        found = self._times.get(profile)
-        try:
-            return None if found is None else datetime.fromisoformat(found).astimezone()
-        except (ValueError, TypeError) as error:
-            msg = (
-                f"POSTBAYES_DIGEST_STATE, {self._file.path}, has no time of {profile!r}"
-            )
-            raise InvalidSetting(msg) from error
+        """Return when a profile had its last digest; None if it had none."""
+        return self._times.get(profile)
 
     def keep(self, profile: str, time: datetime) -> None:
         """Write when a profile had its last digest.
@@ -183,5 +182,5 @@ class LastDigests:
         InvalidSetting
             If it cannot be written.
         """
-        self._times[profile] = time.isoformat()
-        self._file.write(json.dumps(self._times))
+        self._times[profile] = time
+        self._file.write(_TIMES.dump_json(self._times).decode())

@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 # Eighths of a full block.
 _BARS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_CELLS: Final = 20
+Window = Annotated[
+    int,
+    typer.Option(
+        min=1, max=100_000, help="Number of the newest labelled messages to use."
+    ),
+]
 
 
 def figures(
     profile: Profile = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100_000, help="Number of the newest labelled messages to use."
-        ),
-    ] = 5_000,
+    window: Window = 5_000,
     as_json: JsonDocument = False,
 ) -> None:
     """Show the accuracy of the filter on labelled mail.
@@ -151,12 +152,7 @@ def bar(share: float) -> str:
 
 def teachers(
     profile: Profile = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100_000, help="Number of the newest labelled messages to use."
-        ),
-    ] = 5_000,
+    window: Window = 5_000,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per source, one per line."),

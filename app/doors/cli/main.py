@@ -134,7 +134,7 @@ FILES: Final = {
     "lists": ("lists", "correspondents"),
     "profiles": ("profiles", "policy"),
     "transfer": ("export", "import"),
-    "upkeep": ("fold", "prune", "audit", "backup", "migrate"),
+    "upkeep": ("fold", "prune", "undo", "audit", "backup", "migrate"),
 }
 """The modules of several commands; any other command is in the module of its name.
 

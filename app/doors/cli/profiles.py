@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -17,6 +16,7 @@ from app.doors.cli.console import (
     OUT,
     Json,
     Profile,
+    confirm,
     interruptible,
     progress,
     run_stage,
@@ -141,16 +141,10 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
     """Delete a profile, once somebody has agreed."""
     (row,) = list_profiles(engine, name)
     if not yes:
-        if not sys.stdin.isatty():
-            msg = (
-                f"--delete forgets what the profile {name!r} has learned in "
-                f"{row.revision} revisions, and cannot be undone; give --yes as well"
-            )
-            raise InvalidInput(msg)
-        typer.confirm(
+        confirm(
             f"Forget what {name!r} has learned in {row.revision} revisions?",
-            abort=True,
-            err=True,
+            f"--delete forgets what the profile {name!r} has learned in "
+            f"{row.revision} revisions, and cannot be undone; give --yes as well",
         )
     left = "interrupted; the profile is gone, and a running service removes the rest"
     with interruptible(left), progress() as bar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -21,6 +22,7 @@ from app.doors.cli.console import (
     STANDARD,
     Json,
     Profile,
+    confirm,
     interruptible,
     located_stage,
     opened,
@@ -32,7 +34,7 @@ from app.doors.cli.console import (
     written,
 )
 from app.doors.cli.errors import complain
-from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
+from app.errors import InvalidInput, Unavailable, UnknownProfile
 from app.services.clock import now
 from app.services.profiles import key_of
 from app.services.startup import open_database, opened_database
@@ -189,8 +191,8 @@ def import_(
             labels = {"ham": ham_label, "spam": spam_label}
             transfer, found = _import_dump(bar, source, from_, words, profile, labels)
         else:
-            confirm = partial(_confirm, bar, yes=yes) if replace else None
-            transfer, found = _import_export(bar, source, profile, confirm)
+            agree = partial(_agree, bar, yes=yes) if replace else None
+            transfer, found = _import_export(bar, source, profile, agree)
         try:
             run_stage(bar, "folding", transfer.fold(found.learned.profile))
         except Unavailable:
@@ -247,16 +249,16 @@ def _import_export(
     bar: Progress,
     source: BinaryIO,
     profile: str | None,
-    confirm: Callable[[str, int], None] | None,
+    agree: Callable[[str, int], None] | None,
 ) -> tuple[Transfer, ImportedFile]:
     """Add an export to a profile, or put it in its place once that is confirmed."""
     settings = load_settings()
     size = source.seek(0, 2)
     found = read_export(source, progress=located_stage(bar, "checking", size))
     transfer, name = _transfer(settings), profile or found.header.profile
-    row = None if confirm is None else transfer.profile(name)
-    if confirm is not None and row is not None and row.revision:
-        confirm(name, row.revision)
+    row = None if agree is None else transfer.profile(name)
+    if agree is not None and row is not None and row.revision:
+        agree(name, row.revision)
     show = _import_stage(bar, size)
     if row is not None:
         learned = transfer.replace(row, source, found, progress=show)
@@ -302,21 +304,15 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
         yield f"To take that back: {undo_of(learned.source, profile=name)}"
 
 
-def _confirm(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
+def _agree(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
     """Ask whether a profile may be replaced; end the command if it may not."""
     if yes:
         return
     bar.stop()
-    if not sys.stdin.isatty():
-        msg = (
-            f"--replace forgets what the profile {name!r} has learned in {revision} "
-            "revisions; give --yes as well, or import without --replace"
-        )
-        raise InvalidInput(msg)
-    typer.confirm(
+    confirm(
         f"Forget what {name!r} has learned in {revision} revisions?",
-        abort=True,
-        err=True,
+        f"--replace forgets what the profile {name!r} has learned in {revision} "
+        "revisions; give --yes as well, or import without --replace",
     )
     bar.start()
 
@@ -340,11 +336,8 @@ def _import_stage(bar: Progress, size: int) -> Callable[[int], None]:
 def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
     if words is None:
         return read_dump(source, program)
-    try:
-        with words.open(encoding="utf-8", errors="replace") as texts:
-            return read_dump(source, program, texts)
-    except OSError as error:
-        raise UnreadableSource(f"{words} cannot be read: {error.strerror}") from error
+    with opened(words) as raw, TextIOWrapper(raw, "utf-8", "replace") as texts:
+        return read_dump(source, program, texts)
 
 
 def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
