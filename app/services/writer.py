@@ -1,8 +1,8 @@
 """Writer: the thread that appends to the ledger, and what wakes it and its peers.
 
 Concurrent feedback shares the work: the thread takes all that waits, scores it,
-appends it in one transaction, learns it, and answers.  A single feedback does not wait
-for more.
+appends it in one transaction, answers, and learns it.  A single feedback does not wait
+for more, and who asks for the counts after an answer waits until they have learned it.
 """
 
 from __future__ import annotations
@@ -132,9 +132,14 @@ class Writer(ProfileThread[_Job]):
         self._committed_at = time.monotonic()
 
     def _apply(
-        self, profile: LiveProfile, rows: list[LedgerRow], *, known: int
+        self,
+        profile: LiveProfile,
+        rows: list[LedgerRow],
+        answer: Callable[[], None],
+        *,
+        known: int,
     ) -> None:
-        """Learn rows that were just committed.
+        """Learn rows that were just committed, and answer before if nothing is amiss.
 
         `known` is the revision of memory before they were written.  Maintenance
         may have read them meanwhile, and they are passed over then.
@@ -147,7 +152,7 @@ class Writer(ProfileThread[_Job]):
                 # Another server may have lost rows, and given their revisions to what
                 # others taught.
                 profile.follow(self._engine)
-            if profile.apply(rows):
+            if profile.apply(rows, answer=answer):
                 return
             # After an import beside it memory may be far behind. The maintenance
             # reads that, and these rows with it; meanwhile nobody waits.
@@ -164,14 +169,24 @@ class Writer(ProfileThread[_Job]):
         before = [_scored(job) for job in jobs]
         with writing(self._short) as connection:
             outcomes = append(connection, profile.row, [each for each, _ in before])
+
+        def answer() -> None:
+            for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
+                if not job.answer.done():
+                    job.answer.set_result(Written(outcome, verdict, profile))
+            # Lets go of the interpreter: else the threads that wait for the answers go
+            # on when all is learned.  From the commit until a waiting request went on
+            # took 1.7 to 2.0 times what the transaction had taken where learning came
+            # first, 0.6 to 1.0 times where it came last, and 0.4 to 0.5 times so.
+            time.sleep(0)
+
         # From here on the rows are durable: whatever happens below, the answer is that
         # they were learned.
         try:
-            self._apply(profile, rows_of(outcomes), known=known)
+            self._apply(profile, rows_of(outcomes), answer, known=known)
         except Exception as error:  # noqa: BLE001  they are learned all the same
             self._log_behind(profile, error)
-        for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
-            job.answer.set_result(Written(outcome, verdict, profile))
+        answer()
 
     def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
         """Log that memory is behind the ledger of a profile, not at every feedback.

@@ -1,8 +1,10 @@
 """Live profile: the counts of a profile in memory, as the ledger has them.
 
-Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database.
-A thread that learns prepares the sum without that lock, and takes it to add what is
-prepared, for microseconds: so a verdict is of one revision.
+Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database,
+so a verdict is of one revision.  A thread that follows others prepares the sum without
+that lock, and takes it to add what is prepared, for microseconds.  The writer takes it
+before it answers, until it has learned what it answers: so nobody who has an answer
+sees older counts, and the answer does not wait for the counts.
 """
 
 from __future__ import annotations
@@ -65,10 +67,11 @@ class LiveProfile:
         self._clock = clock
         self.last_row = last_row
         self.opened = opened
-        self.snapshot = snapshot
+        self._snapshot = snapshot
         self.above: Callable[[], Sequence[LiveProfile]] = tuple
         self._scorer: tuple[list[_State], Scorer] | None = None
-        self._scoring = threading.Lock()
+        # The thread that holds it may ask as others do.
+        self._scoring = threading.RLock()
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
         self.month = (decay and decay.epoch) or 0
@@ -80,7 +83,13 @@ class LiveProfile:
         Single numbers can be read of `snapshot` without.
         """
         with self._scoring:
-            yield self.snapshot
+            yield self._snapshot
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The counts, with everything that was answered as learned."""
+        with self._scoring:
+            return self._snapshot
 
     @contextmanager
     def scoring(self) -> Iterator[Scorer]:
@@ -112,8 +121,8 @@ class LiveProfile:
 
     @property
     def specification(self) -> Specification:
-        """The specification of the profile."""
-        return self.snapshot.specification
+        """The specification of the profile; nobody waits for it."""
+        return self._snapshot.specification
 
     @property
     def month_began(self) -> bool:
@@ -131,10 +140,16 @@ class LiveProfile:
     @property
     def nbytes(self) -> int:
         """Memory that the counts take.  Unit: bytes."""
-        tables = self.snapshot.feature_tables.values()
+        tables = self._snapshot.feature_tables.values()
         return sum(table.nbytes for table in tables)
 
-    def apply(self, rows: Iterable[LedgerRow], ahead: Snapshot | None = None) -> bool:
+    def apply(
+        self,
+        rows: Iterable[LedgerRow],
+        ahead: Snapshot | None = None,
+        *,
+        answer: Callable[[], object] | None = None,
+    ) -> bool:
         """Learn ledger rows, in the order of their revisions.
 
         Rows that are known already are passed over.
@@ -146,6 +161,9 @@ class LiveProfile:
         ahead : Snapshot or None
             A copy of the snapshot that has learned these rows and those before them:
             it answers from now on, and nothing is learned twice.
+        answer : callable or None
+            Says that the rows are learned.  It is called before they are, with the
+            counts held, or not at all where a row is missing.
 
         Returns
         -------
@@ -165,13 +183,17 @@ class LiveProfile:
                     break
                 new.append(row)
             if new:
-                if ahead is None:
-                    learn = learning(self.snapshot, new)
+                if ahead is not None:
+                    ahead.decide_as(self.specification)
+                    self._snapshot = ahead
+                elif answer is not None and complete:
+                    with self._scoring:
+                        answer()
+                        learning(self._snapshot, new)()
+                else:
+                    learn = learning(self._snapshot, new)
                     with self._scoring:
                         learn()
-                else:
-                    ahead.decide_as(self.specification)
-                    self.snapshot = ahead
                 self.last_row = new[-1].identity
                 if self.specification.decay is not None:
                     last = _last(self._clock)
@@ -191,7 +213,7 @@ class LiveProfile:
         """
         with self._learning, self._scoring:
             self.row = row
-            self.snapshot.decide_as(specification)
+            self._snapshot.decide_as(specification)
 
     def follow(self, engine: Engine) -> int:
         """Add the rows of any process since, and return their number.
@@ -265,7 +287,7 @@ class LiveProfile:
     def _answer_as(self, other: LiveProfile) -> None:
         """Take over the counts of another, but not its policy, which may be older."""
         other.snapshot.decide_as(self.specification)
-        self.snapshot = other.snapshot
+        self._snapshot = other.snapshot
         self.month = other.month
         self.last_row = other.last_row
         self.opened = other.opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from sqlalchemy import event, select, update
@@ -157,3 +158,22 @@ def test_a_verdict_is_of_one_revision(app):
 
     assert len(set(expected.values())) > 10
     assert [] == [each for each in seen if each[1] != expected[each[0]]]
+
+
+def test_who_has_an_answer_sees_what_it_says(app):
+    """Whoever asks for the counts after it, and before they have learned, waits."""
+    with writing(app.engine) as connection:
+        row = profiles.find(connection, "default")
+        (outcome,) = append(connection, row, [taught(1, "spam", {"prize": 1})])
+    live = LiveProfile(row, Snapshot.empty(app.live.get("default").specification))
+    with ThreadPoolExecutor(1) as reader:
+        asked = []
+
+        def answer():
+            asked.append(reader.submit(lambda: live.revision))
+            # As long as it takes to see older counts, if they could be seen.
+            wait(asked, timeout=0.1)
+
+        live.apply([outcome.row], answer=answer)
+
+    assert [1] == [each.result() for each in asked]

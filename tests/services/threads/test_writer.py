@@ -115,6 +115,21 @@ def test_what_was_submitted_cannot_be_cancelled(engine, live):
     assert 2 == after.row.revision
 
 
+def test_an_answer_does_not_wait_for_the_counts(engine, live):
+    """They learn after it, and who asks for them waits until they have."""
+    seen = []
+    writer = Writer(engine)
+    answer = writer.submit(live, teaching(spam(1), "spam"))
+    # In the thread of the writer, which waits for nobody.
+    answer.add_done_callback(lambda _: seen.append(live.revision))
+    writer.start()
+    answer.result(PATIENCE)
+    after = live.revision
+    writer.stop()
+
+    assert ([0], 1) == (seen, after)
+
+
 def test_what_is_far_behind_is_left_to_the_house_keeping(engine, live, monkeypatch):
     """A feedback does not wait for all that somebody else has imported."""
     monkeypatch.setattr(live_module, "CATCH_UP_ROWS", 3)
