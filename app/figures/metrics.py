@@ -308,7 +308,7 @@ POINTS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Roc:
-    """What each threshold costs.
+    """The errors at each threshold.
 
     Parameters
     ----------
@@ -332,8 +332,8 @@ def roc(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Roc | None
 
     Notes
     -----
-    One point for each distinct score, as the last that is still spam, and one
-    before them, where nothing is.
+    There is one point for each distinct score, as the lowest that still counts as
+    spam, and one before them at which nothing does.
 
     Examples
     --------
@@ -362,9 +362,9 @@ class Course:
     Parameters
     ----------
     messages : tuple of int
-        After so many messages.
+        Numbers of messages at which the figure is given.
     values : tuple of float or None
-        The figure; None where it is not defined.
+        The figure; None if it is undefined.
     """
 
     messages: tuple[int, ...]
@@ -372,7 +372,7 @@ class Course:
 
 
 def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Course:
-    """Return 1-ROCA % of the messages up to each of some moments.
+    """Return 1-ROCA % of all messages so far, at several moments.
 
     Parameters
     ----------
@@ -397,22 +397,22 @@ def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) ->
 def error_over_time(
     wrong: NDArray[np.bool_], counted: NDArray[np.bool_], *, window: int
 ) -> Course:
-    """Return the share of errors among the last so many messages of one side.
+    """Return the share of errors among the most recent messages of one side.
 
     Parameters
     ----------
     wrong : ndarray of bool, shape (n,)
-        Which messages were decided wrongly, in the order of arrival.
+        Whether each message was decided wrongly, in the order of arrival.
     counted : ndarray of bool, shape (n,)
-        Which messages are of the side in question.
+        Whether each message is of the side in question.
     window : int
-        How many messages of that side are looked back on.
+        Number of recent messages of that side.
 
     Returns
     -------
     Course
-        Unit: per cent.  Among all so far until there are as many as the window holds;
-        None before the first.
+        Unit: per cent.  Until the window is full, among all messages so far; None
+        before the first.
 
     Examples
     --------
