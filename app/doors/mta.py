@@ -343,7 +343,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class PointsAnswer:
     """An answer in points.
 
     Parameters

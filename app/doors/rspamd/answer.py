@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app import __version__
-from app.doors.mta import Scored, marks, ours
+from app.doors.mta import PointsAnswer, marks, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,9 +33,9 @@ _FORGED: Final = frozenset(
 )
 
 
-def in_points(classified: Classified, action: Action) -> Scored:
+def in_points(classified: Classified, action: Action) -> PointsAnswer:
     """Return an answer of the service on the scale with rspamd's thresholds."""
-    return Scored.of(classified, action, spam=ADD_HEADER, digits=2)
+    return PointsAnswer.of(classified, action, spam=ADD_HEADER, digits=2)
 
 
 def thresholds(specification: Specification) -> dict[str, float]:
@@ -45,18 +45,18 @@ def thresholds(specification: Specification) -> dict[str, float]:
 
 
 def scanned(
-    answer: Scored,
+    answer: PointsAnswer,
     *,
     message_id: str,
     seconds: float,
     flag: tuple[str, str] | None,
-    recipients: Mapping[str, Scored],
+    recipients: Mapping[str, PointsAnswer],
 ) -> dict[str, object]:
     """Return the document that answers a scan.
 
     Parameters
     ----------
-    answer : Scored
+    answer : PointsAnswer
         The verdict for the message.
     message_id : str
         Of the message.
@@ -64,7 +64,7 @@ def scanned(
         How long it took.
     flag : tuple of (str, str) or None
         The header that marks spam.
-    recipients : mapping of str to Scored
+    recipients : mapping of str to PointsAnswer
         The verdict for each recipient, where there are several.
     """
     classified, action = answer.classified, answer.action

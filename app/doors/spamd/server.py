@@ -15,7 +15,7 @@ from app import errors
 from app.access.rights import Right
 from app.doors.mta import (
     STRONGEST,
-    Scored,
+    PointsAnswer,
     end_of_head,
     marks,
     ours,
@@ -63,14 +63,16 @@ _BAYES: Final = (
 )
 
 
-def scanned(request: Request, answer: Scored, flag: tuple[str, str] | None) -> bytes:
+def scanned(
+    request: Request, answer: PointsAnswer, flag: tuple[str, str] | None
+) -> bytes:
     """Return the answer to a request for a verdict.
 
     Parameters
     ----------
     request : Request
         The request.
-    answer : Scored
+    answer : PointsAnswer
         The verdict, with `REQUIRED` points or more if it is spam.
     flag : tuple of (str, str) or None
         The header that marks spam.
@@ -97,7 +99,7 @@ def scanned(request: Request, answer: Scored, flag: tuple[str, str] | None) -> b
     return success([("Content-length", str(len(body))), spam], body)
 
 
-def _tests(answer: Scored) -> Iterator[str]:
+def _tests(answer: PointsAnswer) -> Iterator[str]:
     """Yield the names of the symbols, as SpamAssassin lists its rules."""
     verdict = answer.classified.verdict
     if verdict.decision != "unsure":
@@ -106,7 +108,7 @@ def _tests(answer: Scored) -> Iterator[str]:
 
 
 def _headers(
-    answer: Scored, flag: tuple[str, str] | None
+    answer: PointsAnswer, flag: tuple[str, str] | None
 ) -> tuple[tuple[str, str], ...]:
     """Return the headers of a message that is given back.
 
@@ -123,7 +125,7 @@ def _headers(
     )
 
 
-def _report(answer: Scored) -> str:
+def _report(answer: PointsAnswer) -> str:
     """Return the points and their reasons, for a person.
 
     Without empty lines: Exim and others put it into a header, and a line of blanks
@@ -147,7 +149,7 @@ def _report(answer: Scored) -> str:
     return "\n".join([*lines, ""])
 
 
-def _metric(answer: Scored) -> bytes:
+def _metric(answer: PointsAnswer) -> bytes:
     """Return the verdict in the lines that Exim reads as rspamd's.
 
     It takes the words of the second line, and the action of the third (Exim 4.96,
@@ -166,7 +168,7 @@ def _metric(answer: Scored) -> bytes:
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
 
 
-def _text(request: Request, answer: Scored) -> str:
+def _text(request: Request, answer: PointsAnswer) -> str:
     if request.kind == "SYMBOLS":
         # With a line's end up to version 1.2, and without from then on.
         end = "" if request.version >= WITH_LENGTH else "\r\n"
@@ -290,7 +292,7 @@ class Spamd:
         )
         app.tally.acted("spamd", delivered.action)
         classified, action = delivered.classified, delivered.action
-        answer = Scored.of(classified, action, spam=REQUIRED, digits=1)
+        answer = PointsAnswer.of(classified, action, spam=REQUIRED, digits=1)
         return scanned(request, answer, self._flag)
 
     def _tell(self, request: Request) -> bytes:

@@ -1,14 +1,14 @@
 """Fold: ledger rows moved into the counts, the messages of each label, and the audit.
 
-To bring the counts up to date takes many times as long as to append a row to the
-ledger, so feedback does not wait for it.  A fold moves the oldest rows that are not
-yet counted there, together with the mark of how far it came: it can stop anywhere, and
-run twice at once.
+Updating the counts takes many times as long as appending a row to the ledger, so
+feedback does not wait for it.  A fold adds the oldest rows that are not yet counted,
+and moves its mark in the same transaction: it can stop anywhere, and two can run at
+once.
 
 `prepare` reads a batch of rows, decodes, sums and encodes them, and needs no lock.
 `write` changes the tables, and holds the one write lock of SQLite only for that.
 
-Contract of this file: a count that is not there is not taken from, a row that becomes
+Contract of this file: nothing is subtracted from a missing count, a row that becomes
 zero is deleted, and a row never changes its kind.
 """
 
@@ -63,9 +63,9 @@ class Key(NamedTuple):
     label: str
 
 
-# Statements are put together once, as in `app.storage.ledger`.  Two as text:
-# SQLAlchemy has a class per dialect for the first, which is the same in both, and
-# keeps the names of columns in an UPDATE for itself.
+# Statements are built once, as in `app.storage.ledger`.  Two are text: for the first,
+# which is the same in both dialects, SQLAlchemy has a class per dialect, and in an
+# UPDATE it does not accept the names of columns as parameters.
 _AT: Final = tuple(_TABLE.c[name] == bindparam(name) for name in Key._fields)
 _GAIN: Final = text("""
     INSERT INTO class_count (profile_id, epoch, view, label, messages, kind)
@@ -95,12 +95,12 @@ def changes(
 
 
 def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None:
-    """Add to the messages of labels, or take them back if negative.
+    """Add to the messages of labels, or subtract if negative.
 
     Raises
     ------
     InconsistentCounts
-        If a row is not there to be taken from, or is of another kind.
+        If a row to subtract from is missing, or is of another kind.
     """
     for key, messages, kind in changed:
         given = key._asdict() | {"more": messages, "kind": kind}
@@ -124,7 +124,7 @@ def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None
 def read(
     connection: Connection, profile_id: int, labels: Sequence[str]
 ) -> Sequence[ClassRow]:
-    """Return all rows of a profile, as the table has them.
+    """Return all rows of a profile.
 
     Raises
     ------
@@ -182,8 +182,8 @@ def history(
     """Return the folded counts of a feature, oldest month first.
 
     Months in which messages of a label were learned, but none with the
-    feature, are listed with zeros: that is what tells a word that came from
-    one that went.
+    feature, are listed with zeros, which shows whether a word appeared or
+    disappeared.
 
     Raises
     ------
@@ -222,13 +222,13 @@ class Step:
     rows : int
         How many.
     after : int
-        The mark that they follow: they are of use only while it stands there.
+        The mark before them; the step can be used only while it has not moved.
     upto : int
-        Revision of the newest, where the mark moves to.
+        Revision of the newest, the next position of the mark.
     messages : sequence of (Key, int, str)
-        What they add to the class counts.
+        Additions to the class counts.
     parts : tuple of RunPart
-        What they add to the counts of features and fields.
+        Additions to the counts of features and fields.
     """
 
     rows: int
@@ -238,8 +238,8 @@ class Step:
     parts: tuple[RunPart, ...]
 
 
-# To decode and sum a row takes 0.5 ms of the interpreter's lock, and a feedback asks
-# for that several times, up to 5 ms each where a thread does not let go of it.  So a
+# Decoding and summing a row holds the interpreter's lock for 0.5 ms, and a feedback
+# needs it several times, waiting up to 5 ms each if a thread does not release it.  So a
 # thread that prepares a thousand rows pauses after some.  Unit: seconds.
 ROWS_AT_ONCE: Final = 32
 PAUSE: Final = 0.005
@@ -271,14 +271,14 @@ def prepare(
     room : int, default `BYTES`
         Bytes of their vectors, but for the last rows.
     pause : float, default `PAUSE`
-        How long to leave the interpreter to others after some rows.  Unit: seconds.
+        Pause for other threads after some rows.  Unit: seconds.
 
     Raises
     ------
     CorruptVector
         If a stored vector cannot be read.
     InconsistentCounts
-        If a row has a label that the profile has not.
+        If a row has a label that the profile lacks.
     """
     after = state.read(connection, profile.id)
     if after is None:
@@ -306,7 +306,7 @@ def prepare(
 def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     """Add prepared rows to the counts.
 
-    It waits for no other fold: while one is at work there is nothing to do.
+    It does not wait for another fold, because then there is nothing to do.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     Raises
     ------
     InconsistentCounts
-        If the counts do not hold the messages that a row takes back; nothing is
+        If the counts lack messages that a row takes back; nothing is
         changed.
     """
     if state.try_lock(connection, profile.id) != step.after:
@@ -463,7 +463,7 @@ def _distance(one: History, other: History) -> int:
 
 
 def _messages_apart(connection: Connection, profile: ProfileRow, held: History) -> int:
-    """Return by how much the class counts differ from the messages of the counts."""
+    """Return the difference between the class counts and the messages of the counts."""
     counted = Counter(
         {
             Key(profile.id, row.epoch, row.view, row.label): row.messages
@@ -476,7 +476,7 @@ def _messages_apart(connection: Connection, profile: ProfileRow, held: History) 
 
 
 def broken_rows(connection: Connection, profile_id: int) -> int:
-    """Return how many rows do not start where the row before left off."""
+    """Return the number of rows that do not continue from the row before."""
     ledger = tables.ledger
     steps = (
         select(

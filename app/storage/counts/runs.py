@@ -1,12 +1,12 @@
-"""Runs: sums of statistics, stored beside one another and merged level by level.
+"""Runs: sums of statistics, stored side by side and merged level by level.
 
-What a batch of ledger rows has added to a view in a month is a run: its features in
-order, cut into parts that are encoded sums (`app.ledger.sums`).  A run is never
-changed.  Many runs of one level become one of the next, so each feature is written
-again once a level, and the cost of a batch is that of its own features [1]_.
+A run is the sum that a batch of ledger rows adds to a view in a month: its features
+in order, divided into parts that are encoded sums (`app.ledger.sums`).  A run never
+changes.  Many runs of one level become one of the next, so each feature is written
+once per level, and the cost of a batch is that of its own features [1]_.
 
-Contract of this file: the sum of the runs of a kind is what was added, whatever was
-merged; parts cancel, so one run may have negative counts, and all together none.
+Contract of this file: the sum of the runs of a kind is everything that was added,
+whatever was merged.  A single run may have negative counts; all together have none.
 
 .. [1] P. O'Neil, E. Cheng, D. Gawlick, E. O'Neil, "The log-structured merge-tree
    (LSM-tree)", *Acta Informatica* 33 (1996) 351-385.
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 Kind = Literal["counts", "sealed"]
 """Of the folded rows (`app.storage.counts.fold`), and of those whose vectors were
 dropped (`app.storage.retention`)."""
-# As in `app.bayes.table`: a larger ratio leaves more to read for a start, a smaller one
-# merges each feature more often.
+# A larger number leaves more runs to read at a start, a smaller one merges each feature
+# more often.
 RUNS: Final = 16
-# Of a part, where there are two labels: some 150 kB.  To look a word up, one part of
-# each run is read.
+# Features of a part: some 150 kB with two labels.  Looking up a word reads one part of
+# each run.
 FEATURES: Final = 16_384
 _TABLE: Final = tables.run
 LEAST: Final = -(2**63)
-"""The smallest id that a feature can have."""
-# Parts that are read at once, beside the first of each run.  With those of sixteen runs
-# that is 800,000 features: 30 MB, and three times as much while they are added up.
+"""The smallest possible id of a feature."""
+# Parts that are read at once, in addition to the first of each run.  With sixteen runs
+# these are 800,000 features: 30 MB, and three times as much while they are added up.
 PARTS: Final = 32
-# Bytes of a sum that its checksum and size are in.
+# Bytes of a sum that contain its checksum and size.
 _HEAD: Final = 9
 
 
@@ -63,7 +63,7 @@ class RunPart(NamedTuple):
     view : str
         The view.
     first : int
-        Its smallest feature; of the first part of a run, the smallest that there is.
+        Its smallest feature; for the first part of a run, the smallest possible one.
     vector : bytes
         The sum.
     """

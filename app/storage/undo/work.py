@@ -1,10 +1,9 @@
 """Undo: a plan, recorded in one transaction and carried out step by step.
 
-What an undo takes back is noted in one transaction (`begin`), and with it the
-list of rows to put right.  `step` does a part of that list in each further
-transaction, as rows appended to the ledger: it can stop anywhere, the next
-process goes on, and two at once take turns.  On the way every message is either as
-before or as it shall be.
+One transaction (`begin`) records the undo and the list of rows to put right.  `step`
+handles a part of that list in each further transaction, by appending rows to the
+ledger: it can stop anywhere, the next process continues, and two at once take turns.
+Meanwhile, every message is either in its former or in its final state.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import TaughtRow
 
-# A plan of many rows is made without a lock, and noted under it.  What people teach
-# in between changes nothing of it: the messages to put right are looked at again when
-# that is done, and what they teach is not asked to be taken back.
+# A plan of many rows is made without a lock, and recorded under it.  Feedback in
+# between does not change it: the messages to put right are read again at that time,
+# and the new feedback is not part of the selection.
 #
-# A plan is made of what the ledger says, and changes nothing.  It is refused as a
-# whole where one row of it cannot be taken back.
+# A plan is made from the ledger and changes nothing.  It is refused as a whole if one
+# of its rows cannot be taken back.
 
 _LEDGER: Final = tables.ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The ledger that a plan was made on.
+    """The state of the ledger for which a plan was made.
 
     Parameters
     ----------
@@ -179,20 +178,20 @@ class Plan:
     revisions : frozenset of int
         The rows that it takes back.
     messages : Mapping of (str or None, str or None) to int
-        How many messages get from one label to another; None is not learned.
+        Number of messages that move from one label to another; None: not learned.
     summed : Mapping of str to int
-        Messages that sums add to each label, or take from it if negative.
+        Messages that sums add to each label, or subtract if negative.
     work : tuple of (int, int)
         Revisions of the rows to put right, and the sign of those that are sums.
     scored : Mapping of (str, str or None, str or None) to int
-        Of the messages that were scored before they were learned: what the
-        filter decided, the label and the one after, as often as that occurs.
+        For the messages that were scored before they were learned: the number of each
+        combination of the filter's decision, the label, and the label afterwards.
     asked : Selection
-        What for.
+        The selection.
     of_parts : bool
-        Whether it takes parts of archives back, so that it cannot be undone.
+        Whether it takes back parts of archives, and therefore cannot be undone.
     basis : Basis
-        The ledger that it was made on.
+        The state of the ledger.
     """
 
     undo: UndoRow
@@ -212,7 +211,7 @@ class Plan:
 
     @property
     def size(self) -> int:
-        """How many messages it changes, those of sums included."""
+        """Number of messages that it changes, including those of sums."""
         return sum(self.messages.values()) + sum(map(abs, self.summed.values()))
 
 
@@ -233,18 +232,18 @@ def plan(
     profile : ProfileRow
         Profile of the ledger.
     asked : Selection
-        What to take back; what of it is taken back already stays so.
+        The selection; rows that are already taken back stay so.
     source : str
-        Who asks.
+        Who requests it.
     time : datetime
         When.
 
     Raises
     ------
     UnknownMessage, UnknownSource
-        If the ledger has nothing of a message or of a source.
+        If the ledger does not know a message or a source.
     Expired
-        If a row of it has no vector any more.
+        If one of the rows no longer has a vector.
     Irreversible
         If counts that are needed have been pruned or replaced since.
     """
@@ -269,7 +268,7 @@ def plan(
     def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
         return not taken.get(row.revision, set()) & undone
 
-    # Also what another undo takes back, if that is taken back now: else it would be
+    # Also rows of another undo, if that undo is now taken back; otherwise they would be
     # in force again.
     own = frozenset(row.revision for row in matched if counts(row, after))
     affected = [
@@ -336,11 +335,11 @@ def plan(
 def token(
     connection: Connection, profile: ProfileRow, asked: Selection, *, revision: int
 ) -> str:
-    """Return the token that confirms an undo as it was shown.
+    """Return the token that confirms an undo as shown by its dry run.
 
-    It is of a profile, a selection, the rows up to a revision, and the undos so far.
-    Nobody can make one who was not shown it: the moment of that row is hashed with it,
-    to the microsecond.
+    It depends on a profile, a selection, the rows up to a revision, and the undos so
+    far.  Nobody can guess it, because it includes the time of that row to the
+    microsecond.
 
     Parameters
     ----------
@@ -349,9 +348,9 @@ def token(
     profile : ProfileRow
         Profile of the ledger.
     asked : Selection
-        What to take back; its `upto` does not count.
+        The selection; its `upto` does not count.
     revision : int
-        The newest row that it was planned on.
+        The newest row of the plan.
     """
     rows = ledger.get_many(connection, profile.id, [revision])
     of = (
@@ -371,7 +370,7 @@ def transitions(
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[list[MessageRow], Transition | None]]:
-    """Yield the rows of each message, and the change that makes it agree with them.
+    """Yield the rows of each message, and the change that matches them.
 
     Parameters
     ----------
@@ -384,7 +383,7 @@ def transitions(
     in_force : frozenset of int
         Undos that are in force.
     taken_back : frozenset of int
-        Rows that are taken back beside theirs.
+        Further rows that are taken back.
     """
     for _, history, gone in histories(
         connection, profile_id, digests, in_force, taken_back
@@ -399,7 +398,7 @@ def histories(
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
-    """Give each message, its rows, and which are taken back, as `transitions`."""
+    """Yield each message, its rows, and which are taken back; see `transitions`."""
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
@@ -441,8 +440,8 @@ def histories(
         revisions = {step.revision for each in found_of.values() for step in each}
         taken = records.taken_by(connection, profile_id, revisions)
         gone = {revision for revision, by in taken.items() if by & in_force}
-        # Of these messages alone: put together for each message, all that is taken
-        # back made a plan of 40,000 rows take ten times as long as one of 10,000.
+        # Only of these messages: with all taken-back rows for each message, a plan of
+        # 40,000 rows took ten times as long as one of 10,000.
         gone |= revisions & taken_back
         for digest, history in found_of.items():
             yield digest, _told_apart(connection, profile_id, history), gone
@@ -451,7 +450,7 @@ def histories(
 def _told_apart(
     connection: Connection, profile_id: int, history: list[MessageRow]
 ) -> list[MessageRow]:
-    """Return rows with their vectors, where sites said something at one moment."""
+    """Return rows with their vectors, if sites have words with the same time."""
     times = Counter(step.time for step in history if step.taught)
     if max(times.values(), default=0) < 2 or not any(step.of_site for step in history):  # noqa: PLR2004
         return history
@@ -465,7 +464,7 @@ def _told_apart(
 def _require_known(
     connection: Connection, profile: ProfileRow, asked: Selection
 ) -> None:
-    """Raise if a message or a source was never heard of."""
+    """Raise if a message or a source is unknown."""
     strange = asked.ids - records.digests_known(connection, profile.id, asked.ids)
     if strange:
         msg = (
@@ -487,11 +486,11 @@ def _require_known(
 
 
 STEP: Final = 256
-"""Rows of one step: as many as share a commit in `app.services.writer`."""
+"""Rows of one step, as many as in a commit of `app.services.writer`."""
 
 
 def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
-    """Note an undo, to be carried out by `step`.
+    """Record an undo, to be carried out by `step`.
 
     Parameters
     ----------
@@ -500,13 +499,13 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
     profile : ProfileRow
         Profile of the ledger.
     plan : Plan
-        What is to be done; an empty plan is not noted.
+        The plan; an empty one is not recorded.
 
     Returns
     -------
     bool
-        False if an earlier undo is not carried out yet, or the plan is not of the
-        ledger as it is any more: then finish it, and plan again.
+        False if an earlier undo is not finished, or the ledger has changed since
+        the plan: then finish that undo, and plan again.
 
     Raises
     ------
@@ -538,7 +537,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
 
 
 def pending(connection: Connection, profile_id: int) -> int:
-    """Return how many rows are still to be put right."""
+    """Return the number of rows that remain to be put right."""
     found: int = connection.execute(
         select(func.count()).where(tables.undo_work.c.profile_id == profile_id)
     ).scalar_one()
@@ -546,7 +545,7 @@ def pending(connection: Connection, profile_id: int) -> int:
 
 
 def profiles_pending(connection: Connection) -> set[int]:
-    """Return the profiles whose undo is not carried out yet."""
+    """Return the profiles with an unfinished undo."""
     return set(
         connection.execute(select(tables.undo_work.c.profile_id).distinct()).scalars()
     )
@@ -562,12 +561,12 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     profile : ProfileRow
         Profile of the ledger.
     limit : int
-        Rows to put right at most; a sum counts as `WEIGHT_OF_SUM`.
+        Largest number of rows to put right; a sum counts as `WEIGHT_OF_SUM`.
 
     Returns
     -------
     list of LedgerRow
-        What was appended.
+        The appended rows.
 
     Raises
     ------
@@ -578,8 +577,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     """
     revision = profiles.lock(connection, profile)
     work = tables.undo_work
-    # Sums that are added come first, oldest first, since their messages are in
-    # the first of them; those that are taken back go the other way round.
+    # Sums to add come first, oldest first, because the first of them has the messages;
+    # those to take back come in reverse order.
     found = connection.execute(
         select(work.c.revision, work.c.sign, work.c.number)
         .where(work.c.profile_id == profile.id)
@@ -653,7 +652,7 @@ def put_right(
     in_force: frozenset[int],
     revision: int,
 ) -> list[LedgerRow]:
-    """Return the rows that make some messages what their rows say.
+    """Return the rows that bring some messages into the state of their rows.
 
     Parameters
     ----------
@@ -664,8 +663,8 @@ def put_right(
     digests : iterable of bytes
         The messages, a few hundred at most.
     undo : UndoRow
-        Whose work it is.  Where sites are merged (`MERGED`), a message whose features
-        are not kept any more stays as it is.
+        The undo.  If sites are merged (`MERGED`), a message whose features are no
+        longer stored does not change.
     in_force : frozenset of int
         Undos that are in force.
     revision : int
@@ -702,7 +701,7 @@ def put_right(
     written: list[LedgerRow] = []
     for change in changes:
         moves = _moves(change, stored)
-        # What was learned in a sum cannot be moved alone.
+        # A message that was learned in a sum cannot be moved alone.
         if merges and not all(row.kept for _, _, row in moves):
             continue
         for label_before, label, row in moves:

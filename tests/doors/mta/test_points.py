@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule
-from app.doors.mta import MOST, Scale, Scored
+from app.doors.mta import MOST, PointsAnswer, Scale
 from tests.support.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.
@@ -95,7 +95,9 @@ def test_symbols_add_up_to_the_score(scale, words):
     score = scale.score(answer.verdict.log_odds, answer.verdict.decision, "none")
 
     found = list(
-        Scored(classified=answer, action="none", scale=scale, score=score).symbols()
+        PointsAnswer(
+            classified=answer, action="none", scale=scale, score=score
+        ).symbols()
     )
 
     assert score == pytest.approx(sum(symbol.score for symbol in found), abs=1e-9)
