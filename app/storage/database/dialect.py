@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 READ_ONLY: Final = "postbayes_read_only"
 """Execution option of a connection: its transactions only read.
 
-PostgreSQL refuses what they would write.  On SQLite all others take the write lock as
-they begin: a transaction that reads first and then writes fails at once with
-SQLITE_BUSY, whatever the busy time-out, when another one wrote in between
+PostgreSQL then refuses writes.  On SQLite, all other transactions take the write lock
+when they begin: one that reads first and then writes fails at once with SQLITE_BUSY,
+whatever the busy time-out, if another one wrote in between
 (https://sqlite.org/isolation.html).
 """
 LOCK_TIMEOUT: Final = "postbayes_lock_timeout"
-"""Execution option: how long a writer waits for the others.  Unit: seconds."""
+"""Execution option: time that a writer waits for the others.  Unit: seconds."""
 EXTRA_RESPONSE_TIME: Final = "postbayes_extra_response_time"
-"""Execution option: how long PostgreSQL may be silent beyond its time-out.
+"""Execution option: time that PostgreSQL may be silent beyond its time-out.
 
 Unit: seconds.
 """
@@ -50,9 +50,9 @@ class Diagnosis:
     error : type
         The error to raise.
     sentence : str
-        What is wrong, and what is to be done.
+        The problem, and the remedy.
     stored : bool
-        Whether something may be stored if it was being committed.
+        Whether something may have been stored, if the error came during a commit.
     """
 
     error: type[DatabaseDamaged | DatabaseUnavailable | DatabaseUnprepared]
@@ -61,10 +61,10 @@ class Diagnosis:
 
 
 class CommitListener(Protocol):
-    """A connection that hears of the commits of other processes."""
+    """A connection that is notified of the commits of other processes."""
 
     def fileno(self) -> int:
-        """Return the file descriptor that can be read when there is something new."""
+        """Return the file descriptor, which is readable after a notification."""
 
     def notify(self) -> None:
         """Notify the listeners of all processes."""
@@ -74,20 +74,20 @@ class CommitListener(Protocol):
 
 
 class Dialect(ABC):
-    """One kind of database; each engine has an instance of its own."""
+    """One kind of database; each engine has its own instance."""
 
     is_server: ClassVar[bool]
-    """Whether processes of other machines may use the database, and `listen` works."""
+    """Whether other machines may use the database, and `listen` works."""
     reading_options: ClassVar[Mapping[str, Any]] = {}
     """Execution options of a connection that reads one snapshot."""
 
     def __init__(self) -> None:
         self.outage = Outage()
-        """The silence of a server that hangs; a file has none."""
+        """The state of a server that hangs; unused for a file."""
 
     @abstractmethod
     def place(self, url: URL) -> str:
-        """Return where the database of a URL is, as a person looks for it."""
+        """Return the place of the database of a URL, for people."""
 
     @abstractmethod
     def create_engine(
@@ -98,20 +98,20 @@ class Dialect(ABC):
         Parameters
         ----------
         url : URL
-            Where the database is.
+            The URL of the database.
         busy_timeout : float
-            How long a lock is waited for. Unit: seconds.
+            Time to wait for a lock. Unit: seconds.
         make : bool
-            Whether a file that is not there may be made.
+            Whether a missing file may be created.
         options : dict
             Further arguments of SQLAlchemy's engine.
 
         Raises
         ------
         InvalidSetting
-            If no database can be at the URL, or none is there and none may be made.
+            If the URL is invalid, or the database is missing and may not be created.
         DatabaseUnavailable
-            If the folder of a file cannot be made.
+            If the folder of a file cannot be created.
         """
 
     def write_lock(
@@ -124,7 +124,7 @@ class Dialect(ABC):
     def checkpoint(self, engine: Engine, *, emptied: bool) -> bool:  # noqa: ARG002
         """Copy committed data from the write-ahead log, if any, into the database.
 
-        Returns whether the log is empty, if it shall be.
+        Return whether the log is empty, if `emptied`.
         """
         return True
 
@@ -169,7 +169,7 @@ def dialect_of(bind: Engine | Connection) -> Dialect:
 
 
 def missing(place: str) -> InvalidSetting:
-    """Return the error of a command that needs a database and may not make one."""
+    """Return the error of a command that needs a database but may not create one."""
     msg = (
         f"There is no database of Postbayes at {place}. Run the command in the folder "
         "of the service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, "
@@ -185,33 +185,33 @@ def first_line(error: object) -> str:
 
 
 class Outage:
-    """The silence of a server, as all connections of one engine know it.
+    """The outage of a server that hangs, shared by all connections of an engine.
 
-    The first transaction that waits in vain begins an outage, and while it lasts
-    every transaction is refused at once.  One caller goes on asking, with connections
-    that nobody else waits for, and ends it.
+    The first transaction that times out begins an outage; while it lasts, every
+    transaction is refused at once.  One caller continues to ask, with separate
+    connections, and ends the outage.
     """
 
     def __init__(self) -> None:
         self.active = False
         self.connect: Callable[[], Any] | None = None
-        """Opens a connection for `probe`; None while there was none."""
+        """Opens a connection for `probe`; None before the first connection."""
         self.opened = 0
-        """Connections until now: a server that was replaced has a new one."""
+        """Number of connections so far; it grows if the server was replaced."""
         self._begun = 0
 
     def begin(self) -> None:
-        """Have every transaction refused from now on."""
+        """Refuse every transaction from now on."""
         self._begun += 1
         self.active = True
 
     def require_over(self) -> None:
-        """Raise at once while the server is known to say nothing.
+        """Raise at once during an outage.
 
         Raises
         ------
         DatabaseUnavailable
-            While it is; nothing was sent to it.
+            During an outage; nothing was sent to the server.
         """
         if self.active:
             msg = (
@@ -223,22 +223,22 @@ class Outage:
     def probe(self) -> None:
         """Ask the server, and end the outage unless it is silent again.
 
-        The driver's error is raised where it cannot be asked.
+        The driver's error is raised if it cannot be asked.
         """
         if self.connect is None:
             return
         before = self._begun
         try:
             with closing(self.connect()) as connection:
-                # A pooler lets connect whatever becomes of the server behind it.
+                # A pooler accepts connections whatever the state of the server.
                 connection.execute("SELECT 1")
         finally:
             self.active = self._begun > before
 
 
-# A password may stand in it, also where it was not meant to: one with an @ in it ends
-# there, and its rest is taken for a host.  So no sentence quotes what was not read as
-# a name, nor the error of the parser.
+# A URL may contain a password, even in other places: one with an @ ends there, and its
+# rest is taken for a host.  So no sentence quotes anything that was not read as a name,
+# nor the error of the parser.
 
 _UNREADABLE: Final = (
     "The database URL cannot be read. Give one like "
@@ -248,24 +248,24 @@ _IN_MEMORY: Final = (
     "An in-memory SQLite database would lose everything at the end. Give a file: "
     "sqlite:///var/postbayes.db."
 )
-# Those of SQLite itself (https://sqlite.org/uri.html); those of the driver are ours.
+# Options of SQLite itself (https://sqlite.org/uri.html); we set those of the driver.
 _SQLITE_OPTIONS: Final = ("vfs", "mode", "cache", "psow", "nolock", "immutable")
 _PORTS: Final = range(1, 65_536)
 
 
 def parse(url: str) -> URL:
-    """Return a URL with the driver that we use.
+    """Return a URL with the driver of Postbayes.
 
     Raises
     ------
     InvalidSetting
-        If it is none of SQLite or PostgreSQL, or none that their drivers could use.
+        If it is not a URL of SQLite or PostgreSQL that their drivers can use.
     """
     parsed = _read(url)
     backend = parsed.get_backend_name()
     if backend == "sqlite":
         return _of_sqlite(parsed.set(drivername="sqlite+pysqlite"))
-    # "postgres" is how several hosting platforms write it.
+    # Several hosting platforms write "postgres".
     if backend in {"postgresql", "postgres"}:
         _require_whole_password(url)
         return _usable(parsed.set(drivername="postgresql+psycopg"))
@@ -274,7 +274,7 @@ def parse(url: str) -> URL:
 
 
 def without_password(url: URL) -> str:
-    """Return a URL as it may be shown: with neither password nor options.
+    """Return a URL without password and options, for display.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def require_options(url: URL, options: Collection[str], *, database: str) -> Non
     if not unknown:
         return
     msg = f"The database URL has an option that {database} does not know"
-    # What follows an & in a password is taken for an option too.
+    # The part after an & in a password is taken for an option too.
     if "password" in url.query:
         msg += "; in a password, write & as %26."
     else:
@@ -315,10 +315,10 @@ def _read(url: str) -> URL:
     try:
         unquote(url).encode()
         parsed = make_url(url)
-    # ValueError: a port that is no number, or half of a pair of surrogates.
+    # ValueError: a port that is not a number, or half of a pair of surrogates.
     except (ArgumentError, ValueError):
         raise InvalidSetting(_UNREADABLE) from None
-    # No path and no text of libpq's can have one.
+    # No path and no text of libpq can contain one.
     if "\0" in unquote(url):
         raise InvalidSetting(_UNREADABLE)
     if parsed.port is not None and parsed.port not in _PORTS:
@@ -347,7 +347,7 @@ def _usable(url: URL) -> URL:
 
 
 def _require_whole_password(url: str) -> None:
-    """Refuse a password with an @, whose rest would be shown as a host's name."""
+    """Refuse a password with an @, because its rest would be shown as a host name."""
     _, _, behind = url.partition("://")
     _, password, behind = behind.partition(":")
     _, _, behind = behind.partition("@")

@@ -4,11 +4,11 @@ Contract of this file: `reading` gives one consistent snapshot, `writing` one
 transaction that may change things; both roll back what fails, and raise the errors of
 `app.errors` for those of the driver.
 
-A thread that writes step by step pauses after each step, or it would have the lock
-for the whole of its work.  Another thread of its process has the lock as soon as it is
-free, and another process asks for it each millisecond (`sqlite.py`).  The
+A thread that writes in steps pauses after each step; otherwise it would hold the lock
+for all of its work.  Another thread of its process gets the lock as soon as it is
+free, and another process asks for it every millisecond (`sqlite.py`).  The
 longest of 100 waits (p99) of three processes that write for 3 ms every 10 ms, and the
-steps that a fourth does in 6 s beside them:
+number of steps of a fourth in 6 s beside them:
 
     a step takes       30 ms            60 ms           250 ms
     pauses of  2 ms    101 ms   155    189 ms    87    506 ms    24
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
 # sqlite3 module and Django wait 5 s as well; a mail server waits 30 s or more
 # for us (Postfix `milter_command_timeout`).
 BUSY_TIMEOUT: Final = 5.0
-# Connections kept open.  SQLite has one writer at a time, so more of them only
+# Connections to keep open.  SQLite has one writer at a time, so more of them only
 # serve readers.
 POOL_SIZE: Final = 5
-# How long a process waits for another that migrates.  Unit: seconds.
+# Time that a process waits for another that migrates.  Unit: seconds.
 _MIGRATION_TIMEOUT: Final = 300.0
 NOTHING_STORED: Final = "Nothing was stored; try again later."
-# A client that loses the connection between COMMIT and its answer cannot know.
+# A client that loses the connection between COMMIT and its answer cannot know more.
 _PERHAPS_STORED: Final = (
     "The commit was under way, so the data may have been stored; sending it again is "
     "safe."
@@ -93,18 +93,18 @@ def open_engine(
         ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
         ``postgresql://user@host/database``.
     busy_timeout : float
-        How long a transaction waits for a lock or a free connection.
+        Time that a transaction waits for a lock or a free connection.
         Unit: seconds.
     pool_size : int
-        Connections that are kept open.
+        Number of connections to keep open.
     make : bool, default True
-        Whether an SQLite file that is not there may be made.
+        Whether a missing SQLite file may be created.
 
     Returns
     -------
     Engine
-        Use it through `reading` and `writing` only: they know how a
-        transaction has to begin.
+        Use it only through `reading` and `writing`, which begin transactions
+        correctly.
 
     Raises
     ------
@@ -159,19 +159,19 @@ def open_engine(
 def with_short_timeout(engine: Engine) -> Engine:
     """Return the same engine for short transactions that a client waits for.
 
-    A PostgreSQL that says nothing for twice the busy time-out is then taken to
-    hang.
+    A PostgreSQL server that is silent for twice the busy time-out then counts as
+    hanging.
     """
     return engine.execution_options(**{EXTRA_RESPONSE_TIME: 0.0})
 
 
 def probe(engine: Engine) -> None:
-    """Ask a server that is known to hang whether it answers; any other, nothing.
+    """Ask a server that hangs whether it answers; do nothing for any other.
 
     Raises
     ------
     DatabaseUnavailable
-        If it hangs still, or is gone.
+        If it still hangs, or is gone.
     """
     outage = dialect_of(engine).outage
     if outage.active:
@@ -180,10 +180,10 @@ def probe(engine: Engine) -> None:
 
 
 def connections_opened(engine: Engine) -> int:
-    """Return how many connections to a server there were until now.
+    """Return the number of connections to a server so far.
 
-    As long as they are no more, it is the server that it was: one that another took
-    the place of, or that crashed, has let go of all.
+    While the number stays the same, so does the server: one that crashed or was
+    replaced has closed all its connections.
     """
     return dialect_of(engine).outage.opened
 
@@ -197,7 +197,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database cannot be reached or does not answer.
     DatabaseDamaged
-        If what is read is damaged, or the file is no database.
+        If the data is damaged, or the file is not a database.
     """
     dialect_of(engine).outage.require_over()
     options = {READ_ONLY: True, **dialect_of(engine).reading_options}
@@ -220,9 +220,9 @@ def writing(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database cannot be reached, is locked for longer than the busy
         time-out, is full or read-only.  Nothing of the block is stored, unless
-        the database went away while it committed: the error says so then.
+        the database went away during the commit, which the error then says.
     DatabaseDamaged
-        If what is written to is damaged, or the file is no database.
+        If the data is damaged, or the file is not a database.
     InconsistentCounts
         If a count would become negative.  Nothing of the block is stored.
     """
@@ -249,12 +249,12 @@ def checkpoint(engine: Engine, *, emptied: bool = False) -> bool:
     engine : Engine
         The database.
     emptied : bool
-        Whether the log is cut to nothing, unless a reader needs it still.
+        Whether to empty the log, unless a reader still needs it.
 
     Returns
     -------
     bool
-        False if it was to be emptied and is not.
+        False if the log was to be emptied and is not empty.
 
     Raises
     ------
@@ -271,16 +271,16 @@ def backup(
     *,
     progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> None:
-    """Copy a database to a file, as it is at one moment.
+    """Copy a database to a file, in its state at one moment.
 
     Parameters
     ----------
     engine : Engine
-        Of an SQLite database.
+        The engine of an SQLite database.
     target : Path
-        Where the copy goes; what is there is overwritten.
+        The file for the copy; an existing one is overwritten.
     progress : callable, optional
-        Told of the pages that are copied, and of all.
+        Gets the number of copied pages, and of all pages.
 
     Raises
     ------
@@ -293,11 +293,11 @@ def backup(
 
     Notes
     -----
-    Learning goes on meanwhile.  The copy is of the moment when it begins: one
-    read transaction is held.  SQLite's backup begins anew whenever another
-    process writes between two of its steps (https://sqlite.org/backup.html): of
-    50 MB beside a process that writes all the time it took 0.14 s so, and had not
-    ended after three minutes without.
+    Learning goes on meanwhile.  The copy has the state at its beginning, because one
+    read transaction is held.  Without it, SQLite's backup restarts whenever another
+    process writes between two of its steps (https://sqlite.org/backup.html): with 50 MB
+    and a process that writes all the time, it takes 0.14 s with the transaction, and
+    had not finished after three minutes without.
     """
     dialect = dialect_of(engine)
     if dialect.is_server:
@@ -312,7 +312,7 @@ def backup(
 
 @contextmanager
 def migrating(engine: Engine) -> Iterator[Connection]:
-    """Give a connection of its own that may change the tables themselves.
+    """Give a separate connection that may change the tables themselves.
 
     Raises
     ------
@@ -326,7 +326,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             **{LOCK_TIMEOUT: _MIGRATION_TIMEOUT}
         ) as connection,
     ):
-        # Not given back to the pool: it is set up for this purpose only.
+        # Not returned to the pool, because it is set up for this purpose only.
         connection.detach()
         with dialect_of(engine).migrating(connection):
             yield connection
@@ -334,14 +334,14 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def listening(engine: Engine) -> Iterator[CommitListener]:
-    """Give a listener on a connection of its own; see `Dialect.is_server`.
+    """Give a listener on a separate connection; see `Dialect.is_server`.
 
-    It is closed at the end.  What the driver raises in the block is translated.
+    It is closed at the end.  Errors of the driver in the block are translated.
 
     Raises
     ------
     DatabaseUnavailable
-        If the database cannot be reached, or no longer.
+        If the database cannot be reached, or not any longer.
     """
     dialect_of(engine).outage.require_over()
     with translated(engine), engine.connect() as connection:
@@ -350,15 +350,15 @@ def listening(engine: Engine) -> Iterator[CommitListener]:
         try:
             yield dialect_of(engine).listen(driver)
         finally:
-            # Of a connection that is lost nothing can be rolled back, and SQLAlchemy
-            # would try and log a traceback.
+            # A lost connection cannot be rolled back; SQLAlchemy would try, and log a
+            # traceback.
             if driver.closed:
                 connection.invalidate()
 
 
 @dataclass(slots=True)
 class Transaction:
-    """How far a transaction is."""
+    """The progress of a transaction."""
 
     committing: bool = False
 
@@ -372,7 +372,7 @@ def translated(
     Raises
     ------
     DatabaseUnavailable
-        If the database did not take it; the sentence says what may be stored.
+        If the database refused it; the sentence says whether it may be stored.
     DatabaseUnprepared
         If a right or a table is missing.
     DatabaseDamaged
@@ -396,10 +396,10 @@ def translated(
         found = dialect_of(engine).diagnose(engine.url, cause)
         if found.error is DatabaseDamaged:
             raise DatabaseDamaged(found.sentence) from error
-        # A statement or a value that the database cannot take is a defect of ours,
-        # which no later attempt cures.  A table or a right that is missing is such an
-        # error for PostgreSQL's driver as well, but what is wrong is in the database,
-        # and whoever mends it there needs no restart.
+        # A statement or a value that the database cannot process is a bug, and no later
+        # attempt helps.  PostgreSQL's driver reports a missing table or right in the
+        # same way, but there the database has to be corrected, and the service needs no
+        # restart.
         defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
         if found.error is DatabaseUnavailable and isinstance(cause, defects):
             raise
@@ -409,8 +409,8 @@ def translated(
 
 
 def _as_json(value: object) -> str:
-    """Return a document as a column holds it."""
-    # The scores of a row take 2 us so, and 10.5 with the standard library's encoder.
+    """Return a document in the form of its column."""
+    # The scores of a row take 2 us, and 10.5 with the standard library's encoder.
     return to_json(value).decode()
 
 
@@ -430,7 +430,7 @@ def writing_then_pause(engine: Engine) -> Iterator[Connection]:
     Raises
     ------
     DatabaseUnavailable
-        If the database did not take it; then there is no pause.
+        If the database refused it; then there is no pause.
     """
     with writing(engine) as connection:
         yield connection
@@ -442,7 +442,7 @@ log = logging.getLogger(__name__)
 
 def alembic_config() -> Config:
     """Return the configuration of Alembic; there is no file for it."""
-    # Here, since hardly a start migrates, and Alembic takes 0.13 s to import.
+    # Imported here: few starts migrate, and importing Alembic takes 0.13 s.
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
@@ -476,7 +476,7 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
     engine : Engine
         The database.
     make : bool, default True
-        Whether one that has no tables yet gets them.
+        Whether to create the tables of an empty database.
 
     Raises
     ------
@@ -485,7 +485,7 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
     DatabaseUnavailable
         If the database cannot be reached or written.
     InvalidSetting
-        If its user may not make tables there, or it has none and may not get any.
+        If its user may not create tables, or it has none and they may not be created.
     """
     with reading(engine) as connection:
         if _is_current(connection):

@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from app.storage.database.dialect import Outage
 
 # A server that is stopped, or a machine that froze, keeps its connections: the
-# kernel acknowledges what is sent, and the client waits for an answer for ever.
-# No time-out of the server or of TCP helps there, so the client counts.
+# kernel acknowledges all packets, and the client waits for an answer for ever.
+# No time-out of the server or of TCP helps, so the client counts the seconds.
 
 # libpq looks at the values of its options when it connects, and has no code for them:
 # `invalid sslmode value: "x"`, `invalid integer value "x" for connection option "y"`.
 _WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
-# Encodings of a database that keep every character of mail. In any other the first
-# message with one that it lacks could not be folded, nor any after it. SQL_ASCII is no
-# encoding but bytes that nobody looks at: ours go in and come out as UTF-8.
+# Encodings of a database that can store every character of mail. In any other, the
+# first message with a missing character could not be folded, nor any after it.
+# SQL_ASCII stores bytes without interpreting them: ours go in and come out as UTF-8.
 _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
 
 
 def _is_new_error(record: logging.LogRecord) -> bool:
     """Return whether a log record of psycopg is reported nowhere else.
 
-    What fails where rows are sent one behind the other is raised, and then logged for
-    the rows behind it, which the server passes over: "error ignored terminating
+    If one of several pipelined rows fails, its error is raised, and then logged for the
+    rows behind it, which the server skips: "error ignored terminating
     <psycopg.Pipeline …>: pipeline aborted".
     """
     args = record.args
@@ -62,25 +62,25 @@ def _is_new_error(record: logging.LogRecord) -> bool:
     return not (ignored and isinstance(about, psycopg.Pipeline))
 
 
-# For every process that has connections: commands have no log, and say what is warned
-# of beside what they end with.
+# For every process with connections: commands have no log, and print warnings in
+# addition to their result.
 logging.getLogger("psycopg").addFilter(_is_new_error)
 
 
 class TimedConnection(psycopg.Connection[Any]):
     """A connection that is closed when the server does not answer.
 
-    `open` sets what it needs.
+    `open` sets its attributes.
     """
 
     outage: Outage
     """Begins when the server does not answer."""
     least_timeout: float
-    """How long an answer may take at least, and in an outage. Unit: seconds."""
+    """Shortest time-out of an answer, also used in an outage. Unit: seconds."""
     timeout: float
-    """How long an answer may take now; to be set per transaction. Unit: seconds."""
+    """Current time-out of an answer; set per transaction. Unit: seconds."""
     never_writes: bool
-    """Whether it was refused to write, though it did not ask for a reader's part."""
+    """Whether the server refused writes, although the connection is not read-only."""
 
     @classmethod
     def open(
@@ -93,8 +93,8 @@ class TimedConnection(psycopg.Connection[Any]):
         psycopg.OperationalError
             If the server cannot be reached.
         InvalidSetting
-            If no server could be reached so, or the database has an encoding that
-            not all mail fits in.
+            If the URL can reach no server, or the database has an encoding that
+            cannot store all mail.
         """
         try:
             connection = cls.connect(*arguments, **named)
@@ -106,7 +106,7 @@ class TimedConnection(psycopg.Connection[Any]):
                 msg = f"The database URL cannot be used: {wrong[0]}."
                 raise InvalidSetting(msg) from error
             raise
-        # The name of a host is encoded as it is looked up.
+        # Looking up a host encodes its name.
         except UnicodeError:
             msg = "The host name in the database URL is not valid."
             raise InvalidSetting(msg) from None
@@ -117,18 +117,18 @@ class TimedConnection(psycopg.Connection[Any]):
         return connection
 
     def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
-        """Wait for the server, but not for ever.
+        """Wait for the server, with a time limit.
 
         Raises
         ------
         psycopg.OperationalError
-            If it says nothing for too long; the connection is closed.
+            If it is silent for too long; the connection is closed.
         """
         try:
             return super().wait(self._answered(gen), *arguments, **named)
         except _SilentError:
             self.outage.begin()
-            # Its answer, if it ever comes, is to no question of ours any more.
+            # A late answer would no longer match a question.
             self.pgconn.finish()
             raise
         except psycopg.Error as error:
@@ -140,7 +140,7 @@ class TimedConnection(psycopg.Connection[Any]):
     def _answered(self, gen: Any) -> Generator[Any, Any, Any]:
         """Give what a generator of psycopg gives, and raise if nothing comes.
 
-        psycopg tells it ten times a second that nothing has come yet.
+        psycopg reports ten times a second that nothing has arrived yet.
         """
         heard_at = time.monotonic()
         try:
@@ -150,8 +150,8 @@ class TimedConnection(psycopg.Connection[Any]):
                 silent = time.monotonic() - heard_at
                 if ready:
                     heard_at = time.monotonic()
-                # Others know already that the server hangs: it need not be found
-                # out a second time.
+                # It is already known that the server hangs, so there is no need to
+                # wait again.
                 elif silent > (
                     self.least_timeout if self.outage.active else self.timeout
                 ):
@@ -163,14 +163,14 @@ class TimedConnection(psycopg.Connection[Any]):
 
 
 def _require_unicode(connection: psycopg.Connection[Any]) -> None:
-    """Close a connection to a database that cannot keep every character.
+    """Close a connection to a database that cannot store every character.
 
     Raises
     ------
     InvalidSetting
-        If it is one.
+        If the database is one.
     """
-    # The server says it as it is connected to; a pooler that does not is believed.
+    # The server reports the encoding at connection; a pooler that does not is trusted.
     encoding = connection.info.parameter_status("server_encoding")
     if encoding is None or encoding in _ENCODINGS:
         return
@@ -188,7 +188,7 @@ def _hide_rows(error: psycopg.Error) -> None:
     """Remove from an error the rows and values that PostgreSQL quotes.
 
     DETAIL has the row that violates a constraint, CONTEXT the line that was copied:
-    words of mail, which tracebacks would bring into the log.
+    words of mail, which tracebacks would put into the log.
     """
     if said := error.diag.message_primary:
         error.args = (said,)
@@ -199,18 +199,18 @@ class _SilentError(psycopg.OperationalError):
 
 
 LONG_RESPONSE_TIME: Final = 30.0
-"""The same where nobody waits, such as in a fold or an undo.
+"""The time-out of an answer for work that nobody waits for, such as a fold or an undo.
 
 Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
 """
-# What each connection to PostgreSQL is set to, in one question.  A commit that was
-# acknowledged survives a crash, as with SQLite's FULL: where an administrator has
-# turned that `off` for the sake of others, three or four of 1,400 acknowledged
-# feedbacks were gone after `pg_ctl stop -m immediate`.  `on` is what PostgreSQL does
-# unless told otherwise, and waits for the standbys that it was told to wait for;
-# `local`, `remote_write` and `remote_apply` keep the promise as well, so they stay.
-# Set though it be the same: a session follows the configuration file in what it has
-# not set itself.
+# The settings of each connection to PostgreSQL, in one query.  An acknowledged commit
+# survives a crash, as with SQLite's FULL: if an administrator has set
+# synchronous_commit to `off`, three or four of 1,400 acknowledged feedbacks were gone
+# after `pg_ctl stop -m immediate`.  `on` is the default of PostgreSQL, and waits for
+# the configured standbys; `local`, `remote_write` and `remote_apply` keep the promise
+# as well, so they are not changed.  The setting is made even if it is the same,
+# because a session follows later changes of the configuration file in settings that it
+# has not made itself.
 _SETTINGS: Final = """
 SELECT set_config('lock_timeout', %s, false),
        set_config('synchronous_commit', coalesce(
@@ -231,19 +231,19 @@ _DAMAGED: Final = ("XX001", "XX002")
 _FULL: Final = "53100"
 _DENIED: Final = "42501"
 _MISSING: Final = ("42P01", "3F000")
-# What is the matter with a database; that of most errors, it is away.
+# The problems of a database; most errors mean that it is unavailable.
 _TROUBLE: Final = {
     "55P03": "is busy",
     "40P01": "is busy",
     "40001": "is busy",
     "25006": "is read-only",
-    # By a time-out of the server's, or by somebody.
+    # By a time-out of the server, or by somebody.
     "57014": "has stopped it",
 }
-# Those of other schemas of the database are heard too, and looked for in vain.
+# Notifications of other schemas of the database arrive too, and lead to no change.
 _LISTEN: Final = "LISTEN postbayes"
-# Not in the transaction of the feedback: one that notifies commits under a lock of
-# the whole cluster, and would wait for the disk under it.  Nor does this one wait
+# Not in the transaction of the feedback: a notifying transaction commits under a lock
+# of the whole cluster, and would wait for the disk under it.  This one does not wait
 # for the disk; SET LOCAL, because a pooler gives the connection to others.
 _NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY postbayes; COMMIT"
 
@@ -255,7 +255,7 @@ class _Listener:
         self._driver = driver
         self._heard = False
         self._own = driver.info.backend_pid
-        # For what comes with the answer to a statement.
+        # For notifications that arrive with the answer to a statement.
         driver.add_notify_handler(lambda note: self._note(note.pid))
         driver.execute(_LISTEN)
 
@@ -269,7 +269,7 @@ class _Listener:
         self._driver.execute(_NOTIFY)
 
     def heard(self) -> bool:
-        """Read what has come, and return whether another process sent any of it."""
+        """Read the notifications; return whether another process sent any of them."""
         self._driver.pgconn.consume_input()
         while note := self._driver.pgconn.notifies():
             self._note(note.be_pid)
@@ -305,11 +305,11 @@ class Postgresql(Dialect):
         require_options(url, options_of_libpq, database="PostgreSQL")
         engine = create_engine(
             url,
-            # `append` counts on it: after waiting for the profile's lock, each
-            # statement has to see what the others committed.
+            # `append` relies on it: after waiting for the profile's lock, each
+            # statement has to see the commits of the others.
             isolation_level="READ COMMITTED",
-            # One round trip more per transaction, so that a server which was
-            # restarted is noticed before a feedback is lost to a dead socket.
+            # One more round trip per transaction, to notice a restarted server before a
+            # feedback is lost to a dead socket.
             pool_pre_ping=True,
             # A database in SQL_ASCII would otherwise answer in bytes.
             connect_args={
@@ -317,8 +317,8 @@ class Postgresql(Dialect):
                 # A host that drops packets is given up as well; libpq takes
                 # whole seconds, and one for two.
                 "connect_timeout": max(2, math.ceil(busy_timeout)),
-                # Of a host that is gone without a word the kernel hears after 25 s
-                # of asking, or 20 s after something was sent; by default, hours.
+                # The kernel notices a vanished host after 25 s of keep-alives, or 20 s
+                # after something was sent; by default, after hours.
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
@@ -327,7 +327,7 @@ class Postgresql(Dialect):
             **options,
         )
 
-        # As long for its answer as for a lock, which is silence too.
+        # As long for its answer as for a lock, because waiting is silence too.
         least_timeout = 2 * busy_timeout
 
         def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
@@ -336,7 +336,7 @@ class Postgresql(Dialect):
                     self.outage, least_timeout, *arguments, **named
                 )
 
-            # The one before may have been found silent a moment ago.
+            # The previous connection may have been found silent a moment ago.
             self.outage.require_over()
             self.outage.connect = connect
             return connect()
@@ -365,9 +365,9 @@ class Postgresql(Dialect):
         def _end(connection: Any, record: Any) -> None:
             if connection is None:
                 return
-            # Whether it is alive is asked before the next transaction begins.
+            # The next transaction checks whether it is alive before it begins.
             connection.timeout = least_timeout
-            # Its default is that of when it was opened, and may have been set back.
+            # Its default is from the time of opening, and may have been changed back.
             if connection.never_writes:
                 record.invalidate()
 
@@ -379,9 +379,9 @@ class Postgresql(Dialect):
 
     @contextmanager
     def migrating(self, connection: Connection) -> Iterator[None]:
-        """Give a transaction that no other process migrates beside."""
+        """Give a transaction during which no other process migrates."""
         with connection.begin():
-            # To build an index, a server may say nothing for long.
+            # A server may be silent for long while it builds an index.
             driver: Any = connection.connection.dbapi_connection
             driver.timeout = math.inf
             usual = connection.execute(text("SHOW lock_timeout")).scalar_one()
@@ -390,8 +390,8 @@ class Postgresql(Dialect):
             connection.execute(
                 text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK}
             )
-            # The long time-out is for other migrations only: one that itself waits
-            # long for a table's lock makes every query wait behind it.
+            # The long time-out is only for waiting for other migrations: one that waits
+            # for a table's lock makes every query wait behind it.
             connection.execute(set_timeout, {"value": usual})
             yield
 
@@ -404,7 +404,7 @@ class Postgresql(Dialect):
         """Return the diagnosis of an error of psycopg."""
         said = first_line(error)
         state: str | None = getattr(error, "sqlstate", None)
-        # Where the URL does not say it, the driver's environment may.
+        # If the URL does not contain it, the driver's environment may.
         name = url.username
         user = f"the user {name!r}" if name else "the user of the database URL"
         if state in _DAMAGED:

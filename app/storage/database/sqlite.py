@@ -1,11 +1,11 @@
-"""SQLite: connections, locks, the write-ahead log, and statements of its own.
+"""SQLite: connections, locks, the write-ahead log, and special statements.
 
-Contract of this file: transactions begin the way that the options of their connection
-say (`dialect.READ_ONLY`, `dialect.LOCK_TIMEOUT`).  What one label counts is read and
+Contract of this file: transactions begin according to the options of their connection
+(`dialect.READ_ONLY`, `dialect.LOCK_TIMEOUT`).  The counts of a label are read and
 written in few large values, columns between commas or JSON: between two steps of a
-statement the driver waits for the lock of the interpreter, up to 5 ms, while it holds
+statement, the driver waits for the lock of the interpreter, up to 5 ms, while it holds
 the write lock of the database.  Beside a thread that never rests, 5,000 upserts in
-300,000 rows took 2.3 s one by one, and 0.14 s so; alone both take 0.09 s.
+300,000 rows took 2.3 s one by one, and 0.14 s in this way; alone both take 0.09 s.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 
 # Pages of the write-ahead log after which a commit itself copies them into the
-# database, and waits for the disk twice more.  `checkpoint` does so before, beside
+# database, and waits for the disk twice more.  `checkpoint` does so earlier, beside
 # the commits; this is for processes that do not call it.  SQLite's default is 1,000.
 _LOG_PAGES: Final = 16_384
-# How often SQLite's write lock is asked for while another process has it.  SQLite's
+# Interval of requests for SQLite's write lock while another process has it.  SQLite's
 # busy handler asks after 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50 and then every 100 ms,
-# so that who has waited longest finds it free least often.  The longest of 100 waits
-# (p99), in ms, for three and for seven others that hold it for 3 ms and rest for 1, and
-# for one that holds it for 30 ms and rests for 7.5:
+# so a process that has waited longest asks least often.  The longest of 100 waits
+# (p99), in ms, with three and with seven others that hold it for 3 ms and rest for 1,
+# and with one that holds it for 30 ms and rests for 7.5:
 #
 #     asks             busy handler   every 0.5 ms    1 ms    2 ms    5 ms
 #     three others              231             45      38      61     104
@@ -62,29 +62,29 @@ _LOG_PAGES: Final = 16_384
 #
 # Unit: seconds.
 _ASK_AGAIN: Final = 0.001
-# The path in a URI as SQLite reads it: without the host, which can only be this one
+# The path in a URI for SQLite: without the host, which can only be this one
 # (https://sqlite.org/uri.html).
 _URI: Final = re.compile("file:(?://[^/?#]*)?([^?#]*)")
-# Pages of SQLite's log from which a checkpoint has it begin anew: only a log that is
-# copied whole does, and beside writers that never pause it never is.  A commit of ten
-# pages took 0.32 ms where the file became longer, and 0.15 ms where it was written
-# over.  To copy the rest under the write lock took 5 to 27 ms on a busy
-# machine.  SQLite copies from as many on by default.
+# Pages of SQLite's log from which a checkpoint restarts it: it restarts only if it was
+# copied completely, which never happens beside writers that do not pause.  A commit of
+# ten pages took 0.32 ms if the file grew, and 0.15 ms if it was overwritten.  Copying
+# the rest under the write lock took 5 to 27 ms on a busy machine.  By default, SQLite
+# copies from this size on.
 _LONG_LOG: Final = 1_000
-# Of a backup: pages of one step, 4 MB, some ms, after which progress is shown; and
-# instructions of SQLite, some ms, after which Python hears of a signal.
+# For a backup: pages of one step, 4 MB, some ms, after which progress is shown; and
+# instructions of SQLite, some ms, after which Python handles signals.
 _BACKUP_PAGES: Final = 1024
 _BACKUP_INSTRUCTIONS: Final = 1_000_000
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # SQLite has no code of its own for it.
 _MISSING: Final = "no such table"
-# What is noted of a connection: whether SQLite's busy handler is on, as it is at first.
-# Readers have it, for the moments in which another process sets up or recovers the
-# log; writers ask by themselves, and the holder of the lock never waits.
+# Note on a connection: whether SQLite's busy handler is on, as it is at first.  Readers
+# have it, for the moments in which another process sets up or recovers the log;
+# writers ask by themselves, and the holder of the lock never waits.
 _HANDLED: Final = "postbayes_busy_handler"
-# What is noted of a connection to a file that could not be written: SQLite asks
-# once, when it opens the file, and such a connection never writes.
+# Note on a connection to a file that could not be written: SQLite checks this only
+# when it opens the file, and such a connection never writes.
 _UNWRITABLE: Final = "postbayes_unwritable"
 
 
@@ -137,9 +137,9 @@ class Sqlite(Dialect):
             # NORMAL may lose the last ones (https://sqlite.org/pragma.html).
             cursor.execute("PRAGMA synchronous = FULL")
             cursor.execute("PRAGMA foreign_keys = ON")
-            # What is deleted is overwritten with zeros: words of forgotten messages do
-            # not stay in free pages.  Of 1,000 messages, a fold takes 2.0 s of CPU so
-            # instead of 1.7, and to expire them from `scored` 60 ms instead of 40.
+            # Deleted data is overwritten with zeros, so words of forgotten messages do
+            # not stay in free pages.  For 1,000 messages, a fold takes 2.0 s of CPU
+            # instead of 1.7, and expiring them from `scored` 60 ms instead of 40.
             cursor.execute("PRAGMA secure_delete = ON")
             cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             cursor.close()
@@ -169,9 +169,9 @@ class Sqlite(Dialect):
     def write_lock(self, timeout: float) -> Iterator[None]:
         """Wait until no other thread of this process writes.
 
-        SQLite has one writer, and a process that waits for it has to ask again and
-        again.  So the threads of one process queue here, and only other processes are
-        asked for.
+        SQLite has one writer, and a waiting process has to ask repeatedly.  So the
+        threads of one process queue here, and only the lock of other processes is asked
+        for.
         """
         if not self._writer.acquire(timeout=timeout):
             msg = (
