@@ -19,7 +19,7 @@ from app.access.rights import ROLES, Principal, Right
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
 
@@ -187,17 +187,6 @@ class AccessKey:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A key that is in force, as a request needs it."""
-
-    name: str
-    digest: bytes
-    principal: Principal
-    networks: Networks | None
-    expires: float
-
-
 class Keyring:
     """The keys that are in force, by their digests.
 
@@ -224,14 +213,8 @@ class Keyring:
     """
 
     def __init__(self, keys: Iterable[AccessKey] = ()) -> None:
-        self._held: Mapping[bytes, _Held] = {
-            key.digest: _Held(
-                key.name,
-                key.digest,
-                key.principal,
-                Networks(key.networks, of="a key") if key.networks else None,
-                float("inf") if key.expires_at is None else key.expires_at.timestamp(),
-            )
+        self._held = {
+            key.digest: (key, Networks(key.networks, of="a key"))
             for key in keys
             if key.revoked_at is None
         }
@@ -256,13 +239,12 @@ class Keyring:
         held = self._held.get(digest)
         # Whoever guesses learns nothing by the time that the look-up takes: the digest
         # cannot be chosen.  It is compared in constant time all the same.
-        if held is None or not hmac.compare_digest(held.digest, digest):
+        if held is None or not hmac.compare_digest(held[0].digest, digest):
             return None
-        if held.expires <= time:
+        key, networks = held
+        if key.expires_at is not None and key.expires_at.timestamp() <= time:
             return None
-        if held.networks is not None and not held.networks.holds(host):
-            return None
-        return held.principal
+        return key.principal if not networks or networks.holds(host) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

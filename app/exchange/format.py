@@ -73,12 +73,12 @@ def text_or_none(value: object) -> str | None:
     return None if value is None else text(value)
 
 
-def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
-    """Return a value that has to be an integer from `least` to `most`."""
+def integer(value: object, *, most: int = LARGE) -> int:
+    """Return a value that has to be an integer from 0 to `most`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{_shown(value)} is not a number")
-    if not least <= value <= most:
-        raise ValueError(f"{_shown(value)} is not from {least} to {most}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{_shown(value)} is not from 0 to {most}")
     return value
 
 
@@ -260,7 +260,7 @@ class ExportHeader:
         MalformedExport
             If it is not one, or no profile can be like it.
         """
-        try:
+        with _reading("the header of this export"):
             values = json.loads(line)
             header = cls(
                 postbayes=text(values["postbayes"]),
@@ -283,23 +283,11 @@ class ExportHeader:
                 msg = (
                     f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
                 )
-                raise ValueError(msg)  # noqa: TRY301
+                raise ValueError(msg)
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
             for view in header.views:
                 require_view(view)
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            InvalidObservation,
-            InvalidPolicy,
-            InvalidSetting,
-        ) as error:
-            msg = f"the header of this export cannot be read: {error}"
-            raise MalformedExport(msg) from error
         return header
 
 
@@ -542,7 +530,7 @@ def read_sum(content: bytes, labels: Sequence[str]) -> tuple[int, State]:
     MalformedExport
         If the block cannot be read.
     """
-    with _reading("statistics"):
+    with _reading("statistics in this export"):
         month = epoch(*_EPOCH.unpack_from(content))
         return month, decode_sum(content[_EPOCH.size :], labels)
 
@@ -562,7 +550,7 @@ def read_names(content: bytes) -> tuple[str, dict[int, str]]:
     MalformedExport
         If the block cannot be read.
     """
-    with _reading("names"):
+    with _reading("names in this export"):
         (n,) = _LENGTH.unpack_from(content)
         ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
         view, *texts = map(text, json.loads(content[_LENGTH.size + ids.nbytes :]))
@@ -624,7 +612,7 @@ def read_rows(
         If the block or a row of it cannot be read.
     """
     rows = surveyed_rows(content)
-    with _reading("ledger rows"):
+    with _reading("ledger rows in this export"):
         for row in rows:
             _require_readable(row, labels, amounts)
     return rows
@@ -640,7 +628,7 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
     MalformedExport
         If it holds no rows.
     """
-    with _reading("ledger rows"):
+    with _reading("ledger rows in this export"):
         (length,) = _LENGTH.unpack_from(content)
         at = _LENGTH.size + length
         rows = []
@@ -667,7 +655,7 @@ def read_undo(content: bytes) -> UndoRecord:
     MalformedExport
         If the block cannot be read.
     """
-    with _reading("an undo"):
+    with _reading("an undo in this export"):
         values = json.loads(content)
         return UndoRecord(
             number=integer(values["number"], most=SMALL),
@@ -681,21 +669,23 @@ def read_undo(content: bytes) -> UndoRecord:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Raise `MalformedExport` for all that the bytes of a block can make fail."""
+    """Raise `MalformedExport` for all that the bytes of an export can make fail."""
     try:
         yield
     except (
         struct.error,
-        KeyError,
         ValueError,
+        KeyError,
         TypeError,
+        AttributeError,
         RecursionError,
         CorruptVector,
         InconsistentCounts,
         InvalidObservation,
+        InvalidPolicy,
+        InvalidSetting,
     ) as error:
-        msg = f"{what} in this export cannot be read: {error}"
-        raise MalformedExport(msg) from error
+        raise MalformedExport(f"{what} cannot be read: {error}") from error
 
 
 def _row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from app.lab.shares import FACTORS, Rule, rational, share, written
 from app.lab.table import is_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -94,13 +95,16 @@ class Categories(ColumnGroup):
         return cls(tuple(columns), tuple(values), smoothing, stated_of)
 
     @property
+    def _fields(self) -> Iterable[tuple[int, str, tuple[str, ...]]]:
+        """Number, name and values of each column."""
+        return zip(count(), self.columns, self.values, strict=False)
+
+    @property
     def event_model(self) -> Categorical:
         """The model of `app.bayes`."""
         domains = {
             field: len(values)
-            for field, (column, values) in enumerate(
-                zip(self.columns, self.values, strict=True)
-            )
+            for field, column, values in self._fields
             if column in self.declared
         }
         return Categorical(smoothing=self.smoothing, domains=domains)
@@ -108,9 +112,7 @@ class Categories(ColumnGroup):
     def encode(self, row: Row) -> SparseCounts | None:
         """Return the values of a row; an unknown value gets a new id."""
         found = {}
-        for field, (column, values) in enumerate(
-            zip(self.columns, self.values, strict=True)
-        ):
+        for field, column, values in self._fields:
             if column in row.cells:
                 cell = row.cells[column]
                 value = values.index(cell) if cell in values else len(values)
@@ -125,9 +127,7 @@ class Categories(ColumnGroup):
     ) -> list[LearnedTable]:
         """Return P(value | class) of each column."""
         tables = []
-        for field, (column, values) in enumerate(
-            zip(self.columns, self.values, strict=True)
-        ):
+        for field, column, values in self._fields:
             ids = [value_id(field=field, value=v) for v in range(len(values))]
             counts = state.look_up(np.array(ids, np.int64), "presence")
             rows = _probabilities(
@@ -141,9 +141,7 @@ class Categories(ColumnGroup):
         """Each value of each column."""
         return {
             value_id(field=field, value=v): f"{column}={value}"
-            for field, (column, values) in enumerate(
-                zip(self.columns, self.values, strict=True)
-            )
+            for field, column, values in self._fields
             for v, value in enumerate(values)
         }
 

@@ -346,7 +346,7 @@ def as_json(
             {
                 "alpha": effect.alpha,
                 "log_joint": _finite(effect.log_joint),
-                "log_loss": _optional(effect.log_loss),
+                "log_loss": _finite(effect.log_loss),
                 "posteriors": [list(posterior) for posterior in effect.posteriors],
             }
             for effect in effects
@@ -359,10 +359,7 @@ def _learned(table: LearnedTable) -> dict[str, Any]:
         "title": table.title,
         "header": list(table.header),
         "rows": [
-            {
-                "name": name,
-                "numbers": [asdict(number) for number in numbers],
-            }
+            {"name": name, "numbers": [asdict(number) for number in numbers]}
             for name, numbers in table.rows
         ],
     }
@@ -410,17 +407,12 @@ def _validation(
 ) -> dict[str, Any] | None:
     if validation is None:
         return None
+    figures = (
+        *("folds", "seed", "rows", "right", "accuracy", "error_rate"),
+        *("log_likelihood", "log_joint", "log_loss", "impossible"),
+    )
     return {
-        "folds": validation.folds,
-        "seed": validation.seed,
-        "rows": validation.rows,
-        "right": validation.right,
-        "accuracy": validation.accuracy,
-        "error_rate": validation.error_rate,
-        "log_likelihood": _finite(validation.log_likelihood),
-        "log_joint": _optional(validation.log_joint),
-        "log_loss": _finite(validation.log_loss),
-        "impossible": validation.impossible,
+        **{name: _finite(getattr(validation, name)) for name in figures},
         "confusion": [
             {
                 "class": name,
@@ -432,9 +424,5 @@ def _validation(
     }
 
 
-def _optional(number: float | None) -> float | None:
-    return None if number is None else _finite(number)
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+def _finite(number: float | None) -> float | None:
+    return number if number is None or math.isfinite(number) else None

@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import and_, bindparam, exists, insert, select
+from sqlalchemy import and_, bindparam, exists, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
@@ -183,24 +183,15 @@ def _taught(
         select(
             _LEDGER.c.revision,
             _LEDGER.c.digest,
-            _LEDGER.c.kind,
-            _LEDGER.c.vector.is_not(None).label("kept"),
-            (_LEDGER.c.vector == IN_SUM).label("in_sum"),
+            (_LEDGER.c.kind == "sum").label("is_sum"),
+            # Forgetting has no features, and takes none to be taken back.
+            or_(_LEDGER.c.vector.is_not(None), _LEDGER.c.kind == "note").label("kept"),
+            _LEDGER.c.vector.is_not_distinct_from(IN_SUM).label("in_sum"),
         )
         .where(and_(*conditions), ~forgotten)
         .order_by(_LEDGER.c.revision)
     )
-    return [
-        TaughtRow(
-            row.revision,
-            row.digest,
-            row.kind == "sum",
-            # Forgetting has no features, and takes none to be taken back.
-            bool(row.kept) or row.kind == "note",
-            bool(row.in_sum),
-        )
-        for row in rows
-    ]
+    return [TaughtRow(**row._asdict()) for row in rows]
 
 
 def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:

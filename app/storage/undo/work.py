@@ -407,12 +407,12 @@ def histories(
                 _LEDGER.c.label_before,
                 _LEDGER.c.label,
                 _LEDGER.c.epoch,
-                _LEDGER.c.undo,
-                _LEDGER.c.source,
-                _LEDGER.c.time,
-                _LEDGER.c.kind,
+                _LEDGER.c.undo.is_(None).label("taught"),
                 _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
+                _LEDGER.c.source,
+                _LEDGER.c.time,
+                (_LEDGER.c.kind == "note").label("note"),
             )
             .where(
                 _LEDGER.c.profile_id == profile_id,
@@ -423,20 +423,8 @@ def histories(
         )
         found_of: dict[bytes, list[MessageRow]] = {}
         for row in found:
-            found_of.setdefault(row.digest, []).append(
-                MessageRow(
-                    revision=row.revision,
-                    label_before=row.label_before,
-                    label=row.label,
-                    epoch=row.epoch,
-                    taught=row.undo is None,
-                    kept=bool(row.kept),
-                    decision=row.decision,
-                    source=row.source,
-                    time=row.time,
-                    note=row.kind == "note",
-                )
-            )
+            values = row._asdict()
+            found_of.setdefault(values.pop("digest"), []).append(MessageRow(**values))
         revisions = {step.revision for each in found_of.values() for step in each}
         taken = records.taken_by(connection, profile_id, revisions)
         gone = {revision for revision, by in taken.items() if by & in_force}
