@@ -1,4 +1,4 @@
-"""What a CSV file is read as."""
+"""Table: a CSV file, and the kinds of its columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.errors import MalformedTable
-from app.lab.table import listed, read_table, read_text
+from app.lab.table import Kind, Model, kind_of, listed, read_table, read_text
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -59,3 +59,37 @@ def test_any_text_is_a_table_or_refused(text):
 
     assert table.rows
     assert all(row.cells.keys() <= set(table.columns) for row in table.rows)
+
+
+@pytest.mark.parametrize(
+    ("cells", "model", "kind"),
+    [
+        ("1 2.5 -3e2", Model.AUTO, Kind.MEASUREMENT),
+        ("0 1 1", Model.AUTO, Kind.CATEGORY),
+        ("red blue red", Model.AUTO, Kind.CATEGORY),
+        ("do_math buy_book buy", Model.AUTO, Kind.TEXT),
+        ("new_york new_york new_york los_angeles", Model.MIXED, Kind.CATEGORY),
+        ("1 1 x y", Model.AUTO, Kind.CATEGORY),
+        ("1 2 3", Model.CATEGORICAL, Kind.CATEGORY),
+        ("x y", Model.CATEGORICAL, Kind.CATEGORY),
+        ("0 1", Model.GAUSSIAN, Kind.MEASUREMENT),
+        ("x", Model.DISCRIMINANT, Kind.MEASUREMENT),
+        ("0 3 1", Model.MULTINOMIAL, Kind.COUNT),
+        ("0 3 x", Model.BERNOULLI, Kind.TEXT),
+        ("red blue", Model.BERNOULLI, Kind.TEXT),
+    ],
+)
+def test_a_column_is_what_it_looks_like(cells, model, kind):
+    """Or what the model makes of it."""
+    lines = "\n".join(cells.replace("_", "\0").split()).replace("\0", " ")
+
+    assert kind is kind_of("x", read_text(f"x\n{lines}\n"), model=model)
+
+
+def test_many_different_numbers_may_be_categories():
+    """Only words are taken for names."""
+    lines = "\n".join(str(n) for n in range(30))
+
+    assert Kind.CATEGORY is kind_of(
+        "x", read_text(f"x\n{lines}\n"), model=Model.CATEGORICAL
+    )
