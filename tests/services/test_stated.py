@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from app.classifier.statement import Origin, Statement
 from app.doors.documents.verdict import ClassifyOut
-from app.doors.mta import Scale, Scored, marks
+from app.doors.mta import PointsAnswer, Scale, marks
 from app.ledger.history import HistoryFilter
 from app.services.classify import Classify
 from app.services.clock import now
@@ -111,7 +111,7 @@ def test_a_statement_moves_the_verdict_and_is_a_reason_of_it(app):
         said.features,
     )
     assert "said for default -100.00" in marks(heard, "none", None)[-1][1]
-    scored = Scored(classified=heard, action="none", scale=SCALE, score=-5.0)
+    scored = PointsAnswer(classified=heard, action="none", scale=SCALE, score=-5.0)
     named = {each.name: each for each in scored.symbols()}
     assert ("said_for_default",) == named["POSTBAYES_LIST"].options
     assert inspected.shading.elsewhere["list"] == -100.0
