@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
-from app.classifier.reasons import Known, grouped
-from app.features.hashing import names_at
-from app.kernels.reasons import strongest as strongest_features
+from app.classifier.reasons import Summand, anonymous, reasons_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from app.classifier.reasons import Grouped
     from app.classifier.snapshot import Scorer
     from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
@@ -87,7 +84,9 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
         model = specification.classifiers[term.classifier]
         weight = worth * factor
         constant = constant + parts.constant * weight
-        all_added = parts.features @ (weights * weight)
+        # Not a product of matrices: its last bits, and with them the order of equal
+        # features, depend on the processor.
+        all_added = np.add.reduce(parts.terms * (weights * weight)[:, np.newaxis])
         start = 0
         # What a view that is made of others adds stands with the features of those.
         for view in model.made_of or (model.view,):
@@ -104,94 +103,7 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonPart:
-    """One feature of a reason.
-
-    Parameters
-    ----------
-    feature : str
-        Its text; ``"#"`` and its id in hex where the text is not kept.
-    view : str
-        Its view.
-    log_odds : float
-        What it adds. Unit: nats; positive speaks for spam.
-    messages : mapping of str to int
-        In how many learned messages of each label it was; empty for measurements.
-    """
-
-    feature: str
-    view: str
-    log_odds: float
-    messages: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summand:
-    """One summand of the log-odds.
-
-    Parameters
-    ----------
-    kind : {'prior', 'reason', 'rest'}
-        The class prior with the bias of the fusion, features that a person takes as
-        one (`app.classifier.reasons`) or a `Statement`, or all features of the other
-        reasons.
-    text : str
-        The words, the header, the domain of the links, or the text of a statement; the
-        kind in brackets for the prior and the rest.
-    family : str or None
-        Family of the reason, or kind of the statement; None for the prior and the
-        rest.
-    log_odds : float
-        What it adds. Unit: nats; positive speaks for spam.
-    features : int
-        How many features stand behind it.
-    messages : mapping of str to int
-        For the prior, how many messages of each label were learned; else empty.
-    parts : tuple of ReasonPart
-        The strongest features of a reason that speak for its side.
-    """
-
-    kind: Literal["prior", "reason", "rest"]
-    text: str
-    family: str | None
-    log_odds: float
-    features: int
-    messages: Mapping[str, int] = field(default_factory=dict)
-    parts: tuple[ReasonPart, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """The text as a person reads it."""
-        return title(self.text, self.family, [part.feature for part in self.parts])
-
-
-def title(text: str, family: str | None, features: Sequence[str]) -> str:
-    """Return the text of a reason, and of a header or of links the strongest words.
-
-    Examples
-    --------
-    >>> title("from", "headers", ["from:bob", "from:bank.example"])
-    'from: bob bank.example'
-    >>> title("free money", "words", ["free", "free money"])
-    'free money'
-    """
-    tagged = [feature.partition(":") for feature in features]
-    if family == "words" or not tagged or not all(colon for _, colon, _ in tagged):
-        return text
-    return f"{text}: {' '.join(word for _, _, word in tagged)}"
-
-
-# Most words have two pairs; more of a header than its strongest words is rarely read.
-PARTS: Final = 3
-"""Features that are listed of a reason, at most."""
-
-
 _NOTHING: Final = 1e-3
-# A row of six words has five joins. With 10 for each reason the median share of
-# experiment 0075 is as with any number.
-JOINS: Final = 10
-"""Pairs that may put words side by side, for each reason of a side that is listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,127 +198,17 @@ def explain(
         How many reasons of each side to list, for spam and against it: those that
         add most.  A reason that adds nothing is of neither side.
     """
-    known = [
-        Known(
-            view,
-            names_at(names, at) if (names := observation.names.get(view)) else (),
-            at,
-            added.take(at),
-        )
-        for view, added in attribution.contributions.items()
-        for at in attribution.seen[view].nonzero()
-    ]
-    found = grouped(known, joins=JOINS * strongest)
-    value = np.concatenate([each.values for each in known])
-    total: NDArray[Any] = np.bincount(found.reason, value, minlength=value.size)
-    size = np.bincount(found.reason, minlength=value.size)
-
-    # Both sides are listed, the deciding one first: alone it would not show what it
-    # outvoted.
-    side = -1.0 if attribution.prior + value.sum() < 0 else 1.0
-    order = total.nonzero()[0]
-    order = order.take((-np.abs(total.take(order))).argsort(kind="stable"))
-    sided = side * total.take(order)
-    listed = np.concatenate(
-        [order[sided > 0][:strongest], order[sided < 0][:strongest]]
-    )
-    left = np.ones(value.size, np.bool_)
-    left[listed] = False
-    of_family = np.bincount(found.family, value, minlength=len(found.families)) + 0.0
-    families = dict(zip(found.families, of_family.tolist(), strict=True))
-    families["prior"] = attribution.prior
-    return Explanation(
+    families, summands = reasons_of(
+        attribution.contributions,
+        attribution.seen,
+        attribution.prior,
+        snapshot,
+        observation,
         strongest=strongest,
-        families=_strongest_first(families),
-        summands=(
-            Summand(
-                kind="prior",
-                text="(prior)",
-                family=None,
-                log_odds=attribution.prior,
-                features=0,
-                messages=snapshot.specification.by_label(snapshot.learned),
-            ),
-            *_reasons(snapshot, observation, known, found, value, total, size, listed),
-            Summand(
-                kind="rest",
-                text="(rest)",
-                family=None,
-                log_odds=float(np.add.reduce(total[left])),
-                features=int(size[left].sum()),
-            ),
-        ),
     )
-
-
-def _reasons(
-    snapshot: Scorer,
-    observation: Observation,
-    known: Sequence[Known],
-    found: Grouped,
-    value: NDArray[np.float64],
-    total: NDArray[np.float64],
-    size: NDArray[np.intp],
-    listed: NDArray[np.intp],
-) -> Iterator[Summand]:
-    """Yield the reasons that are listed, by their first features."""
-    if not listed.size:
-        return
-    shown = np.empty((listed.size, PARTS), np.int64)
-    room = np.empty(total.size, np.int64)
-    strongest_features(found.reason, value, total, listed, room, shown)
-    # Beside them the first one of a reason that is called as that one.
-    unnamed = [at for at in listed.tolist() if at not in found.texts]
-    wanted = np.append(shown, np.array(unnamed, np.int64))
-    parts = _parts(snapshot, observation, known, wanted)
-    for at, log_odds, features, some in zip(
-        listed.tolist(),
-        total.take(listed).tolist(),
-        size.take(listed).tolist(),
-        shown.tolist(),
-        strict=True,
-    ):
-        yield Summand(
-            kind="reason",
-            text=found.texts[at] if at in found.texts else parts[at].feature,
-            family=found.families[int(found.family[at])],
-            log_odds=log_odds,
-            features=features,
-            parts=tuple([parts[feature] for feature in some if feature >= 0]),
-        )
-
-
-def _parts(
-    snapshot: Scorer,
-    observation: Observation,
-    known: Sequence[Known],
-    features: NDArray[np.int64],
-) -> dict[int, ReasonPart]:
-    """Return some of the known features, by their number over all views."""
-    found: dict[int, ReasonPart] = {}
-    specification, tables = snapshot.specification, snapshot.feature_tables
-    labels = specification.labels
-    start = 0
-    for view, names, at, values in known:
-        here = features[(features >= start) & (features < start + at.size)] - start
-        start += at.size
-        if not here.size:
-            continue
-        ids = observation.views[view].ids.take(at.take(here))
-        counts: list[dict[str, int]] = [{}] * here.size
-        if view in tables:
-            looked_up = specification.in_messages(tables[view].look_up(ids, "presence"))
-            counts = [
-                dict(zip(labels, each, strict=True)) for each in looked_up.tolist()
-            ]
-        texts = names_at(names, here) if names else map(_anonymous, ids.tolist())
-        for number, text, added, messages in zip(
-            here.tolist(), texts, values.take(here).tolist(), counts, strict=True
-        ):
-            found[start - at.size + number] = ReasonPart(
-                feature=text, view=view, log_odds=added, messages=messages
-            )
-    return found
+    return Explanation(
+        strongest=strongest, families=_strongest_first(families), summands=summands
+    )
 
 
 def strongest_reason(
@@ -457,11 +259,7 @@ def strongest_reason(
     if names:
         return f"{view}:{names[at]}"
     payload = observation.views.get(view)
-    return view if payload is None else f"{view}:{_anonymous(int(payload.ids[at]))}"
-
-
-def _anonymous(number: int) -> str:
-    return f"#{number % 2**64:016x}"
+    return view if payload is None else f"{view}:{anonymous(int(payload.ids[at]))}"
 
 
 def insignificant(

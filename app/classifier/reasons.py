@@ -7,25 +7,36 @@ feature is in one reason and in one family, and the cost is that of sorting them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from app.features.hashing import FeatureNames, names_at
-from app.kernels.reasons import rows
+from app.features.hashing import FeatureNames, ids_of, names_at
+from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from app.classifier.snapshot import Scorer
+    from app.features.observation import Observation
+
 # With single words and their pairs, ten reasons of each side show a median of 45 to
 # 54 % of the log-odds, and with up to six words 55 to 76 (experiment 0075). Eight show
 # little more, and are too many to read at a glance.
 MOST_WORDS: Final = 6
 """Words of one reason, at most."""
+# A row of six words has five joins. With 10 for each reason the median share of
+# experiment 0075 is as with any number.
+JOINS: Final = 10
+"""Pairs that may put words side by side, for each reason of a side that is listed."""
+# Most words have two pairs; more of a header than its strongest words is rarely read.
+PARTS: Final = 3
+"""Features that are listed of a reason, at most."""
 _TAGS: Final = {
     "link": "links",
     "file": "files",
@@ -35,170 +46,226 @@ _TAGS: Final = {
     "random": "tricks",
 }
 """The family of a word by its tag (`app.features.words`)."""
-
-
-class Known(NamedTuple):
-    """The features of one view that have been seen before."""
-
-    view: str
-    """The view."""
-    names: Sequence[str]
-    """The text of each; none if it is not kept."""
-    at: NDArray[np.intp]
-    """Which of the features of the message they are."""
-    values: NDArray[np.float64]
-    """Contribution of each of these to the log-odds.  Unit: nats."""
+_LINKS, *_OTHERS = _KINDS = list(dict.fromkeys(_TAGS.values()))
+_OF_TAGS: Final = np.array(
+    [ids_of(list(_TAGS)), [_KINDS.index(kind) for kind in _TAGS.values()]]
+)
+_HOW: Final = {"headers": kernel.TAGGED, "words": kernel.WORDS, "pairs": kernel.PAIRS}
+"""How the names of a view are grouped; those of any other view are by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """The known features of a message, view after view, by reason and by family.
+class ReasonPart:
+    """One feature of a reason.
 
     Parameters
     ----------
-    reason : ndarray of int64, shape (n,)
-        The first feature of the reason of each.
-    texts : mapping of int to str
-        The text of a reason, where it is not that of its first feature.
-    families : list of str
-        The families.
-    family : ndarray of int64, shape (n,)
-        To which of them each feature belongs.
+    feature : str
+        Its text; ``"#"`` and its id in hex where the text is not kept.
+    view : str
+        Its view.
+    log_odds : float
+        What it adds. Unit: nats; positive speaks for spam.
+    messages : mapping of str to int
+        In how many learned messages of each label it was; empty for measurements.
     """
 
-    reason: NDArray[np.int64]
-    texts: Mapping[int, str]
-    families: list[str]
-    family: NDArray[np.int64]
+    feature: str
+    view: str
+    log_odds: float
+    messages: Mapping[str, int]
 
 
-def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
-    """Return the known features of a message by reason and by family.
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """One summand of the log-odds.
 
     Parameters
     ----------
-    views : sequence of Known
-        The views.
-    joins : int
-        How many pairs may put words side by side, the strongest of them; with 0 each
-        pair is a reason of its own, too.
+    kind : {'prior', 'reason', 'rest'}
+        The class prior with the bias of the fusion, features that a person takes as
+        one or a `Statement`, or all features of the other reasons.
+    text : str
+        The words, the header, the domain of the links, or the text of a statement; the
+        kind in brackets for the prior and the rest.
+    family : str or None
+        Family of the reason, or kind of the statement; None for the prior and the
+        rest.
+    log_odds : float
+        What it adds. Unit: nats; positive speaks for spam.
+    features : int
+        How many features stand behind it.
+    messages : mapping of str to int
+        For the prior, how many messages of each label were learned; else empty.
+    parts : tuple of ReasonPart
+        The strongest features of a reason that speak for its side.
+    """
+
+    kind: Literal["prior", "reason", "rest"]
+    text: str
+    family: str | None
+    log_odds: float
+    features: int
+    messages: Mapping[str, int] = field(default_factory=dict)
+    parts: tuple[ReasonPart, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The text as a person reads it."""
+        return title(self.text, self.family, [part.feature for part in self.parts])
+
+
+def title(text: str, family: str | None, features: Sequence[str]) -> str:
+    """Return the text of a reason, and of a header or of links the strongest words.
 
     Examples
     --------
-    >>> every = np.arange(3)
-    >>> found = grouped([
-    ...     Known("words", ["free", "money", "noon"], every, np.array([1., 1, -1])),
-    ...     Known("headers", ["from:bob", "from:shape:a"], every[:2], np.ones(2)),
-    ...     Known("pairs", ["free money", "money noon"], every[:2], np.array([2, 0.1])),
-    ... ], joins=9)
-    >>> found.reason.tolist(), found.texts
-    ([0, 0, 2, 3, 3, 0, 0], {3: 'from', 0: 'free money'})
-    >>> [found.families[at] for at in found.family.tolist()]
-    ['words', 'words', 'words', 'headers', 'headers', 'pairs', 'pairs']
+    >>> title("from", "headers", ["from:bob", "from:bank.example"])
+    'from: bob bank.example'
+    >>> title("free money", "words", ["free", "free money"])
+    'free money'
     """
-    sizes = [known.at.size for known in views]
-    starts = list(accumulate(sizes, initial=0))
-    reason = np.arange(starts[-1])
-    family = np.repeat(np.arange(len(views)), sizes)
-    families = [known.view for known in views]
-    texts: dict[int, str] = {}
-    words: tuple[int, Known, NDArray[np.int64]] | None = None
-    for known, start in zip(views, starts, strict=False):
-        if not known.names or known.view not in {"headers", "words"}:
-            continue
-        hashes, tags, colons = FeatureNames.of(known.names).hashes()
-        if known.view == "headers":
-            _, first, which = np.unique(tags, return_index=True, return_inverse=True)
-            reason[start : start + tags.size] = start + first[which]
-            for at, name in zip(
-                first.tolist(), names_at(known.names, first), strict=True
-            ):
-                texts[start + at] = name.partition(":")[0]
-            continue
-        words = start, known, hashes
-        first_of: dict[tuple[str, str], int] = {}
-        tagged = (colons >= 0).nonzero()[0]
-        for at, name in zip(
-            tagged.tolist(), names_at(known.names, tagged), strict=True
-        ):
-            tag, _, word = name.partition(":")
-            if tag not in _TAGS:
-                continue
-            kin = _TAGS[tag]
-            text = _domain(word) if kin == "links" else kin
-            if kin not in families:
-                families.append(kin)
-            here = first_of.setdefault((kin, text), start + at)
-            family[start + at] = families.index(kin)
-            reason[start + at] = here
-            texts[here] = text
-    for known, start in zip(views, starts, strict=False):
-        if known.view == "pairs" and known.names and words and joins:
-            _join(known, start, *words, joins, reason, texts)
-    return Grouped(reason, texts, families, family)
+    tagged = [feature.partition(":") for feature in features]
+    if family == "words" or not tagged or not all(colon for _, colon, _ in tagged):
+        return text
+    return f"{text}: {' '.join(word for _, _, word in tagged)}"
 
 
-def _domain(word: str) -> str:
-    """Return the last two labels of a host; paths and marks belong to any link.
-
-    Examples
-    --------
-    >>> _domain(".shop.example.com"), _domain("(other-host)")
-    ('example.com', 'paths')
-    """
-    labels = word.strip(".").rsplit(".", 2)
-    return ".".join(labels[-2:]) if len(labels) > 1 else "paths"
-
-
-def _join(
-    pairs: Known,
-    start: int,
-    begin: int,
-    words: Known,
-    hashes: NDArray[np.int64],
-    joins: int,
-    reason: NDArray[np.int64],
-    texts: dict[int, str],
-) -> None:
-    """Give each pair to the stronger of its words, and put words side by side.
-
-    Two words are put side by side by the pair of them, the strongest first, where all
-    three speak for one side: so a reason reads like a piece of the text.
+def reasons_of(
+    contributions: Mapping[str, NDArray[np.float64]],
+    seen: Mapping[str, NDArray[np.bool_]],
+    prior: float,
+    snapshot: Scorer,
+    observation: Observation,
+    *,
+    strongest: int,
+) -> tuple[dict[str, float], tuple[Summand, ...]]:
+    """Return the log-odds of a verdict by family, and by reason.
 
     Parameters
     ----------
-    pairs, words : Known
-        The pairs, of which the first is feature `start`, and the words, of which the
-        first is feature `begin`.
-    hashes : ndarray of int64
-        The hash of each word.
-    joins : int
-        How many of the pairs may put words side by side.
-    reason, texts : ndarray, dict
-        As in `Grouped`; they are changed.
+    contributions, seen, prior
+        The log-odds as a sum, as `app.classifier.explain.Attribution` has it.
+    snapshot, observation, strongest
+        See `app.classifier.explain.explain`.  With 0 reasons of each side, each pair
+        is a reason of its own, too.
+
+    Returns
+    -------
+    families : dict of str to float
+        What each family adds, and the prior.  Unit: nats.
+    summands : tuple of Summand
+        The prior, the strongest reasons of the side that decides, those of the other,
+        and the rest.
     """
-    names = FeatureNames.of(pairs.names, 2)
-    order = hashes.argsort()
-    ends = np.concatenate([names.hashes(word)[0] for word in range(2)])
-    at = order.take(hashes.searchsorted(ends, sorter=order), mode="clip")
-    # The last number is that of no word.
-    at[hashes.take(at) != ends] = -1
-    left, right = at[: names.at.size], at[names.at.size :]
-    worth = np.append(words.values, 0.0)
-    strength = np.abs(worth)
-    owner = np.where(strength[left] >= strength[right], left, right)
-    # Without its words, a pair is a reason of its own.
-    owner = np.where((left < 0) | (right < 0), np.maximum(left, right), owner)
-    values = pairs.values
-    agree = (worth[left] * values > 0) & (worth[right] * values > 0)
-    (sound,) = agree.nonzero()
-    sound = sound[(-np.abs(values[sound])).argsort(kind="stable")[:joins]]
-    room = np.empty((6, words.at.size), np.int64)
-    size = rows(left[sound], right[sound], MOST_WORDS, room)
-    inside, first = room[:2, :size]
-    reason[begin + inside] = begin + first
-    read = names_at(words.names, inside)
-    for at, name in zip((begin + first).tolist(), read, strict=True):
-        texts[at] = f"{texts[at]} {name}" if at in texts else name
-    own = start + np.arange(owner.size)
-    reason[own] = np.where(owner < 0, own, reason[begin + owner])
+    n = sum(map(np.count_nonzero, seen.values()))
+    keys = np.empty((kernel.OTHER + 1, n), np.int64)
+    values, totals = np.empty((2, n))
+    views = {}
+    size = begin = end = 0
+    for number, (view, added) in enumerate(contributions.items()):
+        how = _HOW.get(view, kernel.WORDS)
+        alone = view not in _HOW or (view == "pairs" and not strongest)
+        names = () if alone else observation.names.get(view, ())
+        of_view = FeatureNames.of(names, 1 + (view == "pairs"))
+        source = np.frombuffer(of_view.text, np.uint8), of_view.bounds, of_view.at, how
+        known = len(_KINDS) + number, _OF_TAGS, seen[view], added
+        start, size = size, kernel.keyed(*source, *known, size, keys, values)
+        views[view] = keys[kernel.PLACE, start:size]
+        if view == "pairs":
+            begin, end = start, size
+    room = np.empty((kernel.LINES, max(n + end - begin, 256)), np.int64)
+    sums = np.empty((2, len(_KINDS) + len(views)))
+    listed = np.empty((2 * strongest, 1 + PARTS), np.int64)
+    most = JOINS * strongest, MOST_WORDS
+    rest, left = kernel.grouped(
+        keys, values, begin, end, *most, prior, sums, totals, listed, room
+    )
+    called = [*_KINDS, *views]
+    columns = [*zip(called, *sums.tolist(), strict=True)]
+    families = {
+        family: total
+        for family, total, features in columns[len(_KINDS) :] + columns[: len(_KINDS)]
+        if features or family in views
+    }
+    rows = [
+        (_row(room[kernel.BEHIND], first), [at for at in strong if at >= 0])
+        for first, *strong in listed.tolist()
+        if first >= 0
+    ]
+    wanted = sorted({*chain.from_iterable(chain.from_iterable(rows))})
+    parts = _parts(snapshot, observation, views, values, wanted)
+    learned = snapshot.specification.by_label(snapshot.learned)
+    summands = [Summand("prior", "(prior)", None, prior, 0, learned)]
+    for words, strong in rows:
+        family = called[int(keys[kernel.FAMILY, words[0]])]
+        text = _text(family, [parts[at].feature for at in words])
+        adds, features = float(totals[words[0]]), int(room[kernel.SIZE, words[0]])
+        of = tuple([parts[at] for at in strong])
+        summands.append(Summand("reason", text, family, adds, features, {}, of))
+    summands.append(Summand("rest", "(rest)", None, rest, left))
+    return families | {"prior": prior}, tuple(summands)
+
+
+def _row(behind: NDArray[np.int64], word: int) -> list[int]:
+    """Return the words that stand side by side from one on, or the only one."""
+    row = [word]
+    while (word := int(behind[word])) >= 0:
+        row.append(word)
+    return row
+
+
+def _text(family: str, names: Sequence[str]) -> str:
+    """Return the text of a reason by the names of its words, or of the first feature.
+
+    Examples
+    --------
+    >>> _text("links", ["link:.shop.example.com"])
+    'example.com'
+    """
+    if family in _OTHERS:
+        return family
+    if family not in {"headers", _LINKS}:
+        return " ".join(names)
+    tag, _, word = names[0].partition(":")
+    if family == "headers":
+        return tag
+    # Paths and marks belong to any link.
+    labels = word.strip(".").rsplit(".", 2)[-2:]
+    return ".".join(labels) if len(labels) > 1 else "paths"
+
+
+def _parts(
+    snapshot: Scorer,
+    observation: Observation,
+    views: Mapping[str, NDArray[np.int64]],
+    values: NDArray[np.float64],
+    wanted: Sequence[int],
+) -> dict[int, ReasonPart]:
+    """Return some of the known features, by their number over all views."""
+    parts: dict[int, ReasonPart] = {}
+    specification, tables = snapshot.specification, snapshot.feature_tables
+    start = end = 0
+    for view, places in views.items():
+        start, end = end, end + places.size
+        here = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        if not here:
+            continue
+        at = places.take([number - start for number in here])
+        ids = observation.views[view].ids.take(at)
+        counts: list[dict[str, int]] = [{}] * len(here)
+        if view in tables:
+            found = specification.in_messages(tables[view].look_up(ids, "presence"))
+            labels = specification.labels
+            counts = [dict(zip(labels, each, strict=True)) for each in found.tolist()]
+        names = observation.names.get(view)
+        texts = names_at(names, at) if names else map(anonymous, ids.tolist())
+        added = values.take(here).tolist()
+        of_view = map(ReasonPart, texts, repeat(view), added, counts)
+        parts |= zip(here, of_view, strict=True)
+    return parts
+
+
+def anonymous(number: int) -> str:
+    """Return the text of a feature whose text is not kept."""
+    return f"#{number % 2**64:016x}"

@@ -29,7 +29,7 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.classifier.explain import Summand
+    from app.classifier.reasons import Summand
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Mistake, Run
     from app.features.observation import Observation

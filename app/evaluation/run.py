@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from app.classifier.explain import ReasonPart, Summand
+from app.classifier.reasons import ReasonPart, Summand
 from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import brier, expected_calibration_error
 from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
-from app.kernels.text import hashed, joined, paired, quoted
+from app.kernels.text import joined, paired, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,16 +72,6 @@ class FeatureNames(Sequence[str]):
         )
         at = np.arange(0, len(pieces), words)
         return cls(b" ".join([*pieces, b""]), bounds, at, words)
-
-    def hashes(self, word: int = 0) -> NDArray[np.int64]:
-        """Return the hashes of a word of each name, and of its tag, shape (3, n).
-
-        The last row is the size of the tag in bytes; -1 for a word without one.
-        """
-        into = np.empty((3, self.at.size), np.int64)
-        text = np.frombuffer(self.text, np.uint8)
-        hashed(text, self.bounds, self.at + word, into)
-        return into
 
     def __len__(self) -> int:
         """Return the number of names."""

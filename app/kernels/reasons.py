@@ -1,116 +1,318 @@
-"""Reasons: words put in rows, and the strongest features of each reason."""
+"""Reasons: features grouped as a person takes them, and the strongest of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from app.kernels import in_place
+import numpy as np
+
+from app.kernels import in_place, part
+from app.kernels.text import KEYS, PLACES, in_order, mixed
+from app.kernels.xxh3 import xxh3
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
+    Bytes = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+
+TAGGED: Final = 0
+"""Names that are one reason where they have one tag."""
+WORDS: Final = 1
+"""Words, which are reasons of their own, but for those of some tags."""
+PAIRS: Final = 2
+"""Names of two words."""
+KEY, FAMILY, PLACE, OTHER = range(4)
+"""Lines of the keys of features."""
+LINES: Final = 11
+REASON, BEHIND, SIZE = range(8, LINES)
+"""Lines of the room of `grouped`, of `LINES`, that are of use behind it."""
+# Of a word, the one before it, the first one of the row that it ends, and the last one
+# of the row that it begins; of a pair, its two words.  Those between are the sort's.
+_BEFORE, _LEFT, _RIGHT = range(3)
+_ROW: Final = _BEFORE
+_COLON, _DOT = b":."
+_MAGNITUDE: Final = 2**63 - 1
 
 
 @in_place
-def rows(left: Ints, right: Ints, most: int, room: Ints) -> int:
-    """Put words in rows by pairs of them; return how many words are in any.
-
-    Each pair joins the end of a row to the beginning of another one.
+def keyed(
+    text: Bytes,
+    bounds: Ints,
+    at: Ints,
+    how: int,
+    family: int,
+    tags: Ints,
+    seen: NDArray[np.bool_],
+    added: Floats,
+    count: int,
+    keys: Ints,
+    values: Floats,
+) -> int:
+    """Add the known features of a view, with their keys; return how many there are.
 
     Parameters
     ----------
-    left, right : ndarray of int64, shape (m,)
-        The words of each pair, in the order in which they are joined.
-    most : int
-        Words of a row.
-    room : ndarray of int64, shape (6, n)
-        Written: in the first line the words of the first row, of the second, and so
-        on, in the second line the first word of the row of each of them.  The other
-        lines are to work in.
+    text : ndarray of uint8
+        Words with a blank behind each.
+    bounds : ndarray of int64
+        Where each word begins, and the end of the last.
+    at : ndarray of int64
+        The first word of the name of each feature; one without has a key of its own.
+    how : int
+        `TAGGED`, `WORDS` or `PAIRS`.
+    family : int
+        The family of the view.
+    tags : ndarray of int64, shape (2, m)
+        Hashes of the tags of words that are of other families, and these; the words of
+        the first have the key of the domain that they name, others that of the family.
+    seen, added : ndarray of bool, ndarray of float64, shape (n,)
+        Which features have been seen before, and what each adds.
+    count : int
+        How many features other views have added.
+    keys : ndarray of int64, shape (4, f)
+        Written: `KEY`, `FAMILY`, `PLACE` in the view; `KEY` and `OTHER` are the hashes
+        of the words of a pair.
+    values : ndarray of float64, shape (f,)
+        Written: what each adds.
     """
-    if room.shape[0] < 6:
+    most = min(keys.shape[1], values.size)
+    if keys.shape[0] < 4 or tags.shape[0] < 2 or not 0 <= count <= most:
         return 0
-    n = room.shape[1]
-    # The word behind each, and the one before; the first word of the row that each
-    # ends, and the last of the row that it begins.
-    behind, before, first, last = 2, 3, 4, 5
-    for word in range(n):
-        room[behind, word] = room[before, word] = -1
-        room[first, word] = room[last, word] = word
-        room[0, word] = 1
-    for pair in range(min(left.size, right.size)):
-        one, other = left[pair], right[pair]
-        if not (0 <= one < n and 0 <= other < n):
+    for i in range(min(seen.size, added.size)):
+        if not seen[i] or count == most:
             continue
-        begin, end = room[first, one], room[last, other]
-        inside = room[behind, one] >= 0 or room[before, other] >= 0
-        if inside or begin == other or room[0, begin] + room[0, other] > most:
-            continue
-        room[behind, one], room[before, other] = other, one
-        room[last, begin], room[first, end] = end, begin
-        room[0, begin] += room[0, other]
-    count = 0
-    for word in range(n):
-        room[0, word] = 0
-    for word in range(n):
-        if room[before, word] < 0 <= room[behind, word]:
-            at = word
-            while at >= 0:
-                room[0, count], room[1, count] = at, word
-                count += 1
-                at = room[behind, at]
+        word = at[i] if i < at.size else -1
+        own, key, other = family, mixed(family, i), np.int64(0)
+        if 0 <= word < bounds.size - (2 if how == PAIRS else 1):
+            start, stop = _ends(text, bounds, word)
+            end = start
+            while end < stop and text[end] != _COLON:
+                end += 1
+            if how == TAGGED:
+                key = mixed(family, np.int64(xxh3(text, start, end)))
+            else:
+                key = np.int64(xxh3(text, start, stop))
+            if how == PAIRS:
+                start, stop = _ends(text, bounds, word + 1)
+                other = np.int64(xxh3(text, start, stop))
+            elif how == WORDS and end < stop:
+                tag = np.int64(xxh3(text, start, end))
+                for number in range(tags.shape[1]):
+                    if tags[0, number] == tag:
+                        own = tags[1, number]
+                        begin, stop = _domain(text, end + 1, stop)
+                        domain = np.int64(xxh3(text, begin, stop))
+                        key = mixed(own, np.int64(0) if number else domain)
+        keys[KEY, count], keys[FAMILY, count] = key, own
+        keys[PLACE, count], keys[OTHER, count] = i, other
+        values[count] = added[i]
+        count += 1
     return count
 
 
+@part
+def _ends(text: Bytes, bounds: Ints, word: int) -> tuple[int, int]:
+    """Return where a word begins and ends."""
+    start = min(max(bounds[word], 0), text.size)
+    return start, max(start, min(bounds[word + 1] - 1, text.size))
+
+
+@part
+def _domain(text: Bytes, start: int, stop: int) -> tuple[int, int]:
+    """Return where the last two labels of a host are; nowhere if it has but one."""
+    while start < stop and text[start] == _DOT:
+        start += 1
+    while start < stop and text[stop - 1] == _DOT:
+        stop -= 1
+    dots, at = 0, stop
+    while at > start:
+        dots += text[at - 1] == _DOT
+        if dots == 2:
+            break
+        at -= 1
+    return at if dots else stop, stop
+
+
 @in_place
-def strongest(
-    reason: Ints,
-    values: NDArray[np.float64],
-    totals: NDArray[np.float64],
+def grouped(
+    keys: Ints,
+    values: Floats,
+    begin: int,
+    end: int,
+    joins: int,
+    most: int,
+    prior: float,
+    families: Floats,
+    totals: Floats,
     listed: Ints,
-    place: Ints,
-    into: Ints,
-) -> None:
-    """Write the features that say most in each of some reasons.
+    room: Ints,
+) -> tuple[float, int]:
+    """Group the features of a message, and list the strongest reasons of each side.
 
     Parameters
     ----------
-    reason : ndarray of int64, shape (n,)
-        The number of the reason of each feature.
-    values : ndarray of float64, shape (n,)
-        What each adds.
-    totals : ndarray of float64, shape (r,)
-        What each reason adds: a feature says the more, the more it adds to this side.
-    listed : ndarray of int64, shape (m,)
-        The reasons that are asked for, different ones.
-    place : ndarray of int64, shape (r,)
-        Room to work in.
-    into : ndarray of int64, shape (m, p)
-        Written: the features of each reason, the strongest first, and of equal ones
-        the first; -1 where it has fewer.
+    keys, values : ndarray of int64, ndarray of float64, shapes (4, n) and (n,)
+        As `keyed` writes them.
+    begin, end : int
+        Where the pairs are.  Each belongs to the stronger of its words.
+    joins : int
+        How many pairs, the strongest, may put their words side by side in one reason,
+        where all three speak for one side.
+    most : int
+        Words of a reason.
+    prior : float
+        What is added to the sum of all: the side of that is listed first.
+    families : ndarray of float64, shape (2, f)
+        Written: the sum of each family, and how many features it has.
+    totals : ndarray of float64, shape (n,)
+        Written: what each reason adds, by its first feature.
+    listed : ndarray of int64, shape (2 r, 1 + p)
+        Written: the reasons of the one side, then those of the other, the strongest
+        first: the first feature of each, and those that speak most for its side; -1
+        where there are fewer.
+    room : ndarray of int64, shape (`LINES`, at least n with the pairs twice, and 256)
+        Written: `REASON`, the first feature of the reason of each; `BEHIND`, the word
+        behind each that stands side by side with another, else -1; `SIZE`, how many
+        features each reason has.  The other lines are to work in.
+
+    Returns
+    -------
+    rest : float
+        What the reasons that are not listed add.
+    left : int
+        How many features they have.
     """
-    for at in range(place.size):
-        place[at] = -1
-    for row in range(min(listed.size, into.shape[0])):
-        if 0 <= listed[row] < min(place.size, totals.size):
-            place[listed[row]] = row
-        for at in range(into.shape[1]):
-            into[row, at] = -1
-    for feature in range(min(reason.size, values.size)):
-        number = reason[feature]
-        if not (0 <= number < place.size and place[number] >= 0):
-            continue
-        row = place[number]
-        side = 1.0 if totals[number] > 0.0 else -1.0
-        at = into.shape[1]
-        while at and (
-            into[row, at - 1] < 0
-            or side * values[into[row, at - 1]] < side * values[feature]
-        ):
-            at -= 1
-            if at + 1 < into.shape[1]:
-                into[row, at + 1] = into[row, at]
-        if at < into.shape[1]:
-            into[row, at] = feature
+    n = min(values.size, totals.size, keys.shape[1])
+    begin = min(max(begin, 0), n)
+    end = min(max(end, begin), n)
+    listed[:] = -1
+    families[:] = 0.0
+    high = keys.shape[0] > OTHER and room.shape[0] >= LINES and families.shape[0] > 1
+    wide = room.shape[1] >= max(n + end - begin, 256) and listed.shape[1] > 0
+    if not (high and wide):
+        return 0.0, 0
+    _by_key(keys, n, begin, end, room)
+    _join(values, n, begin, end, joins, most, room)
+    for i in range(n):
+        totals[i], room[SIZE, i] = 0.0, 0
+    overall = prior
+    for i in range(n):
+        reason, family = room[REASON, i], keys[FAMILY, i]
+        totals[reason] += values[i]
+        room[SIZE, reason] += 1
+        overall += values[i]
+        if 0 <= family < families.shape[1]:
+            families[0, family] += values[i]
+            families[1, family] += 1.0
+    _list(totals, n, overall < 0.0, room, listed)
+    rest, left = 0.0, 0
+    for i in range(n):
+        if room[_ROW, i] < 0:
+            rest += totals[i]
+            left += room[SIZE, i]
+        row = room[_ROW, room[REASON, i]]
+        if row >= 0:
+            side = 1.0 if totals[listed[row, 0]] > 0.0 else -1.0
+            at = listed.shape[1]
+            while at > 1 and (
+                listed[row, at - 1] < 0
+                or side * values[listed[row, at - 1]] < side * values[i]
+            ):
+                at -= 1
+                if at + 1 < listed.shape[1]:
+                    listed[row, at + 1] = listed[row, at]
+            if at < listed.shape[1]:
+                listed[row, at] = i
+    return rest, left
+
+
+@part
+def _by_key(keys: Ints, n: int, begin: int, end: int, room: Ints) -> None:
+    """Write the first feature of each key, and the words of each pair."""
+    size = 0
+    for i in range(n):
+        room[REASON, i], room[BEHIND, i], room[SIZE, i] = i, -1, 1
+        room[_BEFORE, i], room[_LEFT, i], room[_RIGHT, i] = -1, i, i
+        if not begin <= i < end:
+            room[KEYS, size], room[PLACES, size] = keys[KEY, i], i
+            size += 1
+    # Behind the words, so that of one key a word comes first.
+    for i in range(begin, end):
+        room[KEYS, size], room[PLACES, size] = keys[KEY, i], i
+        room[KEYS, size + 1], room[PLACES, size + 1] = keys[OTHER, i], n + i
+        size += 2
+    in_order(room, size)
+    first = -1
+    for at in range(size):
+        place = room[PLACES, at]
+        word = place < n and not begin <= place < end
+        if not at or room[KEYS, at] != room[KEYS, at - 1]:
+            first = place if word else -1
+        line = REASON if word else _LEFT if place < n else _RIGHT
+        room[line, place % n] = first
+
+
+@part
+def _weakness(value: float) -> np.int64:
+    """Return the bits of a float: the lower, the farther from 0 it is."""
+    return -(np.float64(value).view(np.int64) & _MAGNITUDE)
+
+
+@part
+def _join(
+    values: Floats, n: int, begin: int, end: int, joins: int, most: int, room: Ints
+) -> None:
+    """Put words in rows by the strongest pairs, and give each pair to its words."""
+    size = 0
+    for pair in range(begin, end):
+        one, other, value = room[_LEFT, pair], room[_RIGHT, pair], values[pair]
+        both = one >= 0 and other >= 0
+        if both and values[one] * value > 0.0 and values[other] * value > 0.0:
+            room[KEYS, size], room[PLACES, size] = _weakness(value), pair
+            size += 1
+    in_order(room, size)
+    for at in range(min(size, joins)):
+        pair = room[PLACES, at]
+        one, other = room[_LEFT, pair], room[_RIGHT, pair]
+        first, last = room[_LEFT, one], room[_RIGHT, other]
+        inside = room[BEHIND, one] >= 0 or room[_BEFORE, other] >= 0
+        together = room[SIZE, first] + room[SIZE, other]
+        if not inside and first != other and together <= most:
+            room[BEHIND, one], room[_BEFORE, other] = other, one
+            room[_RIGHT, first], room[_LEFT, last] = last, first
+            room[SIZE, first] = together
+    for word in range(n):
+        at = word if room[_BEFORE, word] < 0 <= room[BEHIND, word] else -1
+        while at >= 0:
+            room[REASON, at] = word
+            at = room[BEHIND, at]
+    for pair in range(begin, end):
+        one, other = room[_LEFT, pair], room[_RIGHT, pair]
+        owner = max(one, other)
+        if one >= 0 and other >= 0:
+            owner = one if abs(values[one]) >= abs(values[other]) else other
+        if owner >= 0:
+            room[REASON, pair] = room[REASON, owner]
+
+
+@part
+def _list(totals: Floats, n: int, ham: bool, room: Ints, listed: Ints) -> None:
+    """List the strongest reasons, and write the row of each."""
+    size = 0
+    for reason in range(n):
+        room[_ROW, reason] = -1
+        if abs(totals[reason]) > 0.0:
+            room[KEYS, size], room[PLACES, size] = _weakness(totals[reason]), reason
+            size += 1
+    in_order(room, size)
+    half = listed.shape[0] // 2
+    for begin in (0, half):
+        row = begin
+        for at in range(size):
+            reason = room[PLACES, at]
+            here = (totals[reason] < 0.0) == (ham == (begin == 0))
+            if here and row < begin + half:
+                room[_ROW, reason], listed[row, 0] = row, reason
+                row += 1

@@ -52,7 +52,6 @@ _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
 _BLANK: Final = ord(" ")
 _COMMA: Final = ord(",")
-_COLON: Final = ord(":")
 _SMALL_U: Final = ord("u")
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 # Odd, so that multiplying by them loses nothing: the constants of the finaliser of
@@ -291,7 +290,7 @@ def distinct(ids: Ints, parts: Ints, room: Ints) -> int:
     for i in range(parts.size // 2):
         for at in range(max(parts[2 * i], 0), min(parts[2 * i + 1], ids.size)):
             if size < most:
-                room[_KEYS, size], room[_PLACES, size] = ids[at], at
+                room[KEYS, size], room[PLACES, size] = ids[at], at
                 size += 1
     return _distinct(room, size)
 
@@ -316,15 +315,15 @@ def neighbours(ids: Ints, ends: Ints, room: Ints) -> int:
         end = min(ends[text], ids.size)
         while at + 1 < end:
             if size < most:
-                room[_KEYS, size], room[_PLACES, size] = mixed(ids[at], ids[at + 1]), at
+                room[KEYS, size], room[PLACES, size] = mixed(ids[at], ids[at + 1]), at
                 size += 1
             at += 1
         at = max(at, end)
     return _distinct(room, size)
 
 
-_KEYS: Final = 3
-_PLACES: Final = 5
+KEYS: Final = 3
+PLACES: Final = 5
 _STARTS: Final = 7
 
 
@@ -337,32 +336,38 @@ def _room_for(size: int, room: Ints) -> int:
 @part
 def _distinct(room: Ints, size: int) -> int:
     """Sort the keys of a room with their places, and write each once."""
-    if not size:
-        return 0
+    in_order(room, size)
+    count = 0
+    for i in range(size):
+        if count and room[KEYS, i] == room[0, count - 1]:
+            room[1, count - 1] += 1
+        else:
+            room[0, count], room[1, count] = room[KEYS, i], 1
+            room[2, count] = room[PLACES, i]
+            count += 1
+    return count
+
+
+@part
+def in_order(room: Ints, size: int) -> None:
+    """Sort the first keys of a room with their places; equal ones stay as they are."""
+    if size < 2:
+        return
     # Sixteen bits of a hash are enough to bring nearly all into order, in a fourth of
     # the time of all; ids that someone made alike in these are sorted by all.
     _sort(room, size, 6)
     moves = 0
     for i in range(1, size):
-        key, place = room[_KEYS, i], room[_PLACES, i]
+        key, place = room[KEYS, i], room[PLACES, i]
         at = i
-        while at and room[_KEYS, at - 1] > key and moves < 8 * size:
-            room[_KEYS, at] = room[_KEYS, at - 1]
-            room[_PLACES, at] = room[_PLACES, at - 1]
+        while at and room[KEYS, at - 1] > key and moves < 8 * size:
+            room[KEYS, at] = room[KEYS, at - 1]
+            room[PLACES, at] = room[PLACES, at - 1]
             at -= 1
             moves += 1
-        room[_KEYS, at], room[_PLACES, at] = key, place
-    if moves >= 8 * size:
+        room[KEYS, at], room[PLACES, at] = key, place
+    if moves and moves >= 8 * size:
         _sort(room, size, 0)
-    count = 0
-    for i in range(size):
-        if count and room[_KEYS, i] == room[0, count - 1]:
-            room[1, count - 1] += 1
-        else:
-            room[0, count], room[1, count] = room[_KEYS, i], 1
-            room[2, count] = room[_PLACES, i]
-            count += 1
-    return count
 
 
 @part
@@ -375,18 +380,18 @@ def _sort(room: Ints, size: int, lowest: int) -> None:
         for value in range(256):
             room[_STARTS, value] = 0
         for i in range(size):
-            room[_STARTS, _digit(room[_KEYS + here, i], digit)] += 1
+            room[_STARTS, _digit(room[KEYS + here, i], digit)] += 1
         total = 0
         for value in range(256):
             total += room[_STARTS, value]
             room[_STARTS, value] = total - room[_STARTS, value]
         for i in range(size):
-            key = room[_KEYS + here, i]
+            key = room[KEYS + here, i]
             value = _digit(key, digit)
             to = room[_STARTS, value]
             room[_STARTS, value] = to + 1
-            room[_KEYS + there, to] = key
-            room[_PLACES + there, to] = room[_PLACES + here, i]
+            room[KEYS + there, to] = key
+            room[PLACES + there, to] = room[PLACES + here, i]
 
 
 @part
@@ -397,7 +402,7 @@ def _digit(key: int, digit: int) -> int:
 
 
 @part
-def mixed(left: int, right: int) -> np.int64:
+def mixed(left: int | np.int64, right: int | np.int64) -> np.int64:
     """Return a hash of a pair of ids, in which the order counts."""
     found = np.uint64(left) + np.uint64(right) * _LEFT
     found ^= found >> _SHIFT
@@ -534,38 +539,6 @@ def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
         into[size] = _QUOTE
         size += 1
     return size
-
-
-@in_place
-def hashed(text: Bytes, bounds: Ints, at: Ints, into: Ints) -> None:
-    """Write the hashes of words and of their tags, and where each tag ends.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-        Words with a blank behind each.
-    bounds : ndarray of int64
-        Where each word begins, and the end of the last.
-    at : ndarray of int64, shape (n,)
-        Which words are asked for; of one that is not there nothing is written.
-    into : ndarray of int64, shape (3, n)
-        Written: the hash of each word, that of what stands before its first colon, and
-        how many bytes these are; -1, and the hash of the word, if it has no colon.
-    """
-    if into.shape[0] < 3:
-        return
-    for name in range(min(at.size, into.shape[1])):
-        if not 0 <= at[name] < bounds.size - 1:
-            continue
-        start, stop = max(bounds[at[name]], 0), min(bounds[at[name] + 1] - 1, text.size)
-        stop = max(start, stop)
-        end = start
-        while end < stop and text[end] != _COLON:
-            end += 1
-        into[0, name] = into[1, name] = np.int64(xxh3(text, start, stop))
-        into[2, name] = -1
-        if end < stop:
-            into[1, name], into[2, name] = np.int64(xxh3(text, start, end)), end - start
 
 
 @part

@@ -8,13 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.explain import attribute, explain
+from app.bayes.sparse import SparseCounts
+from app.classifier.explain import Attribution, attribute, explain
 from app.classifier.learn import delta
-from app.classifier.reasons import MOST_WORDS, Known, grouped
+from app.classifier.reasons import MOST_WORDS
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.features.extract import extract
+from app.features.observation import Observation
 from app.mail.parse import parse
 from tests.support.messages import ham, spam
 
@@ -48,71 +50,70 @@ def explained(raw, *, strongest):
     return verdict, found
 
 
-def known(view, **values):
-    """Return known features of a view; an underscore stands for the blank of a pair."""
-    names = [name.replace("__", ":").replace("_", " ") for name in values]
-    return Known(view, names, np.arange(len(names)), np.array([*values.values()]))
+def grouped(strongest=9, **views):
+    """Return the reasons of some features, by what each adds.
 
-
-def texts(found, views):
-    """Return the text of the reason of each feature."""
-    names = [name for each in views for name in each.names]
-    return [found.texts.get(at, names[at]) for at in found.reason.tolist()]
+    An underscore stands for the blank of a pair, two for the colon of a tag.
+    """
+    added = {view: np.array([*of.values()]) for view, of in views.items()}
+    names = {
+        view: [name.replace("__", ":").replace("_", " ") for name in of]
+        for view, of in views.items()
+    }
+    seen = {view: np.ones(values.size, np.bool_) for view, values in added.items()}
+    ids = {view: np.arange(values.size) for view, values in added.items()}
+    payloads = {view: SparseCounts(of, np.ones_like(of)) for view, of in ids.items()}
+    return explain(
+        Attribution(prior=0.0, contributions=added, seen=seen),
+        Snapshot.empty(SHIPPED),
+        Observation(bytes(16), 1, payloads, names),
+        strongest=strongest,
+    )
 
 
 def test_a_header_is_one_reason_and_so_are_the_links_to_a_domain():
     """What is no host of a link is of any link."""
-    views = [
-        known("headers", from__bob=1.0, from__bank=-1.0, subject__hi=1.0),
-        Known(
-            "words",
-            ["link:a.b.example", "link:.b.example", "link:http", "alt:x", "hidden:y"],
-            np.arange(5),
-            np.ones(5),
-        ),
-    ]
-    found = grouped(views, joins=9)
+    links = ["link:a.b.example", "link:.b.example", "link:http", "alt:x", "hidden:y"]
+    found = grouped(
+        headers={"from:bob": 9.0, "from:bank": -1.0, "subject:hi": 7.0},
+        words=dict(zip(links, (3.0, 3.0, 5.0, 4.0, 3.0), strict=True)),
+    )
 
     assert [
-        "from",
-        "from",
-        "subject",
-        "b.example",
-        "b.example",
-        "paths",
-        "images",
-        "hidden",
-    ] == texts(found, views)
-    assert ["headers"] * 3 + ["links"] * 3 + ["images", "hidden"] == [
-        found.families[at] for at in found.family
-    ]
+        ("from", "headers", 2),
+        ("subject", "headers", 1),
+        ("b.example", "links", 2),
+        ("paths", "links", 1),
+        ("images", "images", 1),
+        ("hidden", "hidden", 1),
+    ] == [(each.text, each.family, each.features) for each in found.reasons]
+    assert {
+        "headers": 15.0, "links": 11.0, "images": 4.0, "hidden": 3.0,
+        "words": 0.0, "prior": 0.0,
+    } == found.families  # fmt: skip
 
 
 def test_words_that_stand_side_by_side_are_one_reason():
     """By the pair of two words, where all three speak for one side."""
-    views = [
-        known("words", your=0.1, free=1.0, money=1.0, at=-0.5, noon=-1.0),
-        known("pairs", your_free=0.5, free_money=2.0, money_at=0.2, at_noon=-1.0),
-    ]
-    found = grouped(views, joins=9)
-
-    phrase, other = "your free money", "at noon"
-    assert [phrase] * 3 + [other] * 2 + [phrase, phrase, phrase, other] == texts(
-        found, views
+    found = grouped(
+        words={"your": 0.1, "free": 1.0, "money": 1.0, "at": -0.5, "noon": -1.0},
+        pairs={"your_free": 0.5, "free_money": 2.0, "money_at": 0.2, "at_noon": -1.0},
     )
+
+    assert [("your free money", 6), ("at noon", 3)] == [
+        (each.text, each.features) for each in found.reasons
+    ]
 
 
 def test_a_reason_has_few_words():
     """A whole message is none."""
     names = [f"w{n}" for n in range(50)]
-    pairs = [f"{one} {other}" for one, other in pairwise(names)]
-    views = [
-        Known("words", names, np.arange(50), np.ones(50)),
-        Known("pairs", pairs, np.arange(49), np.ones(49)),
-    ]
-    found = grouped(views, joins=500)
+    found = grouped(
+        words=dict.fromkeys(names, 1.0),
+        pairs=dict.fromkeys(map("_".join, pairwise(names)), 1.0),
+    )
 
-    assert MOST_WORDS == max(text.count(" ") + 1 for text in texts(found, views))
+    assert MOST_WORDS == max(each.text.count(" ") + 1 for each in found.reasons)
 
 
 @given(
@@ -120,24 +121,17 @@ def test_a_reason_has_few_words():
     st.data(),
     st.integers(0, 30),
 )
-def test_each_feature_is_in_one_reason(read, data, joins):
-    """Whatever the words and their worth: the reason of a reason is itself."""
+def test_each_feature_is_in_one_reason(read, data, strongest):
+    """Whatever the words and their worth, and however many reasons are listed."""
     names = sorted(set(read))
-    pairs = sorted({f"{a} {b}" for a, b in pairwise(read)})
-    worth = [
-        np.array(data.draw(st.lists(st.floats(-9, 9), min_size=n, max_size=n)))
-        for n in (len(names), len(pairs))
-    ]
-    found = grouped(
-        [
-            Known("words", names, np.arange(len(names)), worth[0]),
-            Known("pairs", pairs, np.arange(len(pairs)), worth[1]),
-        ],
-        joins=joins,
+    pairs = sorted({f"{a}_{b}" for a, b in pairwise(read)})
+    words, of_pairs = (
+        {name: data.draw(st.floats(-9, 9)) for name in each} for each in (names, pairs)
     )
+    found = grouped(strongest, words=words, pairs=of_pairs)
 
-    assert len(names) + len(pairs) == found.reason.size
-    assert (found.reason[found.reason] == found.reason).all()
+    assert len(names) + len(pairs) == sum(each.features for each in found.summands)
+    assert len(found.reasons) <= 2 * strongest
 
 
 def test_subtotals_and_reasons_add_up_and_say_what_they_show():

@@ -11,7 +11,8 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.explain import Explanation, ReasonPart, Summand
+from app.classifier.explain import Explanation
+from app.classifier.reasons import ReasonPart, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -202,23 +202,6 @@ def test_names_are_quoted_as_json_quotes_them(words, of_name):
     assert json.dumps(list(names), separators=(",", ":")).encode() == names.as_json()
 
 
-@given(st.lists(st.text(st.one_of(st.just(":"), letters)), min_size=1))
-def test_words_and_their_tags_are_hashed(words):
-    """The tag is what stands before the first colon."""
-    words = [word.replace(" ", "") for word in words]
-    pairs = [f"{one} {other}" for one, other in pairwise(words)]
-    heads = [word.partition(":")[0] for word in words]
-    found = FeatureNames.of(words).hashes()
-
-    assert plain_text.ids(words).tolist() == found[0].tolist()
-    assert plain_text.ids(heads).tolist() == found[1].tolist()
-    assert [
-        len(head.encode()) if ":" in word else -1
-        for word, head in zip(words, heads, strict=True)
-    ] == found[2].tolist()
-    assert found[:, 1:].tolist() == FeatureNames.of(pairs, 2).hashes(1).tolist()
-
-
 sizes = st.integers(0, 40)
 
 
@@ -247,7 +230,6 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     assert kernel.neighbours(places, places, room) <= places.size
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
     assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
-    kernel.hashed(source, places, places // 9, room)
     assert kernel.shares(source)[4] <= source.size
     assert 0 <= kernel.disguises(source) < 16
 

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from app.access.people import Keyring
-from app.classifier.explain import Attribution, Explanation, ReasonPart, Summand
+from app.classifier.explain import Attribution, Explanation
 from app.classifier.policy import Policy
+from app.classifier.reasons import ReasonPart, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule, Verdict

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, SkipValidation
 
-from app.classifier.explain import title
+from app.classifier.reasons import title
 from app.classifier.record import finite
 from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
 from app.doors.documents import AnswerDocument, RequestDocument
