@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.drawing.svg import (
+    HEIGHT,
     Axis,
     Linear,
     Logarithmic,
@@ -19,7 +20,6 @@ from app.drawing.svg import (
     table,
     written,
 )
-from app.figures.calibration import reliability
 from app.figures.metrics import (
     error_over_time,
     learning_curve,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.evaluation.run import Run
+    from app.figures.calibration import Bin
     from app.figures.metrics import Course
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -203,13 +204,15 @@ _BARS: Final = 40
 _NARROWEST: Final = 1e-9
 
 
-def reliability_figure(run: Run, whose: str) -> str:
+def reliability_figure(
+    bins: Iterable[Bin], whose: str = "", *, height: int = HEIGHT
+) -> str:
     """Return the share of spam against the predicted probability."""
-    bins = reliability(run.is_spam, run.scored["probability"])
     scale = Logit()
     plot = Plot(
         x=Axis(scale, "predicted probability of spam, per cent"),
         y=Axis(scale, "actual spam, per cent"),
+        height=height,
     )
     marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
     rows = []

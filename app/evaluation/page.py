@@ -24,6 +24,7 @@ from app.evaluation.diagrams import (
 )
 from app.features.extract import extract
 from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
+from app.figures.calibration import reliability
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _diagrams(runs: Sequence[Run]) -> str:
         figures += [learning_figure(runs), time_figure(runs)]
     for run in runs:
         whose = f" ({run.configuration})" if len(runs) > 1 else ""
-        figures += [reliability_figure(run, whose), histogram_figure(run, whose)]
+        bins = reliability(run.is_spam, run.scored["probability"])
+        figures += [reliability_figure(bins, whose), histogram_figure(run, whose)]
     return "".join(figures)
 
 

@@ -30,7 +30,6 @@ from app.doors.serving.process import computing, in_database
 from app.drawing.svg import (
     Axis,
     Linear,
-    Logit,
     Months,
     Plot,
     Times,
@@ -40,6 +39,8 @@ from app.drawing.svg import (
     series,
     table,
 )
+from app.evaluation.diagrams import reliability_figure
+from app.figures.calibration import Bin
 from app.figures.metrics import wilson
 from app.services.log import shown
 from app.services.profiles import learned
@@ -100,10 +101,11 @@ def _shown(request: Request, found: OverviewOut, days: float) -> Response:
         "ham_lost": _interval(figures.ham_lost, figures.ham),
         "spam_missed": _interval(figures.spam_missed, figures.spam),
     }
+    bins = [Bin(**each.model_dump(exclude={"share"})) for each in figures.reliability]
     drawings = [
         verdicts_figure(found.verdicts, found.step, days),
         learning_figure(figures),
-        reliability_figure(figures),
+        reliability_figure(bins, height=_HEIGHT) if bins else "",
     ]
     return render(
         request,
@@ -260,52 +262,6 @@ def learning_figure(figures: FiguresOut) -> str:
         table(
             "Errors, in per cent",
             ("ledger rows", "ham lost", "spam missed", "messages"),
-            rows,
-            text=1,
-        ),
-    )
-
-
-def reliability_figure(figures: FiguresOut) -> str:
-    """Return the share of spam against the predicted probability."""
-    if not figures.reliability:
-        return ""
-    plot = Plot(
-        x=Axis(Logit(), "predicted probability of spam, per cent"),
-        y=Axis(Logit(), "actual spam, per cent"),
-        height=_HEIGHT,
-    )
-    marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
-    rows = []
-    for each in figures.reliability:
-        low, high = wilson(each.spam, each.messages)
-        mean, share = 100 * each.mean, 100 * each.share
-        says = f"{mean:.2f} % predicted, {share:.2f} % spam of {each.messages:,}"
-        marks += [
-            plot.upright(mean, 100 * low, 100 * high, class_="interval"),
-            plot.dot(mean, share, class_="s0", says=says),
-        ]
-        rows.append(
-            (
-                f"{100 * each.low:.2f} to {100 * each.high:.2f}",
-                number(share, 2),
-                f"{100 * low:.2f} to {100 * high:.2f}",
-                number(each.messages),
-            )
-        )
-    return figure(
-        "Does the probability mean what it says?",
-        "On the dashed line it does; the bars are 95 % intervals.",
-        plot.drawn(
-            *marks,
-            title="Reliability",
-            description="The share of spam in groups of messages with similar "
-            "probability, against that probability, both on log-odds scales.",
-        ),
-        [],
-        table(
-            "Groups with equal numbers of messages, in per cent",
-            ("probability", "spam", "95 % interval", "messages"),
             rows,
             text=1,
         ),
