@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class RequestDocument(BaseModel):
-    """A document of a request; a field that is not known is refused."""
+    """A document or a query of a request; a field that is not known is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class AnswerDocument(BaseModel):

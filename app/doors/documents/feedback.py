@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
-from app.doors.documents import AnswerDocument
+from app.doors.documents import AnswerDocument, RequestDocument
 from app.doors.documents.figures import ErrorsOut
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
@@ -77,10 +77,8 @@ MAX_IDS = 1_000
 Id = Annotated[str, Field(max_length=64)]
 
 
-class UndoIn(BaseModel):
+class UndoIn(RequestDocument):
     """The teachings to take back: they match everything that is given."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     ids: list[Id] = Field(
         default_factory=list,

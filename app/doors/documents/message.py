@@ -10,7 +10,7 @@ import hashlib
 from datetime import datetime  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from app.doors.documents import AnswerDocument, RequestDocument
 from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
@@ -55,10 +55,8 @@ class CorrespondentsOut(AnswerDocument):
     )
 
 
-class TextIn(BaseModel):
+class TextIn(RequestDocument):
     """A message as JSON: whole in `message`, or as the fields of a form."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     message: str | None = Field(
         None,

@@ -365,16 +365,16 @@ def openapi_body(model: type[TextIn]) -> dict[str, Any]:
                 "message/rfc822": {"schema": text, "example": example},
                 "application/json": {
                     "schema": schema,
-                    "example": json.loads(_EXAMPLES[model.__name__]),
+                    "example": _EXAMPLES[model],
                 },
             },
         }
     }
 
 
-_EXAMPLES: Final = {
-    TextIn.__name__: '{"subject": "Lunch", "body": "Shall we meet at noon?"}',
-    FeedbackIn.__name__: '{"id": "0123456789abcdef0123456789abcdef", "label": "spam"}',
+_EXAMPLES: Final[dict[type[TextIn], dict[str, str]]] = {
+    TextIn: {"subject": "Lunch", "body": "Shall we meet at noon?"},
+    FeedbackIn: {"id": "0123456789abcdef0123456789abcdef", "label": "spam"},
 }
 
 

@@ -206,7 +206,12 @@ class Strict(Guarded):
         async def answer(request: Request) -> Response:
             unknown = [name for name in request.query_params if name not in names]
             if unknown:
-                raise RequestValidationError([refused(name) for name in unknown])
+                raise RequestValidationError(
+                    [
+                        {"type": "extra_forbidden", "loc": ("query", name), "msg": ""}
+                        for name in unknown
+                    ]
+                )
             return await handler(request)
 
         return answer
@@ -241,11 +246,6 @@ def parameters(route: APIRoute) -> list[str]:
         # No route reads headers or cookies.
         if not isinstance(field.field_info, Path)
     ]
-
-
-def refused(name: str) -> dict[str, Any]:
-    """Return the error of an unknown parameter, as the framework has it."""
-    return {"type": "extra_forbidden", "loc": ("query", name), "msg": ""}
 
 
 def require_guarded(routers: Iterable[APIRouter]) -> None:

@@ -154,7 +154,7 @@ MAX_WORD: Final = 512
 )
 def figures(
     request: Request,
-    name: Annotated[str, Path(max_length=128)],
+    name: Name,
     app: ApplicationDep,
     window: Annotated[
         int,

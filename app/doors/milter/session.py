@@ -110,7 +110,7 @@ class MilterSession:
         MilterProtocolError
             If the command may not come now, or is not of its form.
         """
-        step = _TABLE.get((self._state, packet.command))
+        step = _TABLE[self._state].get(packet.command)
         if step is None:
             msg = (
                 f"the command {packet.command!r} is not allowed in the state "
@@ -278,22 +278,15 @@ _ANYWHERE: Final[dict[bytes, _Step]] = {
     b"H": MilterSession.helo,
     b"M": MilterSession.mail,
 }
-_GREETING: Final[dict[bytes, _Step]] = {
-    b"O": MilterSession.negotiate,
-    b"Q": MilterSession.quit,
-}
-_IN_MESSAGE: Final[dict[bytes, _Step]] = {
-    b"R": MilterSession.recipient,
-    b"L": MilterSession.header,
-    b"N": MilterSession.end_of_headers,
-    b"B": MilterSession.body,
-    b"E": MilterSession.end,
-}
-_TABLE: Final[dict[tuple[State, bytes], _Step]] = {
-    **{("greeting", command): step for command, step in _GREETING.items()},
-    **{("open", command): step for command, step in _ANYWHERE.items()},
-    **{
-        ("message", command): step
-        for command, step in {**_ANYWHERE, **_IN_MESSAGE}.items()
+_TABLE: Final[dict[State, dict[bytes, _Step]]] = {
+    "greeting": {b"O": MilterSession.negotiate, b"Q": MilterSession.quit},
+    "open": _ANYWHERE,
+    "message": {
+        **_ANYWHERE,
+        b"R": MilterSession.recipient,
+        b"L": MilterSession.header,
+        b"N": MilterSession.end_of_headers,
+        b"B": MilterSession.body,
+        b"E": MilterSession.end,
     },
 }

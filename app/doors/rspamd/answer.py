@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app import __version__
 from app.doors.mta import PointsAnswer, marks, ours
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from app.classifier.specification import Specification
     from app.classifier.verdict import Action
+    from app.services.application import Application
     from app.services.classify import Classified
     from app.services.profiles import ProfileState
 
@@ -150,84 +150,59 @@ COUNTED_ACTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The counters of all workers since the start, and of the profile.
+def stat(app: Application, seconds: Sequence[float]) -> dict[str, Any]:
+    """Return the document of /stat: the counters of all workers, and of the profile.
 
     Parameters
     ----------
-    actions : mapping of str to int
-        Messages that were scanned, by the action in rspamd's words.
-    learned : int
-        Messages that were learned through the door.
-    requests : int
-        Requests that were answered.
+    app : Application
+        The use cases.
     seconds : sequence of float
         How long the latest scans of the worker that was asked took.
-    uptime : float
-        Unit: seconds.
-    state : ProfileState
-        The site's profile.
-    profiles : int
-        How many profiles there are.
     """
+    counted = app.tally.counts("postbayes_actions", "action")
+    actions = {name: counted.get(ours, 0) for ours, name in ACTIONS.items()}
+    scanned, wanted = sum(actions.values()), actions["no action"]
+    requests = app.tally.counts("postbayes_door_requests", "door").get("rspamd", 0)
+    learned = app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0)
+    state = app.profile(app.settings.profile)
+    times: list[float | None] = [round(each, 6) for each in seconds]
+    return {
+        "version": __version__,
+        "config_id": "postbayes",
+        "uptime": int(app.tally.uptime()),
+        "read_only": False,
+        "scanned": scanned,
+        "learned": learned,
+        "actions": {name: actions.get(name, 0) for name in COUNTED_ACTIONS},
+        "scan_times": times + [None] * (TIMES - len(times)),
+        "spam_count": scanned - wanted,
+        "ham_count": wanted,
+        "connections": requests,
+        "control_connections": requests,
+        "total_learns": sum(state.messages.values()),
+        "statfiles": list(_statfiles(state, sum(1 for _ in app.live))),
+        "fuzzy_hashes": {},
+    }
 
-    actions: Mapping[str, int]
-    learned: int
-    requests: int
-    seconds: Sequence[float]
-    uptime: float
-    state: ProfileState
-    profiles: int
 
-    @property
-    def _scanned(self) -> int:
-        return sum(self.actions.values())
-
-    @property
-    def _wanted(self) -> int:
-        return self.actions.get("no action", 0)
-
-    def stat(self) -> dict[str, object]:
-        """Return the document of /stat."""
-        times: list[float | None] = [round(each, 6) for each in self.seconds]
-        return {
-            "version": __version__,
-            "config_id": "postbayes",
-            "uptime": int(self.uptime),
-            "read_only": False,
-            "scanned": self._scanned,
-            "learned": self.learned,
-            "actions": {name: self.actions.get(name, 0) for name in COUNTED_ACTIONS},
-            "scan_times": times + [None] * (TIMES - len(times)),
-            "spam_count": self._scanned - self._wanted,
-            "ham_count": self._wanted,
-            "connections": self.requests,
-            "control_connections": self.requests,
-            "total_learns": sum(self.state.messages.values()),
-            "statfiles": list(_statfiles(self.state, self.profiles)),
-            "fuzzy_hashes": {},
-        }
-
-    def metrics(self) -> str:
-        """Return the metrics under rspamd's names."""
-        scanned, wanted = self._scanned, self._wanted
-        learns = sum(self.state.messages.values())
-        lines = [
-            *_metric("rspamd_scanned", "Scanned messages.", scanned),
-            *_metric("rspamd_learned", "Learned messages.", self.learned),
-            *_metric("rspamd_spam", "Messages with an action.", scanned - wanted),
-            *_metric("rspamd_ham", "Messages without an action.", wanted),
-            *_metric("rspamd_learns", "Messages that are learned.", learns),
-            "# TYPE rspamd_actions counter",
-            "# HELP rspamd_actions Scanned messages by action.",
-            *(
-                f'rspamd_actions_total{{type="{name}"}} {self.actions.get(name, 0)}'
-                for name in COUNTED_ACTIONS
-            ),
-            "# EOF",
-        ]
-        return "".join(f"{line}\n" for line in lines)
+def metrics(found: Mapping[str, Any]) -> str:
+    """Return the metrics of a document of /stat under rspamd's names."""
+    lines = [
+        *_metric("rspamd_scanned", "Scanned messages.", found["scanned"]),
+        *_metric("rspamd_learned", "Learned messages.", found["learned"]),
+        *_metric("rspamd_spam", "Messages with an action.", found["spam_count"]),
+        *_metric("rspamd_ham", "Messages without an action.", found["ham_count"]),
+        *_metric("rspamd_learns", "Messages that are learned.", found["total_learns"]),
+        "# TYPE rspamd_actions counter",
+        "# HELP rspamd_actions Scanned messages by action.",
+        *(
+            f'rspamd_actions_total{{type="{name}"}} {number}'
+            for name, number in found["actions"].items()
+        ),
+        "# EOF",
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _statfiles(state: ProfileState, profiles: int) -> Iterable[dict[str, object]]:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
+
+from starlette.responses import Response
 
 from app.access.rights import Right
 from app.mail.limits import MAX_BYTES
@@ -102,16 +104,6 @@ class Refusal(Exception):
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A status and a body."""
-
-    status: HTTPStatus
-    body: bytes
-    media_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 # rspamd has scanning on its own port and on the controller's; the names before
@@ -250,21 +242,21 @@ def message_id(raw: bytes) -> str:
 
 def document(
     content: Mapping[str, object], status: HTTPStatus = HTTPStatus.OK
-) -> Reply:
+) -> Response:
     """Return a JSON document as an answer."""
     text = json.dumps(
         content, ensure_ascii=True, separators=(",", ":"), allow_nan=False
     )
-    return Reply(status, text.encode("ascii"))
+    return Response(text, status, media_type="application/json")
 
 
-def failure(status: HTTPStatus, sentence: str) -> Reply:
+def failure(status: HTTPStatus, sentence: str) -> Response:
     """Return an error for rspamd's clients: a document with only `error`."""
     return document({"error": sentence}, status)
 
 
 SUCCESS: Final = document({"success": True})
-PONG: Final = Reply(HTTPStatus.OK, b"pong\r\n", "text/plain")
+PONG: Final = Response(b"pong\r\n", media_type="text/plain")
 # An answer has some 3 kB: the fastest level, as rspamc takes for a message.
 _packed: Final = packer(level=1)
 
@@ -305,10 +297,11 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
     return message
 
 
-def packed(reply: Reply) -> Reply:
+def packed(answer: Response) -> Response:
     """Return an answer as one frame, and the headers that say so.
 
     rspamc reads the first of them, and any other client the second.
     """
     headers = {"Compression": ZSTD, "Content-Encoding": ZSTD}
-    return replace(reply, body=_packed(reply.body), headers=headers)
+    frame = _packed(bytes(answer.body))
+    return Response(frame, answer.status_code, headers, answer.media_type)

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from app import errors
 from app.doors.mta import STRONGEST, parse_flag
 from app.doors.rspamd import answer, codec
-from app.doors.rspamd.answer import TIMES, Report
-from app.doors.rspamd.codec import Ask, Refusal, Reply
+from app.doors.rspamd.answer import TIMES
+from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving.asgi import WebDoor, hung_up, take
 from app.doors.serving.caller import Site, caller_of
 from app.doors.serving.process import LEARNING, computing, in_thread
@@ -87,22 +87,16 @@ class Rspamd:
         request = Request(scope, receive)
         self._application.tally.asked("rspamd")
         try:
-            reply = await self._answer(request)
+            response = await self._answer(request)
         except Refusal as refusal:
-            reply = codec.failure(refusal.status, str(refusal))
+            response = codec.failure(refusal.status, str(refusal))
         except errors.PostbayesError as error:
             status = errors.answer_to(error, STATUS)
             self._log.warning("rspamd: %s: %s", request.url.path, error)
-            reply = codec.failure(status, str(error))
-        response = Response(
-            reply.body,
-            reply.status.value,
-            headers=reply.headers,
-            media_type=reply.media_type,
-        )
+            response = codec.failure(status, str(error))
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: Request) -> Response:
         self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.headers.items())
         gate = self._application.gate
@@ -120,8 +114,8 @@ class Rspamd:
             if ask.packed or raw.startswith(MAGIC):
                 raw = codec.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
-                reply = await self._scan(ask, raw, who, partial(hung_up, request))
-                return codec.packed(reply) if ask.packs else reply
+                found = await self._scan(ask, raw, who, partial(hung_up, request))
+                return codec.packed(found) if ask.packs else found
             said = source_of("rspamd", ask.user) if who.names_sources else who.name
             return await self._learn(ask, raw, who, said)
         if ask.right is not None:
@@ -134,7 +128,7 @@ class Rspamd:
         raw: bytes,
         who: Principal,
         gone: Callable[[], Coroutine[Any, Any, None]],
-    ) -> Reply:
+    ) -> Response:
         app = self._application
         if not raw.strip():
             name = who.require(app.recipients.answering(ask.recipients))
@@ -168,7 +162,7 @@ class Rspamd:
         app.tally.acted("rspamd", delivered.action)
         return codec.document(document)
 
-    async def _learn(self, ask: Ask, raw: bytes, who: Principal, said: str) -> Reply:
+    async def _learn(self, ask: Ask, raw: bytes, who: Principal, said: str) -> Response:
         if not raw.strip():
             raise Refusal(HTTPStatus.BAD_REQUEST, "Empty body is not permitted")
         app = self._application
@@ -192,7 +186,7 @@ class Rspamd:
         app.tally.learned("rspamd")
         return codec.SUCCESS
 
-    async def _tell(self, ask: Ask) -> Reply:
+    async def _tell(self, ask: Ask) -> Response:
         app = self._application
         if ask.kind == "ping":
             return codec.PONG
@@ -200,25 +194,10 @@ class Rspamd:
             await in_thread(LEARNING, app.ping)
         if ask.kind in {"ready", "healthy"}:
             return codec.SUCCESS
-        report = self._report()
+        found = answer.stat(app, self._seconds)
         if ask.kind == "metrics":
-            return Reply(HTTPStatus.OK, report.metrics().encode("ascii"), OPENMETRICS)
-        return codec.document(report.stat())
-
-    def _report(self) -> Report:
-        app = self._application
-        asked = app.tally.counts("postbayes_actions", "action")
-        return Report(
-            actions={name: asked.get(ours, 0) for ours, name in answer.ACTIONS.items()},
-            learned=app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0),
-            requests=app.tally.counts("postbayes_door_requests", "door").get(
-                "rspamd", 0
-            ),
-            seconds=tuple(self._seconds),
-            uptime=app.tally.uptime(),
-            state=app.profile(app.settings.profile),
-            profiles=sum(1 for _ in app.live),
-        )
+            return Response(answer.metrics(found), media_type=OPENMETRICS)
+        return codec.document(found)
 
 
 def rspamd(application: Application) -> WebDoor:

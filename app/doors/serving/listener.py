@@ -156,6 +156,8 @@ class Connection:
     ----------
     host : str or None
         Address of the peer without its port; None for a Unix socket.
+    peer : str
+        Address of the peer with its port, for the log.
     """
 
     def __init__(
@@ -174,14 +176,9 @@ class Connection:
         self._waiting: asyncio.Task[bytes] | None = None
         self._loop = asyncio.get_running_loop()
         self.host = None if address is None else address[0]
-        self._peer = "" if address is None else "{}:{}".format(*address)
+        self.peer = "a local process" if address is None else "{}:{}".format(*address)
         self.network = network(self.host or "")
         self.waiting_since: float | None = None
-
-    @property
-    def peer(self) -> str:
-        """Address of the other side, for the log."""
-        return "a local process" if self.host is None else self._peer
 
     async def read(self) -> bytes:
         """Return what comes next; nothing once the peer has ended.

@@ -178,22 +178,6 @@ def _text(request: Request, answer: PointsAnswer) -> str:
     return _report(answer)
 
 
-def tell_result(*, learned: bool, forgotten: bool) -> bytes:
-    r"""Return the answer to TELL: the changes, and nothing where nothing changed.
-
-    Examples
-    --------
-    >>> tell_result(learned=True, forgotten=False)
-    b'SPAMD/1.1 0 EX_OK\r\nDidSet: local\r\n\r\n'
-    """
-    did = []
-    if learned:
-        did.append(("DidSet", "local"))
-    if forgotten:
-        did.append(("DidRemove", "local"))
-    return success(did)
-
-
 log = logging.getLogger(__name__)
 # spamd waits 30 s for the head of a request and 300 s for all of it
 # (--timeout-tcp, --timeout-child); spamc itself gives up after 600 s. Unit: seconds.
@@ -296,6 +280,7 @@ class Spamd:
         return scanned(request, answer, self._flag)
 
     def _tell(self, request: Request) -> bytes:
+        """Learn or forget, and answer with the change, if there is one."""
         app = self._application
         profile = app.recipients.shared(_users(request))
         said = source_of("spamd", request.user)
@@ -304,11 +289,11 @@ class Spamd:
             try:
                 app.feedback.forget(profile, digest, source=said, via=Via("spamd"))
             except errors.UnknownMessage:
-                return tell_result(learned=False, forgotten=False)
-            return tell_result(learned=False, forgotten=True)
+                return success([])
+            return success([("DidRemove", "local")])
         # SpamAssassin, too, does nothing where it is not told as what.
         if not (request.sets and request.label):
-            return tell_result(learned=False, forgotten=False)
+            return success([])
         taught = app.feedback.teach(
             profile,
             request.message,
@@ -316,8 +301,8 @@ class Spamd:
             source=said,
             via=Via("spamd"),
         )
-        changed = taught.outcome.kind != "unchanged"
-        return tell_result(learned=changed, forgotten=False)
+        unchanged = taught.outcome.kind == "unchanged"
+        return success([] if unchanged else [("DidSet", "local")])
 
 
 def _users(request: Request) -> list[str]:

@@ -150,7 +150,7 @@ class SpamdSession:
         alone = self._alone()
         if alone is not None:
             return alone
-        if self._removes("local") and self._sets("local"):
+        if self._asks_to("remove") and self._asks_to("set"):
             msg = "(a message cannot be set and removed at once)"
             raise SpamdProtocolError(msg)
         self._body = _Body(length=self._length(), packed=self._packed())
@@ -204,15 +204,13 @@ class SpamdSession:
             message=bytes(body.kept),
             whole=len(body.kept) <= MAX_BYTES,
             label=self._fields.get("message-class", "").lower(),
-            sets=self._sets("local"),
-            removes=self._removes("local"),
+            sets=self._asks_to("set"),
+            removes=self._asks_to("remove"),
         )
 
-    def _sets(self, place: str) -> bool:
-        return place in self._fields.get("set", "").lower()
-
-    def _removes(self, place: str) -> bool:
-        return place in self._fields.get("remove", "").lower()
+    def _asks_to(self, verb: Literal["set", "remove"]) -> bool:
+        """Return whether the local filter is to learn or to forget the message."""
+        return "local" in self._fields.get(verb, "").lower()
 
     def _length(self) -> int | None:
         text = self._fields.get("content-length")

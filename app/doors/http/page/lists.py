@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app.access.lists import (
     DEFAULT_NATS,
@@ -26,6 +26,7 @@ from app.doors.http.body import (
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import read_form
+from app.doors.http.profiles import Name  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database
 from app.errors import InvalidInput
@@ -45,7 +46,6 @@ _DONE: Final = {
     "set": "The entry is set, and applies from the next message on.",
     "removed": "The entry is removed, and no longer applies.",
 }
-Name = Annotated[str, Path(max_length=128)]
 Text = Annotated[str, Query(max_length=MAX_VALUE + 16)]
 After = Annotated[
     str,
