@@ -124,7 +124,7 @@ def test_the_memory_of_a_verdict_is_bounded_by_the_message(app):
 
 
 def test_a_feedback_takes_few_calls(tmp_path):
-    """In the thread that asks and in the writer, until the row is committed."""
+    """In the thread that asks and in the writer, until the row is learned."""
     counted = 0
     counting = False
 
@@ -144,8 +144,11 @@ def test_a_feedback_takes_few_calls(tmp_path):
             teach(app, message(300), "ham")
             counting = True
             own = calls(lambda: teach(app, message(300, number=1), "ham"))
+            # Waits until the counts have learned what was answered.
+            learned = app.live.get("default").revision
             counting = False
     finally:
         threading.setprofile(before)
 
+    assert 2 * LESSONS + 2 == learned
     assert own + counted <= CALLS_OF_A_FEEDBACK
