@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import sqlite3
 import time
+from multiprocessing import get_context
 
 import pytest
+from sqlalchemy import text
 
+from app.errors import DatabaseUnavailable
+from app.storage.database.engine import open_engine, reading, writing
 from tests.support.disk import mounted
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -192,3 +198,31 @@ def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
     assert "learned" == after.json()["outcome"]
     assert {"unchanged"} == kept
     assert (0, 0) == (code, audit["difference"])
+
+
+def left_open(path):
+    """Make a database with a log, and leave it as a process does that is killed."""
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("CREATE TABLE t (x)")
+    os._exit(0)
+
+
+def test_who_reads_while_a_disk_becomes_writable_keeps_nobody_from_writing(disk):
+    """Connections beside it cannot write, and are not kept for those who ask later."""
+    path = disk.path / "postbayes.db"
+    process = get_context("spawn").Process(target=left_open, args=(path,))
+    process.start()
+    process.join()
+    disk.remount("ro")
+    engine = open_engine(f"sqlite:///{path}")
+    with reading(engine) as reader:
+        reader.execute(text("SELECT x FROM t"))
+        disk.remount("rw")
+        with pytest.raises(DatabaseUnavailable, match="read-only"), writing(engine):
+            pass
+    with writing(engine) as writer:
+        writer.execute(text("INSERT INTO t VALUES (1)"))
+    with reading(engine) as reader:
+        assert [(1,)] == reader.execute(text("SELECT x FROM t")).all()
+    engine.dispose()

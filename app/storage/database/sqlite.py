@@ -83,9 +83,13 @@ _MISSING: Final = "no such table"
 # have it, for the moments in which another process sets up or recovers the log;
 # writers ask by themselves, and the holder of the lock never waits.
 _HANDLED: Final = "postbayes_busy_handler"
-# Note on a connection to a file that could not be written: SQLite checks this only
-# when it opens the file, and such a connection never writes.
-_UNWRITABLE: Final = "postbayes_unwritable"
+# Note on a connection: how often connections were refused to write before; or that the
+# file could not be written.  SQLite checks this only when it opens the file, and such a
+# connection never writes.  Nor does any that is opened beside it, because all
+# connections of a process share the index of the log.  So those from before the last
+# refusal are closed after use, and the next ones may write.
+_REFUSALS: Final = "postbayes_refusals"
+_UNWRITABLE: Final = -1
 
 
 class Sqlite(Dialect):
@@ -107,8 +111,7 @@ class Sqlite(Dialect):
         """Return an engine for a file, which is made with its folder if it may be."""
         if not make and not Path(self.place(url)).exists():
             raise missing(self.place(url))
-        if not str(url.database).startswith("file:"):
-            _make_folder(Path(str(url.database)).absolute().parent)
+        _make_folder(str(url.database))
         engine = create_engine(
             url,
             # No isolation level: the driver would begin transactions by itself, late
@@ -119,6 +122,7 @@ class Sqlite(Dialect):
 
         path = _path(*engine.dialect.create_connect_args(engine.url))
         opened: tuple[int, int] | None = None
+        refusals = 0
 
         def _open(_dialect: Any, record: Any, arguments: Any, named: Any) -> None:
             # Before SQLite makes an empty one.
@@ -130,38 +134,27 @@ class Sqlite(Dialect):
         def _connect(connection: Any, record: Any) -> None:
             nonlocal opened
             opened = opened or _identity(path)
-            cursor = connection.cursor()
-            if _UNWRITABLE not in record.info:
-                _use_wal(cursor, timeout=busy_timeout)
-            # FULL: a commit that was acknowledged survives a power cut.  WAL with
-            # NORMAL may lose the last ones (https://sqlite.org/pragma.html).
-            cursor.execute("PRAGMA synchronous = FULL")
-            cursor.execute("PRAGMA foreign_keys = ON")
-            # Deleted data is overwritten with zeros, so words of forgotten messages do
-            # not stay in free pages.  For 1,000 messages, a fold takes 2.0 s of CPU
-            # instead of 1.7, and expiring them from `scored` 60 ms instead of 40.
-            cursor.execute("PRAGMA secure_delete = ON")
-            cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-            cursor.close()
+            record.info.setdefault(_REFUSALS, refusals)
+            _configure(connection, record, timeout=busy_timeout)
+
+        def _close(_connection: Any, record: Any) -> None:
+            if record.info[_REFUSALS] < refusals:
+                record.invalidate()
 
         def _begin(connection: Connection) -> None:
+            nonlocal refusals
             _require_same(path, opened)
-            # On the driver's connection, in a tenth of the time.
-            driver: Any = connection.connection.dbapi_connection
-            options = connection.get_execution_options()
-            reads = options.get(READ_ONLY, False)
-            if connection.info.get(_HANDLED, True) != reads:
-                seconds = busy_timeout if reads else 0
-                driver.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
-                connection.info[_HANDLED] = reads
-            if reads:
-                driver.execute("BEGIN DEFERRED")
-            else:
-                _take_write_lock(driver, timeout=options[LOCK_TIMEOUT])
+            try:
+                _begin_transaction(connection, busy_timeout)
+            except sqlite3.OperationalError as error:
+                if _code(error) == sqlite3.SQLITE_READONLY:
+                    refusals += 1
+                    engine.dispose()
+                raise
 
         event.listen(engine, "do_connect", _open)
         event.listen(engine, "connect", _connect)
-        event.listen(engine, "checkin", _close_unwritable)
+        event.listen(engine, "checkin", _close)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -266,9 +259,7 @@ class Sqlite(Dialect):
         said = first_line(error)
         path = str(url.database)
         file = path if path.startswith("file:") else str(Path(path).absolute())
-        code: int | None = getattr(error, "sqlite_errorcode", None)
-        # The lowest byte: the others tell more of the same.
-        code = None if code is None else code & 0xFF
+        code = _code(error)
         restore = "Restore a backup as docs/operating.md describes."
         if code in _DAMAGED:
             sentence = (
@@ -302,8 +293,11 @@ class Sqlite(Dialect):
         return sqlite.insert(table)
 
 
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a file, and none above it."""
+def _make_folder(place: str) -> None:
+    """Make the folder of a file, and none above it; none for a URI."""
+    if place.startswith("file:"):
+        return
+    folder = Path(place).absolute().parent
     try:
         folder.mkdir(exist_ok=True)
     except FileNotFoundError as error:
@@ -387,10 +381,32 @@ def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None
     # Before it is opened: the file may become writable at any time.
     # Not `is_file`, which raises where a folder may not be looked into.
     if os.access(path, os.F_OK) and not os.access(path, os.W_OK):
-        record.info[_UNWRITABLE] = True
+        record.info[_REFUSALS] = _UNWRITABLE
         if _nobody_writes(path):
             arguments[0] = f"{path.absolute().as_uri()}?immutable=1"
             named["uri"] = True
+
+
+def _code(error: BaseException | None) -> int | None:
+    """Return SQLite's code of an error: the lowest byte, without what explains it."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _begin_transaction(connection: Connection, busy_timeout: float) -> None:
+    """Begin to read, or to write."""
+    # On the driver's connection, in a tenth of the time.
+    driver: Any = connection.connection.dbapi_connection
+    options = connection.get_execution_options()
+    reads = options.get(READ_ONLY, False)
+    if connection.info.get(_HANDLED, True) != reads:
+        seconds = busy_timeout if reads else 0
+        driver.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+        connection.info[_HANDLED] = reads
+    if reads:
+        driver.execute("BEGIN DEFERRED")
+    else:
+        _take_write_lock(driver, timeout=options[LOCK_TIMEOUT])
 
 
 def _take_write_lock(driver: Any, *, timeout: float) -> None:
@@ -400,8 +416,7 @@ def _take_write_lock(driver: Any, *, timeout: float) -> None:
         try:
             driver.execute("BEGIN IMMEDIATE")
         except driver.OperationalError as error:
-            # The lowest byte of the code: the others tell why it is busy.
-            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            busy = _code(error) == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() >= deadline:
                 raise
         else:
@@ -409,10 +424,21 @@ def _take_write_lock(driver: Any, *, timeout: float) -> None:
         time.sleep(_ASK_AGAIN)
 
 
-def _close_unwritable(_connection: Any, record: Any) -> None:
-    """Close a connection that never writes, so that the next one may."""
-    if _UNWRITABLE in record.info:
-        record.invalidate()
+def _configure(connection: Any, record: Any, *, timeout: float) -> None:
+    """Set what holds for a connection while it is open."""
+    cursor = connection.cursor()
+    if record.info[_REFUSALS] != _UNWRITABLE:
+        _use_wal(cursor, timeout=timeout)
+    # FULL: a commit that was acknowledged survives a power cut.  WAL with
+    # NORMAL may lose the last ones (https://sqlite.org/pragma.html).
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    # Deleted data is overwritten with zeros, so words of forgotten messages do
+    # not stay in free pages.  For 1,000 messages, a fold takes 2.0 s of CPU
+    # instead of 1.7, and expiring them from `scored` 60 ms instead of 40.
+    cursor.execute("PRAGMA secure_delete = ON")
+    cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+    cursor.close()
 
 
 def _nobody_writes(path: Path) -> bool:
