@@ -317,7 +317,7 @@ class Postgresql(Dialect):
                 # A host that drops packets is given up as well; libpq takes
                 # whole seconds, and one for two.
                 "connect_timeout": max(2, math.ceil(busy_timeout)),
-                # The kernel notices a vanished host after 25 s of keep-alives, or 20 s
+                # The kernel notices a vanished host after 25 s of silence, or 20 s
                 # after something was sent; by default, after hours.
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
