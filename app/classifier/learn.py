@@ -142,6 +142,34 @@ That of a sum bounded by 1 (`app.classifier.rule.Bounded`), where 0.42 is 2.5 na
 the root of the number of features; from 1.8 to 3.5 all is alike (experiment 0078)."""
 
 
+# Where a tenth more spam with 20,000 words each was taught, these were 32 of 33 words
+# of the spam, and 22 % of the other spam was missed instead of 3; with the bound, 7 %
+# (experiment 0094).  Of a corpus with headers, one message in 60 has more pairs, and
+# one in 750 more words.
+MOST_TAUGHT: Final = 2_000
+"""Features of a view that one message teaches, at most."""
+
+
+def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the features of a message that may be learned.
+
+    A longer view keeps those with the lowest ids.  Ids are hashes, so they are a sample
+    of the view, and the same one whenever it is taken.
+
+    Examples
+    --------
+    >>> x = SparseCounts.of(dict.fromkeys(range(40_000), 1))
+    >>> bounded({"words": x})["words"].size
+    2000
+    """
+    return {
+        view: SparseCounts.of_sorted(x.ids[:MOST_TAUGHT], x.counts[:MOST_TAUGHT])
+        if isinstance(x, SparseCounts) and x.size > MOST_TAUGHT
+        else x
+        for view, x in views.items()
+    }
+
+
 def taught(
     views: Mapping[str, Payload],
     verdict: Verdict,
@@ -150,8 +178,9 @@ def taught(
 ) -> dict[str, Payload]:
     """Return the lesson of a learned message for each view.
 
-    A view that is made of others is taught what its own classifier had wrong, or
-    nearly so: where the right class did not lead all others by `MARGIN`.
+    No view is taught more than `bounded` features.  One that is made of others is
+    taught what its own classifier had wrong, or nearly so: where the right class did
+    not lead all others by `MARGIN`.
 
     Parameters
     ----------
@@ -166,11 +195,11 @@ def taught(
     """
     models = specification.classifiers
     made = {model.view for model in models.values() if model.made_of}
-    found = {view: x for view, x in views.items() if view not in made}
+    found = bounded({view: x for view, x in views.items() if view not in made})
     for term, said in zip(specification.verdict.terms, verdict.evidence, strict=True):
         model = models[term.classifier]
         if model.made_of and said[label] - np.delete(said, label).max() < MARGIN:
-            ids = np.unique(model.features(views).ids)
+            ids = np.unique(model.features(found).ids)
             found[model.view] = SparseCounts(ids, np.ones_like(ids))
     return found
 

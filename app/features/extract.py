@@ -36,8 +36,8 @@ MOST_WORDS: Final = {"text": 40_000, "marked": 10_000, "headers": 5_000}
 In its text, in places apart from the text (links, hidden text, ...), and in its
 headers.  The 99.99th percentile of 39,762 messages (SpamAssassin's public corpus and
 Enron-Spam) is 33,039, 1,702 and 602, and the most that one had 39,740, 3,848 and 1,666.
-So a message has fewer than 100,000 features in all views, each a row to fold; where
-corrections learn it, it has as many once more.
+So a message has fewer than 100,000 features in all views, of which it teaches fewer
+(`app.classifier.learn.MOST_TAUGHT`).
 """
 TOO_MANY_WORDS: Final = "too-many-words"
 """The defect of a message that has more."""

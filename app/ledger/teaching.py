@@ -71,9 +71,18 @@ class ScoredRow:
 
     def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
         """Return the row with the lesson of the message, encoded anew if it differs."""
-        if views == self.views:
+        known = self.views
+        if views == known:
             return self
-        return replace(self, vector=encode(views), decoded=views)
+        names = self.encoded_names
+        if names and any(
+            x.size < known[view].size for view, x in views.items() if view in known
+        ):
+            # The features that are left are the first (`app.classifier.learn.bounded`).
+            names = encode_names(
+                {view: each[: views[view].size] for view, each in self.names.items()}
+            )
+        return replace(self, vector=encode(views), encoded_names=names, decoded=views)
 
     @classmethod
     def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:

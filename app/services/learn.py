@@ -12,7 +12,7 @@ import numpy as np
 from app import __version__
 from app.bayes.sparse import in_a_row
 from app.bayes.state import State
-from app.classifier.learn import Move, sum_of_moves
+from app.classifier.learn import Move, bounded, sum_of_moves
 from app.corpora.mailbox import CorpusMessage
 from app.corpora.parallel import chunks, in_order
 from app.errors import (
@@ -318,7 +318,7 @@ class LearnSums(Learn):
                 if found.digest != wanted.pop(place):
                     raise _changed(where)
                 before = labels.index(label or "")
-                gone.append(Move(views=found.views, before=before, after=None))
+                gone.append(Move(views=bounded(found.views), before=before, after=None))
             if not wanted:
                 break
         if wanted:
@@ -439,7 +439,9 @@ def _read(
 
     def row(raw: bytes) -> ScoredRow:
         found = ScoredRow.of(observe(raw, views, key).stored(words=words), time=time)
-        return found if scored else replace(found, decoded=None)
+        if scored:
+            return found
+        return replace(found.teaching(bounded(found.views)), decoded=None)
 
     return _each(messages, row), []
 
@@ -468,7 +470,7 @@ def _read_sum(
         else:
             rows.append(found)
     moves = [
-        Move(views=found.views, before=None, after=labels.index(label))
+        Move(views=bounded(found.views), before=None, after=labels.index(label))
         for label, found in seen.values()
     ]
     total = sum_of_moves(moves, n_classes=len(labels))

@@ -10,7 +10,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
-from app.classifier.learn import Move, delta, sum_of_moves
+from app.classifier.learn import MOST_TAUGHT, Move, bounded, delta, sum_of_moves
 from app.errors import InconsistentCounts, InvalidObservation
 
 ids = st.integers(-(2**63), 2**63 - 1)
@@ -129,3 +129,18 @@ def test_a_label_out_of_range_is_refused():
     """A class index that does not exist names itself in the error."""
     with pytest.raises(InvalidObservation, match=r"label 2 is not in range\(2\)"):
         delta({"v": SparseCounts.of({1: 1})}, before=None, after=2, n_classes=2)
+
+
+@given(st.integers(-2, 2), st.integers(1, 3))
+def test_a_message_teaches_a_view_a_bounded_number_of_features(more, times):
+    """Those with the first ids, as often as it has them; no more the second time."""
+    size = MOST_TAUGHT + more
+    x = SparseCounts.of(dict.fromkeys(range(-5, size - 5), times))
+    views = {"words": x, "sizes": Measurements.of({1: 0.5})}
+    first = bounded(views)
+
+    assert min(size, MOST_TAUGHT) == first["words"].size
+    assert x.ids[:MOST_TAUGHT].tolist() == first["words"].ids.tolist()
+    assert {times} == set(first["words"].counts.tolist())
+    assert views["sizes"] == first["sizes"]
+    assert first == bounded(first)

@@ -38,6 +38,13 @@ def taught(wrong, *, after=0):
     return subject
 
 
+def dictionary(number):
+    """Return spam with the words of the ham, and with thousands of others."""
+    known = b" ".join(ham(each).partition(b"\n\n")[2] for each in range(3))
+    others = b" ".join(b"word%d" % each for each in range(20_000))
+    return b"Subject: copy %d\n\n%s%s\n" % (number, known, others)
+
+
 def said(subject):
     """Return how many of a hundred fresh ham are unsure, and how many spam."""
     decisions = [
@@ -66,3 +73,21 @@ def test_slips_of_the_finger_are_borne(share):
 
     assert wrong.any()
     assert said(taught(wrong.tolist())) == (0, 0)
+
+
+def test_a_dictionary_that_is_taught_as_spam_hides_no_spam():
+    """Where every sixth spam is one, spam loses less than a quarter of its log-odds."""
+    honest, attacked = taught([False] * HONEST), taught([False] * HONEST)
+    for number in range(40):
+        views = seen(dictionary, number)
+        attacked.score(views)
+        attacked.learn(views, "spam")
+    before, after = (
+        np.mean(
+            [score(each.snapshot, seen(spam, 5_000 + n)).log_odds for n in range(9)]
+        )
+        for each in (honest, attacked)
+    )
+
+    assert after > 0.75 * before
+    assert said(attacked) == (0, 0)

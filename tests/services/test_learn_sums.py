@@ -16,6 +16,8 @@ from distributed import LocalCluster
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.classifier import learn as classifying
+from app.classifier.learn import MOST_TAUGHT
 from app.corpora.mailbox import CorpusMessage
 from app.corpora.parallel import cluster
 from app.corpora.source import ArchivePart
@@ -138,6 +140,44 @@ def test_the_counts_are_those_of_each_message_learned_once(app, story):
         learn(app, Learn, mail(chosen), profile=plain)
 
     assert state_of(app, plain) == state_of(app, parts)
+
+
+def long_message():
+    """Return spam with more words and pairs of words than a message may teach."""
+    words = b" ".join(b"word%d" % number for number in range(2 * MOST_TAUGHT))
+    return b"Subject: long\n\n%s\n" % words
+
+
+def test_a_long_message_teaches_as_much_in_an_archive_as_by_feedback(app):
+    """A bounded number of features of each view, and their text; also in a sum."""
+    rows, parts = (new_profile(app.engine).name for _ in range(2))
+    app.live.refresh()
+    teach(app, long_message(), "spam")
+    learn(app, Learn, [("spam", long_message())], profile=rows)
+    learn(app, LearnSums, [("spam", long_message())], profile=parts)
+    (_, taught), names = state_of(app)
+    (_, tables), names_of_sum = of_sum = state_of(app, parts)
+
+    assert of_sum == state_of(app, rows)
+    assert MOST_TAUGHT == tables["words"].vocabulary == tables["pairs"].vocabulary
+    assert {view: taught[view] for view in tables} == tables
+    assert names == names_of_sum
+    assert MOST_TAUGHT == len(names["words"])
+
+
+def test_a_message_that_was_taught_whole_is_taken_back_whole(app, monkeypatch):
+    """The row has what was learned, whatever a message may teach today."""
+    nothing = state_of(app)
+    monkeypatch.setattr(classifying, "MOST_TAUGHT", 2**16)
+    teach(app, long_message(), "spam")
+    monkeypatch.undo()
+
+    assert 2 * MOST_TAUGHT <= state_of(app)[0][1]["words"].vocabulary
+    teach(app, long_message(), "ham")
+    assert [1, 0] == messages_of(app)
+    assert 2 * MOST_TAUGHT <= state_of(app)[0][1]["words"].vocabulary
+    app.feedback.forget("default", digest(("ham", long_message())), source="ann")
+    assert nothing == state_of(app)
 
 
 def fatal(mark, messages):
