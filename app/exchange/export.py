@@ -24,7 +24,6 @@ from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.counts import fold as class_rows
 from app.storage.counts import runs, state
 from app.storage.ledger import batches_after, rows_after
-from app.storage.profiles import policy_of
 from app.storage.undo import records, work
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def export(
         words=words,
         revision=_last(connection, profile, contents),
         views=_messages(classes),
-        policy=policy_of(profile),
+        policy=profile.read_policy(),
     )
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":

@@ -97,7 +97,7 @@ def made_key(
     labels: Iterable[str] = (),
     networks: Iterable[str] = (),
     names_sources: bool = False,
-    expires: datetime | None = None,
+    expires_at: datetime | None = None,
 ) -> tuple[str, AccessKey]:
     """Return the text of a new key, and the key.
 
@@ -108,9 +108,10 @@ def made_key(
     """
     check_access_name(name)
     time = now()
-    if expires is not None and expires <= time:
+    if expires_at is not None and expires_at <= time:
         msg = (
-            f"the key would expire at {expires:%Y-%m-%d %H:%M %Z}, which is in the past"
+            f"the key would expire at {expires_at:%Y-%m-%d %H:%M %Z}, which is in the "
+            "past"
         )
         raise InvalidInput(msg)
     limits = [tuple(each) for each in (profiles, labels, networks)]
@@ -132,7 +133,7 @@ def made_key(
         networks=limits[2],
         names_sources=names_sources,
         created_at=time,
-        expires_at=expires,
+        expires_at=expires_at,
     )
 
 

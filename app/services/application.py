@@ -35,13 +35,7 @@ from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recent import Recall, RecentMessages
 from app.services.metrics import tally_of
 from app.services.openid import provider_of
-from app.services.profiles import (
-    ProfileState,
-    create_profile,
-    describe,
-    id_key_of_new,
-    key_of,
-)
+from app.services.profiles import create_profile, id_key_of_new, key_of
 from app.services.recipients import Recipients
 from app.services.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.sessions import Sessions, add_person, remove_person, set_password
@@ -349,12 +343,6 @@ class Application:
         # The last, behind the writer whose feedback it posts.
         if self.webhook is not None:
             yield self.webhook
-
-    def profile(self, name: str) -> ProfileState:
-        """Return the specification and the counts of a profile."""
-        return describe(
-            self.live.get(name), undo_days=self.settings.vector_days or None
-        )
 
     def create_profile(
         self,

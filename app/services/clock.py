@@ -1,4 +1,4 @@
-"""Clock: the time now, a time that does not jump ahead, and pauses after failures."""
+"""Clock: the time now, a time that does not jump ahead, pauses, and repeated lines."""
 
 from __future__ import annotations
 
@@ -100,9 +100,6 @@ PROBE: Final = 5.0
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
 """The repair of an operator is noticed after so long at most.  Unit: seconds."""
-# An error that has not come back for so long is logged again.  An outage that lasts is
-# logged by the maintenance, whenever it begins.  Unit: seconds.
-QUIET: Final = 60.0
 
 
 class _Failure(NamedTuple):
@@ -200,24 +197,38 @@ class WriteHealth:
         return self.failure is not None and time.monotonic() >= self._due
 
 
-class LogLimit:
-    """Lets the first error of a kind be logged, and others after `QUIET` seconds.
+EVERY: Final = 60.0
+"""A line that repeats is written once in so many seconds."""
 
-    For work that fails here and succeeds there at the same time, so that no success
-    ends the failure.
+
+class Limit:
+    """Counts lines of each kind, and lets one of them pass in `EVERY` seconds.
+
+    Kinds are texts of the code, so that they are few.
 
     Examples
     --------
-    >>> limit = LogLimit()
-    >>> [limit.allows(kind) for kind in ("disk", "disk", "net", "disk")]
-    [True, False, True, False]
+    >>> now = [0.0]
+    >>> limit = Limit(lambda: now[0])
+    >>> [limit.passes("gone") for _ in range(3)]
+    ['', None, None]
+    >>> now[0] = 60.0
+    >>> limit.passes("gone")
+    ' (and 2 more like it before)'
     """
 
-    def __init__(self) -> None:
-        self._last: dict[Hashable, float] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._passed: dict[str, tuple[float, int]] = {}
 
-    def allows(self, kind: Hashable) -> bool:
-        """Note an error of a kind; return whether it may be logged."""
-        now, last = time.monotonic(), self._last.get(kind)
-        self._last[kind] = now
-        return last is None or now - last >= QUIET
+    def passes(self, kind: str) -> str | None:
+        """Return what is added to the line; None where it is left out."""
+        now = self._clock()
+        with self._lock:
+            last, left_out = self._passed.get(kind, (now - EVERY, 0))
+            if now - last < EVERY:
+                self._passed[kind] = last, left_out + 1
+                return None
+            self._passed[kind] = now, 0
+        return f" (and {left_out} more like it before)" if left_out else ""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.classifier.explain import strongest_reason
 from app.classifier.record import finite
+from app.services.clock import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,8 +38,6 @@ Precedent: syslog receivers take 2,048 at least (RFC 5424 section 6.1), rsyslog 
 """
 MAX_RECIPIENTS: Final = 5
 """Recipients of a message that its line names; of more it says how many."""
-EVERY: Final = 60.0
-"""A line that strangers can repeat is written once in so many seconds."""
 SLOW: Final = 3.0
 """Without a line for so long, a start looks as if it hung.  Unit: seconds."""
 log = logging.getLogger(__name__)
@@ -268,7 +267,7 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[
 
 
 class SparingLog(logging.LoggerAdapter[logging.Logger]):
-    """A log of what strangers can repeat: each kind of line once in `EVERY` seconds.
+    """A log of what strangers can repeat: each kind of line once a minute.
 
     Lines are of one kind if they have the same text before their values, and the same
     class of error among these.
@@ -297,39 +296,6 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
         if left_out is not None:
             line = f"{msg}{left_out}"
             self.logger.log(level, line, *args, **named)
-
-
-class Limit:
-    """Counts lines of each kind, and lets one of them pass in `EVERY` seconds.
-
-    Kinds are texts of the code, so that they are few.
-
-    Examples
-    --------
-    >>> now = [0.0]
-    >>> limit = Limit(lambda: now[0])
-    >>> [limit.passes("gone") for _ in range(3)]
-    ['', None, None]
-    >>> now[0] = 60.0
-    >>> limit.passes("gone")
-    ' (and 2 more like it before)'
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._passed: dict[str, tuple[float, int]] = {}
-
-    def passes(self, kind: str) -> str | None:
-        """Return what is added to the line; None where it is left out."""
-        now = self._clock()
-        with self._lock:
-            last, left_out = self._passed.get(kind, (now - EVERY, 0))
-            if now - last < EVERY:
-                self._passed[kind] = last, left_out + 1
-                return None
-            self._passed[kind] = now, 0
-        return f" (and {left_out} more like it before)" if left_out else ""
 
 
 @contextmanager

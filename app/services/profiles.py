@@ -1,4 +1,4 @@
-"""Profiles: their state, the thresholds that they set, and the file of their key."""
+"""Profiles: made, renamed and deleted; their policies, and the file of their key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from secrets import token_bytes
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
 from app.classifier.specification import check_labels, check_name
 from app.classifier.verdict import ActionRule
@@ -21,7 +20,6 @@ from app.services.access import note
 from app.storage import profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.database.sqlite import give_to_owner_of
-from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -31,97 +29,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.classifier.decay import Decay
     from app.classifier.learn import MessageCounts
-    from app.classifier.policy import Never
-    from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
-    from app.services.memory.live import LiveProfile
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewState:
-    """The counts of one view.
-
-    Parameters
-    ----------
-    features : int
-        Distinct features, or fields that were measured.
-    occurrences : mapping of str to int
-        Occurrences of features per label; empty for measurements.
-    """
-
-    features: int
-    occurrences: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """The threshold of a decision.
-
-    Parameters
-    ----------
-    log_odds : float
-        Unit: nats.
-
-    Examples
-    --------
-    >>> Threshold(0.0).probability
-    0.5
-    """
-
-    log_odds: float
-
-    @property
-    def probability(self) -> float:
-        """The threshold as a probability of spam."""
-        return probability_of(self.log_odds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusionState:
-    """The weights of the views in a profile.
-
-    Parameters
-    ----------
-    weights : mapping of str to float
-        The weight of each term of the verdict.
-    bias : mapping of str to float
-        Added for each label.  Unit: nats.
-    fitted_revision : int
-        The ledger row up to which they were fitted.
-    fitted_messages : int
-        Messages of the fit; 0 while the shipped weights are used.
-    """
-
-    weights: Mapping[str, float]
-    bias: Mapping[str, float]
-    fitted_revision: int
-    fitted_messages: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileState:
-    """The specification and the counts of a profile, at one revision."""
-
-    name: str
-    labels: tuple[str, ...]
-    spam_labels: tuple[str, ...]
-    feature_set: int
-    created_at: datetime
-    revision: int
-    messages: Mapping[str, int]
-    views: Mapping[str, ViewState]
-    undo_days: float | None
-    spam_threshold: Threshold
-    ham_threshold: Threshold
-    quarantine_from: Threshold | None
-    reject_from: Threshold | None
-    policy: Mapping[str, float | Never]
-    fusion: FusionState
-    decay: Decay | None
 
 
 def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
@@ -243,40 +154,6 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
         yield 1
 
 
-def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
-    """Return the state of a profile as it is in memory now."""
-    row, snapshot = live.row, live.snapshot
-    rule, action = snapshot.specification.verdict, snapshot.specification.action
-    return ProfileState(
-        name=row.name,
-        labels=row.labels,
-        spam_labels=row.spam_labels,
-        feature_set=row.feature_set,
-        created_at=row.created_at,
-        revision=snapshot.revision,
-        messages=learned(snapshot),
-        views=_views(snapshot),
-        undo_days=undo_days,
-        spam_threshold=Threshold(rule.spam_threshold),
-        ham_threshold=Threshold(rule.ham_threshold),
-        quarantine_from=_threshold(action.quarantine_from),
-        reject_from=_threshold(action.reject_from),
-        policy=policy_of(row).document(),
-        fusion=FusionState(
-            weights={
-                term.name: weight
-                for term, weight in zip(
-                    rule.terms, snapshot.fusion.weights.tolist(), strict=True
-                )
-            },
-            bias=dict(zip(row.labels, snapshot.fusion.bias.tolist(), strict=True)),
-            fitted_revision=snapshot.fusion.fitted_revision,
-            fitted_messages=snapshot.fusion.fitted_messages,
-        ),
-        decay=snapshot.specification.decay,
-    )
-
-
 def learned(counted: MessageCounts) -> dict[str, int]:
     """Return the learned messages by label."""
     return counted.specification.by_label(counted.messages)
@@ -293,25 +170,6 @@ def label_of(row: ProfileRow, word: str) -> str:
     return next(
         label for label in row.labels if (label in row.spam_labels) == (word == "spam")
     )
-
-
-def _threshold(log_odds: float | None) -> Threshold | None:
-    return None if log_odds is None else Threshold(log_odds)
-
-
-def _views(snapshot: Snapshot) -> dict[str, ViewState]:
-    """Return the counts of each view."""
-    made_of = snapshot.specification
-    occurrences = {
-        view: made_of.by_label(table.totals("occurrences"))
-        for view, table in snapshot.feature_tables.items()
-    }
-    return {
-        view: ViewState(
-            features=table.vocabulary, occurrences=occurrences.get(view, {})
-        )
-        for view, table in snapshot.tables.items()
-    }
 
 
 log = logging.getLogger(__name__)
@@ -352,7 +210,7 @@ def specification_of(row: ProfileRow, service: Specification) -> Specification:
     """
     labelled = replace(service, labels=row.labels, spam_labels=row.spam_labels)
     try:
-        policy = policy_of(row)
+        policy = row.read_policy()
     except Inconsistent as error:
         log.error("%s", error)  # noqa: TRY400  a defect of the data, not of ours
         spam_from = service.verdict.spam_threshold
@@ -376,7 +234,8 @@ def current(engine: Engine, name: str, service: Specification) -> Changed:
     Inconsistent
         If the stored policy cannot be read.
     """
-    policy = policy_of(*list_profiles(engine, name))
+    (row,) = list_profiles(engine, name)
+    policy = row.read_policy()
     made_of = policy.applied_to(service)
     return Changed(policy, policy, made_of, made_of)
 
@@ -417,7 +276,7 @@ def change(
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
         try:
-            before = policy_of(row)
+            before = row.read_policy()
         except Inconsistent as error:
             log.warning("%s", error)
             before = Policy()

@@ -21,7 +21,7 @@ from app.classifier.learn import confident
 from app.errors import DatabaseUnavailable, Inconsistent, UnknownLabel
 from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow, Teaching, rows_of, scored
-from app.services.clock import LogLimit
+from app.services.clock import Limit
 from app.services.memory import live
 from app.services.memory.queue import Job, ProfileThread
 from app.storage.database.engine import (
@@ -103,7 +103,7 @@ class Writer(ProfileThread[_Job]):
         self._short = with_short_timeout(engine)
         self._notify = notify
         self._committed_at = -math.inf
-        self._log_limit = LogLimit()
+        self._log_limit = Limit()
 
     @property
     def idle(self) -> float:
@@ -193,19 +193,23 @@ class Writer(ProfileThread[_Job]):
 
         A traceback of eighty lines for each would bury the rest of the log.
         """
-        if not self._log_limit.allows(type(error).__qualname__):
+        left_out = self._log_limit.passes(type(error).__qualname__)
+        if left_out is None:
             return
         name = profile.row.name
         if isinstance(error, DatabaseUnavailable):
             # The maintenance and the notifier follow every profile.
             log.warning(
                 "feedback to the profile %r is stored, and takes effect as soon as "
-                "the database can be read. The failed step reported: %s",
+                "the database can be read. The failed step reported: %s%s",
                 name,
                 error,
+                left_out,
             )
             return
-        log.error("the profile %r is behind its ledger", name, exc_info=error)
+        log.error(
+            "the profile %r is behind its ledger%s", name, left_out, exc_info=error
+        )
 
 
 def _is_possible(job: _Job) -> bool:

@@ -82,7 +82,7 @@ class ProfileRow:
     policy : object
         Its differences from the service's settings, from
         `app.classifier.policy.Policy.document`; None if there are none. Checked by
-        `policy_of`, so a profile that was damaged by hand does not stop the others.
+        `read_policy`, so a profile that was damaged by hand does not stop the others.
     id_key : str or None
         Digest of the key of its feature ids; None if they are not keyed.  A profile
         keeps it for ever, because its vectors have no words to make new ids from.
@@ -102,6 +102,23 @@ class ProfileRow:
         """Raise `UnknownLabel` if the profile lacks a label; None forgets a message."""
         if label is not None:
             require_label(label, self.labels, of=f"the profile {self.name!r}")
+
+    def read_policy(self) -> Policy:
+        """Return the policy that is stored with the profile.
+
+        Raises
+        ------
+        Inconsistent
+            If it is invalid, which only a change by hand in the database can cause.
+        """
+        try:
+            return Policy() if self.policy is None else Policy.read(self.policy)
+        except InvalidPolicy as error:
+            msg = (
+                f"the stored policy of the profile {self.name!r} cannot be read: "
+                f"{error}; `postbayes policy --reset --profile {self.name}` resets it"
+            )
+            raise Inconsistent(msg) from error
 
 
 def create(
@@ -186,24 +203,6 @@ def touch(connection: Connection, row: ProfileRow) -> None:
     """Write the row of a profile unchanged, to check whether writing is possible."""
     statement = update(profile).where(profile.c.id == row.id)
     connection.execute(statement.values(revision=profile.c.revision))
-
-
-def policy_of(row: ProfileRow) -> Policy:
-    """Return the policy that is stored with a profile.
-
-    Raises
-    ------
-    Inconsistent
-        If it is invalid, which only a change by hand in the database can cause.
-    """
-    try:
-        return Policy() if row.policy is None else Policy.read(row.policy)
-    except InvalidPolicy as error:
-        msg = (
-            f"the stored policy of the profile {row.name!r} cannot be read: {error}; "
-            f"`postbayes policy --reset --profile {row.name}` resets it"
-        )
-        raise Inconsistent(msg) from error
 
 
 def set_policy(

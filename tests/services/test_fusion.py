@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.bayes.table import FeatureTable
+from app.doors.documents.profile import ProfileOut
 from app.services import learn as learning
 from app.services.clock import now
 from app.services.learn import Learn
@@ -102,7 +103,7 @@ def test_a_profile_says_what_its_views_are_worth(app):
     for first in range(0, 32, 4):
         learn(app, range(first, first + 4))
 
-    state = app.profile("default").fusion
+    state = ProfileOut.of(app, "default").fusion
 
     assert [
         "words/mean20",
@@ -117,7 +118,7 @@ def test_a_profile_says_what_its_views_are_worth(app):
 def test_the_cost_of_a_lost_ham_is_where_a_decision_begins(database_url):
     """Odds of 99 to 1 for spam, and of 99 to 1 for ham."""
     with running(database_url=database_url, ham_cost=99.0) as app:
-        state = app.profile("default")
+        state = ProfileOut.of(app, "default")
 
     assert 0.99 == round(state.spam_threshold.probability, 9)
     assert 0.01 == round(state.ham_threshold.probability, 9)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.services.clock import EVERY
 from app.services.log import (
-    EVERY,
     MAX_LINE,
     SLOW,
     Event,

@@ -7,6 +7,7 @@ import logging
 import pytest
 from sqlalchemy import update
 
+from app.doors.documents.profile import ProfileOut
 from app.errors import Inconsistent, InvalidPolicy, UnknownProfile
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
@@ -59,9 +60,9 @@ def test_other_processes_follow_and_a_start_begins_with_it(database_url):
     ):
         app.change_policy("default", {"quarantine_from": 7.0})
         other.live.refresh()
-        there = other.profile("default")
+        there = ProfileOut.of(other, "default")
         with running(database_url=database_url) as started:
-            after_a_start = started.profile("default")
+            after_a_start = ProfileOut.of(started, "default")
 
     assert 7.0 == there.quarantine_from.log_odds
     assert {"quarantine_from": 7.0} == there.policy == after_a_start.policy
@@ -89,8 +90,8 @@ def test_each_profile_has_its_own(app):
         )
     app.change_policy("ann@example.org", {"reject_from": 12.0})
 
-    assert 12.0 == app.profile("ann@example.org").reject_from.log_odds
-    assert app.profile("default").reject_from is None
+    assert 12.0 == ProfileOut.of(app, "ann@example.org").reject_from.log_odds
+    assert ProfileOut.of(app, "default").reject_from is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_change_that_contradicts_what_is_said_changes_nothing(app, changes, sa
     with pytest.raises(InvalidPolicy, match=says):
         app.change_policy("default", changes)
 
-    assert {"reject_from": 5.0} == app.profile("default").policy
+    assert {"reject_from": 5.0} == ProfileOut.of(app, "default").policy
 
 
 def test_a_profile_that_is_not_there_has_no_policy(app):
@@ -121,7 +122,7 @@ def test_settings_that_change_later_reject_no_more(database_url, caplog):
     with running(database_url=database_url) as app:
         app.change_policy("default", {"reject_from": 5.0})
     with running(database_url=database_url, ham_cost=1000.0) as app:
-        state = app.profile("default")
+        state = ProfileOut.of(app, "default")
 
     assert pytest.approx(6.9078, abs=1e-4) == state.reject_from.log_odds
     assert "reject_from is 5, below the spam threshold of 6.908" in caplog.text
@@ -148,7 +149,7 @@ def test_a_policy_that_was_spoilt_marks_and_lets_pass(database_url, policy, capl
         assert ("spam", "add header") == answer(app)
         assert 1 == caplog.text.count("postbayes policy --reset --profile default")
         with pytest.raises(Inconsistent, match="the stored policy"):
-            app.profile("default")
+            ProfileOut.of(app, "default")
         app.change_policy("default", dict.fromkeys(("ham_cost", "reject_from")))
         assert ("spam", "reject") == answer(app)
 

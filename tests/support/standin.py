@@ -177,9 +177,10 @@ class Correspondents:
 class Live:
     """The profiles, by name."""
 
-    def __init__(self, labels, made_of):
+    def __init__(self, labels, made_of, taught):
         self.labels = labels
         self.made_of = made_of
+        self.taught = taught
 
     def __iter__(self):
         """Iterate over them."""
@@ -190,6 +191,17 @@ class Live:
         labels = self.labels[profile]
         row = SimpleNamespace(labels=labels, spam_labels=(labels[1],))
         return SimpleNamespace(row=row, specification=self.made_of[profile])
+
+    def get(self, profile):
+        """Return one with its counts."""
+        labels = self.labels[profile]
+        taught = [label for (name, _), label in self.taught.items() if name == profile]
+        snapshot = SimpleNamespace(
+            specification=Specification(labels=labels, spam_labels=labels[1:]),
+            messages=np.array([taught.count(label) for label in labels]),
+            tables={"words": SimpleNamespace(vocabulary=124)},
+        )
+        return SimpleNamespace(snapshot=snapshot)
 
 
 class Application:
@@ -218,28 +230,12 @@ class Application:
         self.tally = Tally()
         self.delivery = Delivery(self.classify, self.recipients, self.tally)
         self.correspondents = Correspondents()
-        self.live = Live(self.labels, self.made_of)
+        self.live = Live(self.labels, self.made_of, self.feedback.learned)
 
     def decide(self, profile, **policy):
         """Have a profile decide by thresholds of its own."""
         made_of = self.made_of[profile]
         self.made_of[profile] = Policy(**policy).applied_to(made_of)
-
-    def profile(self, name):
-        """Return what a profile has learned."""
-        learned = [
-            label
-            for (profile, _), label in self.feedback.learned.items()
-            if profile == name
-        ]
-        labels = self.labels[name]
-        return SimpleNamespace(
-            name=name,
-            labels=labels,
-            spam_labels=labels[1:],
-            messages={label: learned.count(label) for label in labels},
-            views={"words": SimpleNamespace(features=124)},
-        )
 
     def ping(self):
         """Raise if the database does not answer."""

@@ -119,7 +119,7 @@ def keys(
             labels=label or (),
             networks=network or (),
             names_sources=names_sources,
-            expires=None if days is None else now() + timedelta(days=days),
+            expires_at=None if days is None else now() + timedelta(days=days),
         )
         with opened_database(load_settings(), make=True) as engine:
             add_key(engine, key, who=this_user())

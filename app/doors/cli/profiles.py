@@ -23,6 +23,7 @@ from app.doors.cli.console import (
     show,
     this_user,
 )
+from app.doors.documents.profile import thresholds_of
 from app.errors import InvalidInput
 from app.services import profiles as policies
 from app.services.clock import now
@@ -228,7 +229,12 @@ def policy(
             line.pad_right(_COLUMN - len(line))
             line.append("its own", style="dim")
         lines.append(line)
-    show(_policy_document(name, own, now), lines, as_json=as_json)
+    thresholds = {
+        row: each and each.model_dump()
+        for row, each in thresholds_of(changed.specification_after).items()
+    }
+    document = {"name": name, **thresholds, "policy": own.document()}
+    show(document, lines, as_json=as_json)
 
 
 _NAMES: Final = tuple(field.name for field in fields(Policy))
@@ -236,27 +242,11 @@ _NAMES: Final = tuple(field.name for field in fields(Policy))
 
 def _thresholds(made_of: Specification) -> dict[str, float | None]:
     """Return the cost and the thresholds, in the order of the log-odds."""
+    thresholds = thresholds_of(made_of).items()
     return {
         "ham_cost": math.exp(made_of.verdict.spam_threshold),
-        "ham_threshold": made_of.verdict.ham_threshold,
-        "spam_threshold": made_of.verdict.spam_threshold,
-        "quarantine_from": made_of.action.quarantine_from,
-        "reject_from": made_of.action.reject_from,
+        **{row: None if each is None else each.log_odds for row, each in thresholds},
     }
-
-
-def _policy_document(
-    name: str, own: Policy, now: dict[str, float | None]
-) -> dict[str, object]:
-    """Return the names and values of the HTTP door's document."""
-    thresholds = {
-        row: None
-        if value is None
-        else {"log_odds": value, "probability": probability_of(value)}
-        for row, value in now.items()
-        if row != "ham_cost"
-    }
-    return {"name": name, **thresholds, "policy": own.document()}
 
 
 def _shown(row: str, value: float | None) -> str:

@@ -216,11 +216,9 @@ class ListEntryIn(RequestDocument):
         """Return the entry that somebody sets now."""
         return ListEntry(
             subject=ListSubject.parse(self.entry),
-            nats=self.nats,
             source=source,
             created_at=now,
-            expires_at=self.expires_at,
-            note=self.note,
+            **self.model_dump(exclude={"entry"}),
         )
 
 

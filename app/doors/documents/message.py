@@ -93,15 +93,8 @@ class TextIn(RequestDocument):
 
     def mixed(self) -> bool:
         """Return whether both forms were used at once."""
-        fields = self.model_fields_set & {
-            "subject",
-            "from_",
-            "to",
-            "reply_to",
-            "body",
-            "html",
-        }
-        return self.message is not None and bool(fields)
+        form = TextIn.model_fields.keys() - {"message"}
+        return self.message is not None and bool(form & self.model_fields_set)
 
 
 class ProblemOut(BaseModel):

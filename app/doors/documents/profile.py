@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from app import __version__
+from app.bayes.posterior import probability_of
 from app.classifier.policy import MAX_COST
 from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, RequestDocument
 from app.errors import InvalidInput
+from app.services.profiles import learned
 from app.services.site import in_force
 
 if TYPE_CHECKING:
+    from app.classifier.specification import Specification
     from app.services.application import Application
 
 
@@ -36,6 +39,25 @@ class ThresholdOut(AnswerDocument):
 
     log_odds: float = Field(description="Log-odds of spam against the rest, in nats.")
     probability: float = Field(description="The same as a probability of spam.")
+
+    @classmethod
+    def of(cls, log_odds: float) -> Self:
+        """Return the document of a threshold in nats."""
+        return cls(log_odds=log_odds, probability=probability_of(log_odds))
+
+
+def thresholds_of(made_of: Specification) -> dict[str, ThresholdOut | None]:
+    """Return the thresholds of a profile by name, in the order of the log-odds."""
+    nats = {
+        "ham_threshold": made_of.verdict.ham_threshold,
+        "spam_threshold": made_of.verdict.spam_threshold,
+        "quarantine_from": made_of.action.quarantine_from,
+        "reject_from": made_of.action.reject_from,
+    }
+    return {
+        name: None if value is None else ThresholdOut.of(value)
+        for name, value in nats.items()
+    }
 
 
 class FusionOut(AnswerDocument):
@@ -125,6 +147,46 @@ class ProfileOut(AnswerDocument):
         description="Decay of old mail; null if old mail weighs as much as new mail. "
         "With decay, counts are current weights in whole messages."
     )
+
+    @classmethod
+    def of(cls, application: Application, name: str) -> Self:
+        """Return the document of a profile as it is in memory now.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        Inconsistent
+            If its stored policy cannot be read.
+        """
+        live = application.live.get(name)
+        row, snapshot = live.row, live.snapshot
+        made_of, fusion = snapshot.specification, snapshot.fusion
+        terms = [term.name for term in made_of.verdict.terms]
+        occurrences = {
+            view: made_of.by_label(table.totals("occurrences"))
+            for view, table in snapshot.feature_tables.items()
+        }
+        return cls.describing(
+            row,
+            revision=snapshot.revision,
+            messages=learned(snapshot),
+            views={
+                view: ViewStateOut(
+                    features=table.vocabulary, occurrences=occurrences.get(view, {})
+                )
+                for view, table in snapshot.tables.items()
+            },
+            **thresholds_of(made_of),
+            policy=row.read_policy().document(),
+            fusion=FusionOut.describing(
+                fusion,
+                weights=dict(zip(terms, fusion.weights.tolist(), strict=True)),
+                bias=dict(zip(row.labels, fusion.bias.tolist(), strict=True)),
+            ),
+            undo_days=application.settings.vector_days or None,
+            decay=made_of.decay,
+        )
 
 
 class ProfileIn(RequestDocument):

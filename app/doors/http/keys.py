@@ -73,15 +73,7 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     who = principal_of(request)
     asked = await read_document(request, body, KeyIn)
     who.require_rights(asked.rights)
-    text, key = made_key(
-        asked.name,
-        asked.rights,
-        profiles=asked.profiles,
-        labels=asked.labels,
-        networks=asked.networks,
-        names_sources=asked.names_sources,
-        expires=asked.expires_at,
-    )
+    text, key = made_key(**asked.model_dump())
     await in_database(app.add_key, key, who=who.name)
     return NewKeyOut.of(key, key=text)
 
@@ -117,15 +109,7 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     who = principal_of(request)
     asked = await read_document(request, body, PersonIn)
     who.require_rights(ROLES.get(asked.role, ()))
-    await in_thread(
-        PASSWORDS,
-        app.add_person,
-        asked.name,
-        role=asked.role,
-        password=asked.password,
-        profile=asked.profile,
-        who=who.name,
-    )
+    await in_thread(PASSWORDS, app.add_person, **asked.model_dump(), who=who.name)
     return PersonOut.of(app.keys.people[asked.name])
 
 

@@ -83,8 +83,7 @@ def profiles(
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422, 503))
 def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
-    state = app.profile(profile_of(request, name))
-    return ProfileOut.model_validate(state)
+    return ProfileOut.of(app, profile_of(request, name))
 
 
 @managed.post(
@@ -102,8 +101,7 @@ async def create_profile(
     """
     asked = await read_document(request, body, ProfileIn)
     await create(request, app, asked)
-    state = await computing(partial(app.profile, asked.name), 0)
-    return ProfileOut.model_validate(state)
+    return await computing(partial(ProfileOut.of, app, asked.name), 0)
 
 
 async def create(request: Request, app: Application, asked: ProfileIn) -> None:
@@ -137,8 +135,7 @@ async def change_policy(
     changes = asked.changes()
     # It waits for the database, as a look-up does.
     await in_database(app.change_policy, name, changes, who=principal_of(request).name)
-    state = await computing(partial(app.profile, name), 0)
-    return ProfileOut.model_validate(state)
+    return await computing(partial(ProfileOut.of, app, name), 0)
 
 
 # 5,000 messages tell an error rate of 1 % to within 0.3 points.

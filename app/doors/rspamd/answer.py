@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app import __version__
 from app.doors.mta import PointsAnswer, marks, ours
+from app.services.profiles import learned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.classifier.verdict import Action
     from app.services.application import Application
     from app.services.classify import Classified
-    from app.services.profiles import ProfileState
 
 # rspamd's defaults (conf/actions.conf), which the configuration of clients expects.
 ADD_HEADER: Final = 6.0
@@ -164,8 +165,8 @@ def stat(app: Application, seconds: Sequence[float]) -> dict[str, Any]:
     actions = {name: counted.get(ours, 0) for ours, name in ACTIONS.items()}
     scanned, wanted = sum(actions.values()), actions["no action"]
     requests = app.tally.counts("postbayes_door_requests", "door").get("rspamd", 0)
-    learned = app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0)
-    state = app.profile(app.settings.profile)
+    taught = app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0)
+    snapshot = app.live.get(app.settings.profile).snapshot
     times: list[float | None] = [round(each, 6) for each in seconds]
     return {
         "version": __version__,
@@ -173,15 +174,15 @@ def stat(app: Application, seconds: Sequence[float]) -> dict[str, Any]:
         "uptime": int(app.tally.uptime()),
         "read_only": False,
         "scanned": scanned,
-        "learned": learned,
+        "learned": taught,
         "actions": {name: actions.get(name, 0) for name in COUNTED_ACTIONS},
         "scan_times": times + [None] * (TIMES - len(times)),
         "spam_count": scanned - wanted,
         "ham_count": wanted,
         "connections": requests,
         "control_connections": requests,
-        "total_learns": sum(state.messages.values()),
-        "statfiles": list(_statfiles(state, sum(1 for _ in app.live))),
+        "total_learns": sum(learned(snapshot).values()),
+        "statfiles": list(_statfiles(snapshot, sum(1 for _ in app.live))),
         "fuzzy_hashes": {},
     }
 
@@ -205,16 +206,17 @@ def metrics(found: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _statfiles(state: ProfileState, profiles: int) -> Iterable[dict[str, object]]:
+def _statfiles(snapshot: Snapshot, profiles: int) -> Iterable[dict[str, object]]:
     """Yield one entry for each label, as rspamd has one for each class."""
-    features = sum(view.features for view in state.views.values())
-    for label, messages in state.messages.items():
+    features = sum(table.vocabulary for table in snapshot.tables.values())
+    spam_labels = snapshot.specification.spam_labels
+    for label, messages in learned(snapshot).items():
         yield {
             "revision": messages,
             "used": features,
             "total": features,
             "size": 0,
-            "symbol": "BAYES_SPAM" if label in state.spam_labels else "BAYES_HAM",
+            "symbol": "BAYES_SPAM" if label in spam_labels else "BAYES_HAM",
             "type": "postbayes",
             "languages": 0,
             "users": profiles,

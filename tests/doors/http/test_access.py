@@ -210,7 +210,7 @@ def test_a_key_counts_in_its_networks_and_until_it_expires(application):
     """Behind a proxy the address of the client decides."""
     app = application(proxies=("10.0.0.1",))
     key = add(app, networks=["192.0.2.0/24"])
-    brief = add(app, "brief", expires=datetime.now(UTC) + timedelta(days=1))
+    brief = add(app, "brief", expires_at=datetime.now(UTC) + timedelta(days=1))
     with serving(app) as client:
         proxied = {"X-Forwarded-For": "192.0.2.7"}
         answers = [

@@ -14,7 +14,7 @@ from app.doors.documents.access import EventsOut, KeyOut, PasswordIn, PersonOut
 from app.doors.http.body import Body, json_body, read_document
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.keys import PASSWORDS, WHOLE, events
+from app.doors.http.keys import PASSWORDS, WHOLE, events, revoke_key
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import (
     begin_session,
@@ -310,7 +310,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
         labels=_listed(form.get("labels", "")),
         networks=_listed(form.get("networks", "")),
         names_sources="names_sources" in form,
-        expires=_after(form.get("days", "")),
+        expires_at=_after(form.get("days", "")),
     )
     await in_database(app.add_key, key, who=who.name)
     # Not behind a redirect, whose address would hold the key.
@@ -321,8 +321,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
 async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
     """Revoke a key."""
     name = (await read_form(request)).get("name", "")
-    who = principal_of(request)
-    await in_database(app.revoke_key, name, who=who.name)
+    await revoke_key(request, name, app)
     return see_other("/ui/keys", revoked=name)
 
 
@@ -374,8 +373,7 @@ async def set_password_page(request: Request, app: ApplicationDep) -> Response:
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     """Remove a person."""
     name = (await read_form(request)).get("name", "")
-    who = principal_of(request)
-    await in_database(app.remove_person, name, who=who.name)
+    await in_database(app.remove_person, name, who=principal_of(request).name)
     return see_other("/ui/people", done="removed")
 
 

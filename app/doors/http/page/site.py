@@ -60,7 +60,7 @@ async def site_page(
             here="site",
             profile=profile,
             listed=listed,
-            one=ProfileOut.model_validate(app.profile(name)),
+            one=ProfileOut.of(app, name),
             # Who may use all profiles sees what they share.
             site=SettingsOut.of(app) if who.profiles is None else None,
             may_manage=who.may(Right.MANAGE),
