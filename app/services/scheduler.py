@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import deque
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,6 @@ from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
 from app.storage import history, profiles, retention, scored
 from app.storage.counts import runs
-from app.storage.counts.state import folded_revision
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -40,10 +39,11 @@ from app.storage.database.engine import (
     writing,
 )
 from app.storage.profiles import lock
+from app.storage.retention import Limits
 from app.storage.undo import work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -253,21 +253,22 @@ class Maintenance:
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        self._folded: dict[int, int] = {}
-        self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
         self._folding = Folding(self.engine)
-        self._stepped = False
-        self._turns: dict[int, int] = {}
-        self._undoing: set[int] = set()
-        self._dropping: set[int] = set()
-        self._expiring: set[int] = set()
-        # Revisions that were learned at the last look for what is too old, and at the
-        # one before: all processes have followed these.
-        self._learned: dict[int, int] = {}
-        self._followed: dict[int, int] = {}
-        self._log_has_words = False
-        self._abandoned: list[int] = []
         self._failures = Failures()
+        self._log_has_words = False
+        # Profiles by their keys, those first whose turn is next.  Who has none here
+        # costs a step nothing.
+        self._unfolded: dict[int, int] = {}
+        self._detectors: dict[int, IdleDetector] = {}
+        self._undoing: deque[int] = deque()
+        self._expiring: deque[int] = deque()
+        # The newest row that forgets a message, at the last look for what is too old
+        # and at the one before: all processes have followed these.
+        self._forgotten: dict[int, int] = {}
+        self._erasable: dict[int, int] = {}
+        # Up to which profile this minute's look for what is too old has come.
+        self._looked_at: int | None = None
+        self._abandoned: list[int] = []
 
     def __call__(self) -> float:
         """Do one short step.
@@ -287,19 +288,7 @@ class Maintenance:
         probe(self.engine)
         now = time.monotonic()
         if now >= self._follow_at:
-            self.live.refresh()
-            self.live.drop_idle()
-            if self.keys is not None:
-                self.keys.refresh()
-            if self.lists is not None:
-                self.lists.refresh()
-            if self.recent is not None:
-                self.recent.flush(with_short_timeout(self.engine))
-            if self.correspondents is not None:
-                self.correspondents.flush()
-            # Undos whose process ended before it carried them out.
-            with reading(with_short_timeout(self.engine)) as connection:
-                self._undoing = work.profiles_pending(connection)
+            self._follow()
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:
             self._expire()
@@ -308,35 +297,65 @@ class Maintenance:
             if checkpoint(self.engine, emptied=self._log_has_words):
                 self._log_has_words = False
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        self._stepped = False
-        # Who was folded last comes last.
-        profiles = sorted(self.live, key=lambda x: self._turns.get(x.row.id, 0))
         try:
-            waits = [self._maintain(each) for each in profiles]
+            waits = [
+                self._next(self._undoing, self._undo),
+                self._fold(),
+                self._look(),
+                self._next(self._expiring, self._shorten),
+                self._remove(),
+            ]
         except DatabaseUnavailable:
             # A step that asks the database nothing does not show that it is back.
             self._follow_at = 0.0
             raise
-        return min(filter(None, [*waits, self._remove()]), default=0.0)
+        return min(filter(None, waits), default=0.0)
 
-    def _maintain(self, profile: CachedProfile) -> float:
-        """Do a little for one profile, and return as a call does."""
-        # To find the error in a thousand rows again takes half a second.
-        if self._failures.pausing(profile.row.id):
+    def _follow(self) -> None:
+        """Take over what other processes did, and store what waits."""
+        self.live.refresh()
+        if self.keys is not None:
+            self.keys.refresh()
+        if self.lists is not None:
+            self.lists.refresh()
+        if self.recent is not None:
+            self.recent.flush(with_short_timeout(self.engine))
+        if self.correspondents is not None:
+            self.correspondents.flush()
+        # Undos whose process ended before it carried them out.
+        with reading(with_short_timeout(self.engine)) as connection:
+            pending = work.profiles_pending(connection)
+        self._undoing = deque(_in_turn(self._undoing, pending))
+        behind = self.live.unfolded
+        self._unfolded = {key: behind[key] for key in _in_turn(self._unfolded, behind)}
+        self._detectors = {
+            key: self._detectors.get(key) or IdleDetector() for key in behind
+        }
+
+    def _next(self, queue: deque[int], act: Callable[[CachedProfile], float]) -> float:
+        """Do a little for the profile whose turn it is, and return as a call does."""
+        if not queue:
             return 0.0
-        waits = []
+        # Whatever comes of it, the others are next.
+        queue.rotate(-1)
+        profile = self.live.by_key(queue[-1])
+        wait = 0.0 if profile is None else self._attempt(profile, act)
+        if not wait:
+            queue.pop()
+        return wait or (FORGET_SECONDS if queue else 0.0)
+
+    def _attempt(
+        self, profile: CachedProfile, act: Callable[[CachedProfile], float]
+    ) -> float:
+        """Do a little for one profile, and return as a call does."""
+        key = act.__name__, profile.row.id
+        # To find the error in a thousand rows again takes half a second.
+        if self._failures.pausing(key):
+            return 0.0
         # An error of one profile must not stop the others: the profile keeps its
         # unfolded rows, which a start of the service reads anyway.
         try:
-            if profile.row.id in self._undoing and carry_out(self.engine, profile):
-                waits.append(FOLLOW_SECONDS)
-            waits.append(self._fold(profile))
-            if profile.row.id in self._dropping and self._drop(profile):
-                waits.append(FOLLOW_SECONDS)
-            if profile.row.id in self._expiring and self._forget(profile):
-                waits.append(FORGET_SECONDS)
-            if profile.row.id in self._followed and self._erase(profile):
-                waits.append(FORGET_SECONDS)
+            wait = act(profile)
         except ProfileReplaced:
             # By an import; the next step loads the profile in its place.
             self._follow_at = 0.0
@@ -344,30 +363,37 @@ class Maintenance:
         # The steps between two folds succeed: where only a right to the counts is
         # missing, each fold would be logged if success forgot the error.
         except (Inconsistent, DatabaseUnprepared) as error:
-            if self._failures.report(profile.row.id, error):
+            if self._failures.report(key, error):
                 log.error(  # noqa: TRY400
                     "the ledger of the profile %r cannot be folded into its counts: %s",
                     profile.row.name,
                     error,
                 )
-        else:
-            self._failures.unpause(profile.row.id)
-        return min(filter(None, waits), default=0.0)
+            return 0.0
+        self._failures.unpause(key)
+        return wait
 
     def _days_ago(self, days: float) -> datetime:
         return self.clock() - timedelta(days=days)
 
+    @property
+    def _limits(self) -> Limits:
+        kept = self.settings
+        return Limits(
+            vectors=self._days_ago(kept.vector_days) if kept.vector_days else None,
+            scored=self._days_ago(kept.scored_days),
+            scored_rows=kept.scored_rows,
+            scored_bytes=kept.scored_bytes,
+            history=self._days_ago(kept.history_days),
+            history_rows=kept.history_rows,
+        )
+
     def _expire(self) -> None:
-        """Drop rows that are too old, a few at a time."""
-        oldest = self._days_ago(self.settings.scored_days)
-        there = {each.row.id for each in self.live}
-        self._expiring = set(there)
-        self._followed = self._learned
-        self._learned = {each.row.id: each.revision for each in self.live}
+        """Begin to look for what is too old."""
+        self.live.drop_idle()
         if self.recent is not None:
-            self.recent.forget(before=oldest, profiles=there)
-        if self.settings.vector_days:
-            self._dropping = set(there)
+            there = {each.row.id for each in self.live}
+            self.recent.forget(before=self._limits.scored, profiles=there)
         if self.keys is not None:
             self.keys.flush()
         if self.correspondents is not None:
@@ -377,6 +403,21 @@ class Maintenance:
             expire_events(self.engine, before=before)
         with reading(self.engine) as connection:
             self._abandoned = profiles.abandoned(connection, now=self.clock())
+            self._erasable = self._forgotten
+            self._forgotten = retention.forgotten(connection)
+        self._expiring.extend(self._erasable.keys() - {*self._expiring})
+        if self._looked_at is None:
+            self._looked_at = 0
+
+    def _look(self) -> float:
+        """Look for what is too old in the next profiles, and return as a call does."""
+        if self._looked_at is not None and not self._expiring:
+            with reading(self.engine) as connection:
+                due, self._looked_at = retention.due(
+                    connection, self._limits, after=self._looked_at
+                )
+            self._expiring.extend(due)
+        return 0.0 if self._looked_at is None else FORGET_SECONDS
 
     def _remove(self) -> float:
         """Remove a little of an unfinished import, and return as a call does."""
@@ -386,83 +427,106 @@ class Maintenance:
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
 
-    def _fold(self, profile: CachedProfile) -> float:
+    def _undo(self, profile: CachedProfile) -> float:
+        """Carry out a little of an undo, and return as a call does."""
+        return FOLLOW_SECONDS if carry_out(self.engine, profile) else 0.0
+
+    def _fold(self) -> float:
         """Fold a little of one profile, and return as a call does."""
-        revision = profile.revision
-        folded = self._folded.get(profile.row.id, 0)
-        if folded >= revision:
-            return 0.0
-        due = self._detectors[profile.row.id].due(revision, folded=folded)
-        # One batch in a call, though a thousand profiles have rows to fold: what other
-        # processes learn is followed in between.
-        if due and not self._stepped:
-            self._stepped = True
-            self._turns[profile.row.id] = max(self._turns.values(), default=0) + 1
-            step = self._folding.step(profile.row)
-            if step is None:
-                # All is folded, or another process is at it.
-                with reading(self.engine) as connection:
-                    folded = folded_revision(connection, profile.row.id)
-                self._folded[profile.row.id] = folded
-                return 0.0
-            folded = self._folded[profile.row.id] = step.upto
-        left = revision - folded
-        wait = rest(left) if left > 0 else 0.0
-        return min(wait, FOLLOW_SECONDS)
+        waits = []
+        for key, folded in tuple(self._unfolded.items()):
+            profile = self.live.by_key(key)
+            if profile is None:
+                del self._unfolded[key]
+            elif self._detectors[key].due(profile.revision, folded=folded):
+                # One batch in a call, though a thousand profiles have rows to fold:
+                # what other processes learn is followed in between.
+                del self._unfolded[key]
+                waits.append(self._attempt(profile, self._fold_rows))
+                break
+            else:
+                waits.append(rest(profile.revision - folded))
+        if self._unfolded:
+            waits.append(FOLLOW_SECONDS)
+        return min(filter(None, waits), default=0.0)
+
+    def _fold_rows(self, profile: CachedProfile) -> float:
+        """Fold a batch, and return as a call does."""
+        step = self._folding.step(profile.row)
+        left = 0 if step is None else profile.revision - step.upto
+        # Else all is folded, or another process is at it: the next look for changes
+        # shows which.
+        if step is not None and left > 0:
+            # Who was folded last comes last.
+            self._unfolded[profile.row.id] = step.upto
+            return min(rest(left), FOLLOW_SECONDS)
+        return 0.0
+
+    def _shorten(self, profile: CachedProfile) -> float:
+        """Remove a little of what is too old, and return as a call does."""
+        waits = [
+            FORGET_SECONDS if self._forget(profile) else 0.0,
+            FORGET_SECONDS if self._erase(profile) else 0.0,
+            FOLLOW_SECONDS if self._drop(profile) else 0.0,
+        ]
+        return min(filter(None, waits), default=0.0)
 
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; True if there may be more."""
+        limits = self._limits
         with reading(self.engine) as connection:
             last = scored.last_over(
                 connection,
                 profile.row.id,
-                keep=self.settings.scored_rows,
-                keep_bytes=self.settings.scored_bytes,
+                keep=limits.scored_rows,
+                keep_bytes=limits.scored_bytes,
             )
         with writing(self.engine) as connection:
             gone = scored.expire(
                 connection,
                 profile.row.id,
-                before=self._days_ago(self.settings.scored_days),
+                before=limits.scored,
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
             gone += history.expire(
                 connection,
                 profile.row.id,
-                before=self._days_ago(self.settings.history_days),
-                keep=self.settings.history_rows,
+                before=limits.history,
+                keep=limits.history_rows,
                 limit=FORGOTTEN_ROWS,
             )
-        if gone == 0:
-            self._expiring.discard(profile.row.id)
-            return False
-        return True
+        return gone > 0
 
     def _erase(self, profile: CachedProfile) -> bool:
         """Erase a few forgotten messages of a profile; True if there may be more."""
-        upto = self._followed[profile.row.id]
-        if erase_some(self.engine, profile.row, upto=upto):
-            self._log_has_words = True
-            return True
-        self._followed.pop(profile.row.id, None)
-        return False
+        upto = self._erasable.get(profile.row.id)
+        if upto is None or not erase_some(self.engine, profile.row, upto=upto):
+            return False
+        self._log_has_words = True
+        return True
 
     def _drop(self, profile: CachedProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
+        before = self._limits.vectors
+        if before is None:
+            return False
         with reading(self.engine) as connection:
             merge = runs.prepare_merge(connection, profile.row, "sealed")
         if merge is not None:
             with writing(self.engine) as connection:
                 lock(connection, profile.row)
                 return runs.write_merge(connection, profile.row, merge)
-        before = self._days_ago(self.settings.vector_days)
         with reading(self.engine) as connection:
             drop = retention.prepare(
                 connection, profile.row, before=before, limit=DROPPED_ROWS
             )
         if drop is None:
-            self._dropping.discard(profile.row.id)
             return False
         with writing(self.engine) as connection:
             return retention.write(connection, profile.row, drop)
+
+
+def _in_turn(before: Iterable[int], now: Collection[int]) -> list[int]:
+    """Return keys in the order of before, with new ones at the end."""
+    return [key for key in dict.fromkeys([*before, *now]) if key in now]

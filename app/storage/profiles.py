@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,11 +33,16 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage import lists, tables
-from app.storage.database.statements import Prepared, insert_into, tuple_of
+from app.storage.database.statements import (
+    Prepared,
+    insert_into,
+    tuple_of,
+    where_in,
+)
 from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Row, Select, Table
 
@@ -212,7 +217,7 @@ def set_policy(
     connection.execute(
         update(profile)
         .where(profile.c.id == row.id)
-        .values(policy=dict(policy) or None)
+        .values(policy=dict(policy) or None, lists=profile.c.lists + 1)
     )
 
 
@@ -231,7 +236,11 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
             "that profile"
         )
         raise ProfileExists(msg)
-    connection.execute(update(profile).where(profile.c.id == row.id).values(name=name))
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == row.id)
+        .values(name=name, lists=profile.c.lists + 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +251,9 @@ class MonthlyCounts:
     ----------
     messages : Counter of (str or None, int, str)
         By view, month (YYYYMM) and label; None stands for every view.
-    settled : bool
-        Whether all of the ledger is in the counts; otherwise these may be older or
-        newer than the profile's revision.
     """
 
     messages: Counter[tuple[str | None, int, str | None]]
-    settled: bool
 
     def by_label(self) -> Counter[str]:
         """Return the messages of each label in all months.
@@ -301,18 +306,7 @@ def count_by_month(
         ):
             messages[profile_id][None, epoch, before] -= n
             messages[profile_id][None, epoch, label] += n
-        settled = connection.execute(
-            select(profile.c.id)
-            .join(fold, fold.c.profile_id == profile.c.id)
-            .where(
-                profile.c.id.in_(some),
-                fold.c.folded_revision == profile.c.revision,
-            )
-        )
-        final = set(settled.scalars())
-        found |= {
-            each: MonthlyCounts(messages[each], settled=each in final) for each in some
-        }
+        found |= {each: MonthlyCounts(messages[each]) for each in some}
     return found
 
 
@@ -392,6 +386,55 @@ def list_all(connection: Connection) -> list[ProfileRow]:
     """Return all profiles that are not hidden, sorted by name."""
     rows = connection.execute(select(profile).where(~HIDDEN).order_by(profile.c.name))
     return [_read(row) for row in rows]
+
+
+def get_many(connection: Connection, profile_ids: Iterable[int]) -> list[ProfileRow]:
+    """Return those of some profiles that are there and not hidden, sorted by name."""
+    rows = where_in(
+        connection, select(profile).where(~HIDDEN), profile.c.id, profile_ids
+    )
+    return sorted(map(_read, rows), key=attrgetter("name"))
+
+
+ProfileMark = tuple[int, str, int, int, int]
+"""Key, name, revision, changes and folded revision: a plain tuple, quick to compare."""
+
+
+def total(connection: Connection) -> Row[*tuple[Any, ...]]:
+    """Return what changes with each change of any profile: sums of its `marks`.
+
+    On SQLite with 10,000 profiles it takes 4 ms of CPU where the marks take 30 and all
+    rows 200.
+    """
+    return connection.execute(
+        select(
+            func.count(),
+            func.sum(profile.c.id),
+            # SQLite gives the key of a deleted profile to the next one.
+            func.max(profile.c.created_at),
+            func.sum(profile.c.revision),
+            func.sum(profile.c.lists),
+            func.sum(fold.c.folded_revision),
+        )
+        .join(fold, fold.c.profile_id == profile.c.id)
+        .where(~HIDDEN)
+    ).one()
+
+
+def marks(connection: Connection) -> dict[int, ProfileMark]:
+    """Return what changes with each change of a profile, by the keys of profiles."""
+    rows = connection.execute(
+        select(
+            profile.c.id,
+            profile.c.name,
+            profile.c.revision,
+            profile.c.lists,
+            fold.c.folded_revision,
+        )
+        .join(fold, fold.c.profile_id == profile.c.id)
+        .where(~HIDDEN)
+    )
+    return {row[0]: tuple(row) for row in rows.all()}
 
 
 def _read(row: Row[tuple[object, ...]]) -> ProfileRow:

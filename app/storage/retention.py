@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, exists, func, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
@@ -45,6 +45,99 @@ if TYPE_CHECKING:
 # Vectors of a batch, but for the last row: the names of their features are rows, which
 # are written under SQLite's one lock.  Sixty-four messages have half of it.
 BYTES: Final = 1024 * 1024
+
+
+# Profiles of which one query looks for what is too old: it takes 2 ms where there is
+# nothing, and nothing else goes on meanwhile.
+PROFILES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is kept of each profile.
+
+    Parameters
+    ----------
+    vectors, scored, history : datetime or None
+        Since when vectors of the ledger, scored messages and lines of the history are
+        kept; None keeps all.
+    scored_rows, scored_bytes, history_rows : int
+        How many of these are kept, and the bytes of scored messages together.
+    """
+
+    vectors: datetime | None
+    scored: datetime
+    scored_rows: int
+    scored_bytes: int
+    history: datetime
+    history_rows: int
+
+
+def due(
+    connection: Connection, limits: Limits, *, after: int
+) -> tuple[list[int], int | None]:
+    """Return which of the next profiles have anything too old or too much.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    limits : Limits
+        What is kept.
+    after : int
+        The key behind which to look; 0 for the first profiles.
+
+    Returns
+    -------
+    (list of int, int or None)
+        Keys of profiles, and where to go on; None behind the last profile.
+    """
+    profile = tables.profile.c
+    last = connection.execute(
+        select(profile.id)
+        .where(profile.id > after)
+        .order_by(profile.id)
+        .offset(PROFILES - 1)
+        .limit(1)
+    ).scalar_one_or_none()
+    scored, history = tables.scored.c, tables.history.c
+    too_much = [
+        exists().where(scored.profile_id == profile.id, scored.time < limits.scored),
+        exists().where(history.profile_id == profile.id, history.time < limits.history),
+        select(
+            (func.count() > limits.scored_rows)
+            | (func.sum(scored.bytes) > limits.scored_bytes)
+        )
+        .where(scored.profile_id == profile.id)
+        .scalar_subquery(),
+        select(func.count() > limits.history_rows)
+        .where(history.profile_id == profile.id)
+        .scalar_subquery(),
+    ]
+    if limits.vectors is not None:
+        row = tables.ledger.c
+        too_much.append(
+            exists().where(
+                row.profile_id == profile.id,
+                row.vector.is_not(None),
+                row.time < limits.vectors,
+            )
+        )
+    found = select(profile.id).where(profile.id > after, or_(*too_much))
+    if last is not None:
+        found = found.where(profile.id <= last)
+    return list(connection.scalars(found)), last
+
+
+def forgotten(connection: Connection) -> dict[int, int]:
+    """Return the newest row that forgets a message not erased yet, by profile."""
+    row = tables.ledger.c
+    found = connection.execute(
+        select(row.profile_id, func.max(row.revision).label("last"))
+        .where(tables.FORGOTTEN, row.kind == "message")
+        .group_by(row.profile_id)
+    )
+    return {each.profile_id: each.last for each in found}
 
 
 class NameChanges(NamedTuple):

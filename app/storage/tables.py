@@ -98,8 +98,8 @@ profile: Final = Table(
     # Digest of the key of its feature ids (`app.features.id_key`), which is not in
     # the database.  NULL: they are not keyed.
     Column("id_key", Text),
-    # Number of changes of its lists, by which other processes notice them.  Last, and
-    # with a default, because a migration added it.
+    # Number of changes of its lists, its policy and its name, by which other processes
+    # notice them.  Last, and with a default, because a migration added it.
     Column("lists", BigInteger, nullable=False, server_default="0"),
 )
 # A separate row: with the mark in `profile`, a fold would hold the lock that feedback

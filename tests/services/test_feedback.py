@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,7 +26,7 @@ from app.storage.counts import fold as folding
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
-from tests.support.application import running, teach
+from tests.support.application import maintain, running, teach
 from tests.support.builders import fold as fold_some
 from tests.support.databases import on_sqlite, sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
@@ -122,7 +123,7 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
     old = app.live.get("default").row
     app.maintenance()
     # It looks for an undo that is half done, and has seen no import in between.
-    app.maintenance._undoing = {old.id}  # noqa: SLF001
+    app.maintenance._undoing = deque([old.id])  # noqa: SLF001
     app.maintenance._follow_at = time.monotonic() + 3600  # noqa: SLF001
     put_in_its_place(app.engine, old)
     more = app.maintenance()
@@ -533,8 +534,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
                 {"junk": b"xx", "id": broken.id},
             )
         app.live.refresh()
-        while app.maintenance():
-            pass
+        maintain(app)
         with reading(app.engine) as connection:
             folded = [folded_revision(connection, row.id) for row in (broken, sound)]
 

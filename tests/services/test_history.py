@@ -12,7 +12,7 @@ from app.services.clock import now
 from app.services.history import MAX_TEXT, line_of, teaching_worth
 from app.services.profiles import create_profile
 from app.settings import Settings
-from tests.support.application import running, teach
+from tests.support.application import maintain, running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -202,8 +202,7 @@ def test_old_lines_go_with_the_maintenance(database_url):
     try:
         for n in range(6):
             score(app, ham(n))
-        while app.maintenance():
-            pass
+        maintain(app)
 
         assert 3 == len(lines(app))
     finally:

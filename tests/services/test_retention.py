@@ -15,7 +15,7 @@ from app.services.clock import now
 from app.storage import tables
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
-from tests.support.application import running
+from tests.support.application import maintain, running
 from tests.support.messages import ham, spam
 
 
@@ -69,10 +69,17 @@ def test_the_upkeep_drops_what_is_too_old(database_url):
 
 def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
     """0 days are for ever, and the profile says so."""
+    ledger = tables.ledger
     with running(database_url=database_url, vector_days=0) as app:
-        app.maintenance._expire()  # noqa: SLF001
+        app.scheduler.stop()
+        app.feedback.teach("default", spam(1), label="spam", source="ann")
+        with writing(app.engine) as connection:
+            connection.execute(update(ledger).values(time=now() - timedelta(days=9999)))
+        maintain(app)
+        with reading(app.engine) as connection:
+            kept = connection.execute(select(func.count(ledger.c.vector))).scalar_one()
 
-        assert set() == app.maintenance._dropping  # noqa: SLF001
+        assert 1 == kept
         assert app.profile("default").undo_days is None
 
 

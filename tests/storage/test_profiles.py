@@ -93,7 +93,6 @@ def test_messages_are_those_of_the_view_that_has_seen_most():
                 (None, 202604, None): -1,
             }
         ),
-        settled=False,
     )
 
     assert {"ham": 4, "spam": 6} == counts.by_label()

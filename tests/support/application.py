@@ -52,3 +52,10 @@ def served(tmp_path, **settings):
 def teach(app, raw, label, profile="default"):
     """Teach one message by its bytes."""
     return app.feedback.teach(profile, raw, label=label, source="test")
+
+
+def maintain(app):
+    """Do all that the maintenance has to do now, and not in half a second."""
+    app.maintenance._follow_at = 0.0  # noqa: SLF001
+    while app.maintenance():
+        pass

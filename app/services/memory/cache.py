@@ -27,21 +27,22 @@ import numpy as np
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
 from app.services.clock import Failures
-from app.services.memory.live import DIVERGED, diverged, load, newest_epoch
+from app.services.memory.live import diverged, load, newest_epoch
 from app.services.recipients import above
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Row
 
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity, LedgerRow
     from app.services.memory.live import Clock, LiveProfile
-    from app.storage.profiles import MonthlyCounts, ProfileRow
+    from app.storage.profiles import MonthlyCounts, ProfileMark, ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]
 
@@ -76,8 +77,6 @@ class CachedProfile:
         self.used = 0.0
         self.kept: LiveProfile | None = None
         self.loading: Loading | None = None
-        # Rows are not folded yet: what is counted of them is not final.
-        self.unsettled = True
 
     @property
     def live(self) -> LiveProfile | None:
@@ -127,13 +126,6 @@ class CachedProfile:
             self._row = replace(live.row, revision=snapshot.revision)
             self._specification = snapshot.specification
             self._messages = snapshot.messages
-            self.unsettled = False
-
-    def read(self, row: ProfileRow) -> bool:
-        """Take over a row; return whether its messages are to be counted."""
-        stale = self.unsettled or row.revision != self._row.revision
-        self._row = row
-        return stale
 
     def decide_as(self, row: ProfileRow, specification: Specification) -> None:
         """Decide by another policy from the next message on."""
@@ -143,8 +135,9 @@ class CachedProfile:
         self._row = row
         self._specification = self._specification.deciding_as(specification)
 
-    def count(self, counts: MonthlyCounts, epoch: int | None) -> None:
-        """Take over the messages of each month; ages are counted from `epoch`."""
+    def count(self, row: ProfileRow, counts: MonthlyCounts, epoch: int | None) -> None:
+        """Take over a row with the messages of each month; ages are from `epoch` on."""
+        self._row = row
         self._specification = made_of = self._specification.as_of(epoch)
         decay, messages = made_of.decay, np.zeros_like(self._messages)
         term = made_of.verdict.terms[0]
@@ -154,7 +147,6 @@ class CachedProfile:
                 weight = 1 if decay is None else decay.weight(month)
                 messages[made_of.labels.index(label)] += n * weight
         self._messages = messages
-        self.unsettled = not counts.settled
 
 
 class Loading:
@@ -221,12 +213,23 @@ class LiveProfiles:
         self._idle = idle
         self._patience = patience
         self._profiles: dict[str, CachedProfile] = {}
+        # Memory of the counts, but for what they learned since `drop_idle`: a load that
+        # adds up 10,000 profiles takes as long as for a large one.
+        self._size = 0
         # Those that cannot be read at all, by name: their key is missing.
         self._broken: dict[str, Inconsistent] = {}
         # Why the counts of a profile cannot be had, by its key.
         self._errors: dict[int, Exception] = {}
         self._failures = Failures()
         self._opened = 0
+        # What was last read of the profiles together, and of each by its key.
+        self._total: Row[*tuple[Any, ...]] | None = None
+        self._marks: dict[int, ProfileMark] = {}
+        # Those to be read again although nothing changes: they could not be read, or
+        # something older was loaded meanwhile.
+        self._again: set[int] = set()
+        # The last row of the ledger that is counted, where there are further ones.
+        self.unfolded: dict[int, int] = {}
         self._refreshing = threading.Lock()
         # Which profiles are kept.
         self._changing = threading.Lock()
@@ -236,6 +239,12 @@ class LiveProfiles:
     def __iter__(self) -> Iterator[CachedProfile]:
         """Iterate over the profiles as they are now."""
         return iter(tuple(self._profiles.values()))
+
+    def by_key(self, profile_id: int) -> CachedProfile | None:
+        """Return a profile by its key; None where there is none that can be read."""
+        mark = self._marks.get(profile_id)
+        cached = None if mark is None else self._profiles.get(mark[1])
+        return cached if cached is not None and cached.row.id == profile_id else None
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is a profile of that name."""
@@ -365,7 +374,11 @@ class LiveProfiles:
         # One at a time: rows that are read first are applied first, so that a thread
         # that has changed a policy and refreshes does not get the old one back.
         with self._refreshing:
-            return self._refresh()
+            try:
+                return self._refresh()
+            except BaseException:
+                self._total, self._marks = None, {}
+                raise
 
     def respecify(self, specify: Specify) -> None:
         """Have all profiles decide by other settings from the next message on."""
@@ -384,11 +397,12 @@ class LiveProfiles:
         """Drop idle profiles, and the least recent ones beyond the limit."""
         with self._changing:
             before, now = self.nbytes, time.monotonic()
+            self._size = before
             for cached in self._droppable():
                 if now - cached.used >= self._idle:
                     self._drop(cached, "the profile was idle")
             self._make_room()
-            dropped = self.nbytes < before
+            dropped = self._size < before
         if dropped:
             _return_memory()
 
@@ -453,6 +467,7 @@ class LiveProfiles:
             with self._changing:
                 self._failures.resolve(row.id)
                 self._keep(cached, live)
+                self._again.add(row.id)
                 cached.loading = None
             # The settings may have been read again meanwhile.
             with suppress(Inconsistent):
@@ -475,6 +490,8 @@ class LiveProfiles:
         """Keep the counts of a profile; the lock is held."""
         cached.used = time.monotonic()
         live.above = partial(self._live_above, live.row.name)
+        if cached.kept is None:
+            self._size += live.nbytes
         cached.keep(live)
         self._make_room()
 
@@ -485,17 +502,14 @@ class LiveProfiles:
 
     def _make_room(self) -> None:
         """Drop profiles until the others have room; the lock is held."""
-        size = self.nbytes
-        if size <= self._most_bytes:
+        if self._size <= self._most_bytes:
             return
         # Somebody waits for the one that was asked last.
         for cached in sorted(self._droppable(), key=lambda each: each.used)[:-1]:
-            if cached.kept is not None:
-                size -= cached.kept.nbytes
             self._drop(
                 cached, "other profiles need the memory (POSTBAYES_PROFILE_BYTES)"
             )
-            if size <= self._most_bytes:
+            if self._size <= self._most_bytes:
                 return
 
     def _droppable(self) -> list[CachedProfile]:
@@ -506,49 +520,54 @@ class LiveProfiles:
         ]
 
     def _drop(self, cached: CachedProfile, why: str) -> None:
+        if cached.kept is not None:
+            self._size -= cached.kept.nbytes
         cached.drop()
+        self._again.add(cached.row.id)
         log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
 
     def _refresh(self) -> int:
-        # Before the database is asked: feedback goes on meanwhile.
-        known = {
-            live.row.name: live.revision
-            for cached in self
-            if (live := cached.live) is not None
-        }
         with reading(with_short_timeout(self._engine)) as connection:
             # With this connection among them, which may be the first to a new server.
             opened = connections_opened(self._engine)
-            rows = profiles.list_all(connection)
             # The ledger of another server may be as long, by other rows.
-            changed = self._opened != opened
-            last_rows = ledger.identities(connection) if changed else {}
-            self._list(connection, rows)
-        followed = 0
-        for row in rows:
-            cached = self._profiles.get(row.name)
-            live = None if cached is None else cached.live
-            if cached is None or live is None:
-                if cached is not None and row.name == self._site:
-                    self._load_again(cached)
-                continue
-            # A profile that was replaced has its name and another key.
-            if live.row.id != row.id:
-                self._replace(row)
-                continue
-            # 0: another thread has loaded it just now.
-            before = known.get(row.name, 0)
-            followed += self._follow(cached, live, row, before, last_rows)
-        self._opened = opened
+            moved = self._opened != opened
+            total = profiles.total(connection)
+            rows: list[ProfileRow] = []
+            last_rows: Mapping[int, Identity] = {}
+            marks = self._marks
+            if moved or total != self._total:
+                marks = profiles.marks(connection)
+            if moved:
+                self._marks = {}
+                last_rows = ledger.identities(connection)
+            if marks is not self._marks or self._again:
+                rows = self._list(connection, marks)
+        followed = sum(self._take_over(row, last_rows) for row in rows)
+        self._opened, self._total = opened, total
+        site = None if self._site is None else self._profiles.get(self._site)
+        if site is not None and site.live is None:
+            self._load_again(site)
         self._retry()
         return followed
+
+    def _take_over(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> int:
+        """Follow a profile that has changed, and return the rows added."""
+        cached = self._profiles.get(row.name)
+        live = None if cached is None else cached.live
+        if cached is None or live is None:
+            return 0
+        # A profile that was replaced has its name and another key.
+        if live.row.id != row.id:
+            self._replace(row)
+            return 0
+        return self._follow(cached, live, row, last_rows)
 
     def _follow(
         self,
         cached: CachedProfile,
         live: LiveProfile,
         row: ProfileRow,
-        before: int,
         last_rows: Mapping[int, Identity],
     ) -> int:
         """Add the rows since to a profile in memory, and return their number."""
@@ -556,14 +575,12 @@ class LiveProfiles:
         try:
             if row.policy != live.row.policy:
                 cached.decide_as(row, self._specify(row))
-            if row.revision < before:
-                live.reload(
-                    self._engine, f"{DIVERGED}: from {before} to {row.revision}"
-                )
-            elif row.revision > live.revision or diverged(live, last_rows):
+            # Fewer rows are there, or feedback was given since: that looks which.
+            if row.revision != live.revision or diverged(live, last_rows):
                 followed = live.follow(self._engine)
         # An error of one profile must not stop the others.
         except Inconsistent as error:
+            self._again.add(row.id)
             if self._failures.report(row.id, error):
                 log.error(  # noqa: TRY400
                     "the profile %r cannot follow its ledger: %s", row.name, error
@@ -573,30 +590,52 @@ class LiveProfiles:
             self._failures.resolve(row.id)
         return followed
 
-    def _list(self, connection: Connection, rows: list[ProfileRow]) -> None:
-        """Take over the profiles of the database, and count those not in memory."""
+    def _list(
+        self, connection: Connection, there: dict[int, ProfileMark]
+    ) -> list[ProfileRow]:
+        """Take over the profiles that have changed, and count those not in memory."""
+        # Before the profiles are compared: what is loaded from now on comes next time.
+        with self._changing:
+            again, self._again = self._again, set()
+        changed = [
+            key
+            for key, mark in there.items()
+            if key in again or mark != self._marks.get(key)
+        ]
+        self._marks = there
+        names = {name for _, name, *_ in there.values()}
         # Renamed or deleted.
-        there = {row.name for row in rows}
-        for name in self._profiles.keys() - there:
+        for name in self._profiles.keys() - names:
             log.info("the profile %r was deleted or renamed", name)
             del self._profiles[name]
-        for name in self._broken.keys() - (there - self._profiles.keys()):
+        for name in self._broken.keys() - (names - self._profiles.keys()):
             del self._broken[name]
-        stale = [each for row in rows if (each := self._read(row)) is not None]
-        counts = profiles.count_by_month(connection, [each.row.id for each in stale])
-        for cached in stale:
+        self.unfolded = {
+            key: folded
+            for key, _, revision, _, folded in there.values()
+            if folded < revision
+        }
+        rows = profiles.get_many(connection, changed)
+        stale = [(row, each) for row in rows if (each := self._read(row)) is not None]
+        counts = profiles.count_by_month(connection, [row.id for row, _ in stale])
+        for row, cached in stale:
             epoch = None
             if cached.specification.decay is not None:
-                epoch = newest_epoch(connection, cached.row.id, self._clock)
-            cached.count(counts[cached.row.id], epoch)
+                epoch = newest_epoch(connection, row.id, self._clock)
+            cached.count(row, counts[row.id], epoch)
+        return rows
 
     def _read(self, row: ProfileRow) -> CachedProfile | None:
         """Take over a row; return a profile whose messages are to be counted."""
         cached, key = self._profiles.get(row.name), ("specify", row.id)
         # One that was replaced goes on scoring until the new one is loaded.
         if cached is not None and cached.live is not None:
+            # Dropped, and counted once nobody uses it any more.
+            if cached.kept is None:
+                self._again.add(row.id)
             return None
         if self._failures.pausing(key):
+            self._again.add(row.id)
             return None
         # An error of one profile must not stop the others.
         try:
@@ -607,17 +646,19 @@ class LiveProfiles:
             elif row.policy != cached.row.policy:
                 cached.decide_as(row, self._specify(row))
         except Inconsistent as error:
+            self._again.add(row.id)
             self._profiles.pop(row.name, None)
             self._broken[row.name] = error
             if self._failures.report(key, error):
                 log.error("the profile %r cannot be loaded: %s", row.name, error)  # noqa: TRY400
             return None
         self._failures.resolve(key)
-        return cached if cached.read(row) else None
+        return cached
 
     def _replace(self, row: ProfileRow) -> None:
         """Load a profile that has taken the place of one in memory."""
         if self._failures.pausing(row.id):
+            self._again.add(row.id)
             return
         log.info("the profile %r was replaced; loading the new one", row.name)
         try:
@@ -625,6 +666,7 @@ class LiveProfiles:
             live = load(self._engine, row, self._specify(row), self._clock)
         # An error of one profile must not stop the others.
         except Inconsistent as error:
+            self._again.add(row.id)
             self._fail(row, error)
         else:
             self._failures.resolve(row.id)

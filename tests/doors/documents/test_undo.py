@@ -13,7 +13,7 @@ from app.errors import DatabaseUnavailable
 from app.services.clock import now
 from app.services.undo import Undo
 from app.storage.undo import work
-from tests.support.application import running, served
+from tests.support.application import maintain, running, served
 from tests.support.messages import ham, spam
 
 SOON = datetime.now(UTC) + timedelta(days=1)
@@ -254,11 +254,11 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     database.close()
     database_url = f"sqlite:///{tmp_path}/postbayes.db"
     with running(database_url=database_url) as app:
+        app.scheduler.stop()
         # It would not believe for a day that all of this is so old.
         app.maintenance.clock = now
         app.maintenance._expire_at = 0.0  # noqa: SLF001
-        while app.maintenance._dropping or not app.maintenance._expire_at:  # noqa: SLF001
-            time.sleep(0.01)
+        maintain(app)
     pruned = run("prune")
     audited = run("audit")
     back = run("undo", "--source", "prune")

@@ -23,7 +23,7 @@ from app.settings import Settings
 from app.storage import tables
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading
-from tests.support.application import running, teach
+from tests.support.application import maintain, running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -178,8 +178,7 @@ def test_feedback_to_a_profile_that_was_dropped_is_learned(app):
     before = verdict(app, ANN)
     drop(app, ANN)
     taught = teach(app, spam(99), "spam", ANN)
-    while app.maintenance():
-        pass
+    maintain(app)
     with reading(app.engine) as connection:
         folded = folded_revision(connection, app.live.find(ANN).row.id)
 

@@ -10,7 +10,7 @@ from app.services.clock import now
 from app.services.profiles import create_profile, learned
 from app.storage.database.engine import writing
 from app.storage.ledger import append
-from tests.support.application import running
+from tests.support.application import maintain, running
 from tests.support.builders import taught
 
 
@@ -43,8 +43,7 @@ def test_they_are_the_same_before_and_after_it_is_loaded(database_url, half_life
             *(taught(n, "spam", {"b": 1}, time=new) for n in range(6, 9)),
         )
         unfolded = state(app.live, "ann")
-        while app.maintenance():
-            pass
+        maintain(app)
         folded = state(app.live, "ann")
         teach(taught(0, "spam", time=new), taught(1, None, time=new))
         moved = state(app.live, "ann")
