@@ -140,12 +140,13 @@ def test_a_feedback_takes_few_calls(tmp_path):
             for number in range(LESSONS):
                 teach(app, spam(number), "spam")
                 teach(app, ham(number), "ham")
+            live = app.live.get("default")
             # The first of its size makes the tables grow.
             teach(app, message(300), "ham")
-            counting = True
+            # To ask for the revision waits until the counts have learned.
+            counting = live.revision > 0
             own = calls(lambda: teach(app, message(300, number=1), "ham"))
-            # Waits until the counts have learned what was answered.
-            learned = app.live.get("default").revision
+            learned = live.revision
             counting = False
     finally:
         threading.setprofile(before)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import FeatureTable
-from app.classifier.decay import PARTS, Decay
+from app.classifier.decay import PARTS
 from app.classifier.record import record
 from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
+from app.doors.documents.profile import DecayOut, ProfileOut
 from app.evaluation.subject import Subject, Training
 from app.ledger.undo import Selection
 from app.services.classify import observe
@@ -293,10 +294,10 @@ def test_a_profile_tells_what_its_mail_weighs(database_url):
         learn(app, month(0), range(4))
         learn(app, month(6), range(4, 6))
         app.live.advance_month()
-        state = app.profile("default")
+        state = ProfileOut.of(app, "default")
 
     assert {"ham": 4, "spam": 4} == state.messages
-    assert Decay(6.0, 202407) == state.decay
+    assert DecayOut(half_life=6.0, epoch=202407) == state.decay
 
 
 @on_sqlite

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from app.doors.documents.profile import ProfileOut
 from app.errors import InvalidSetting
 from app.services.log import JsonFormat, TextFormat, keep_log
 from app.services.site import RELOADED, take_over
@@ -35,7 +36,7 @@ def test_what_needs_no_restart_counts_at_once(app, tmp_path):
         app, ham_cost=1e6, quarantine_from=14.0, aliases=aliases, port=1, profile="x"
     )
     reloaded = take_over(app, found)
-    rule = app.profile("default")
+    rule = ProfileOut.of(app, "default")
 
     assert "changed: POSTBAYES_ALIASES, POSTBAYES_HAM_COST, POSTBAYES_Q" in str(
         reloaded
@@ -58,7 +59,7 @@ def test_nothing_is_taken_over_where_a_setting_cannot_be_used(app, tmp_path):
         take_over(app, found)
 
     assert before is app.settings
-    assert 2.197 == round(app.profile("default").spam_threshold.log_odds, 3)
+    assert 2.197 == round(ProfileOut.of(app, "default").spam_threshold.log_odds, 3)
 
 
 def test_a_policy_stays_above_the_settings(app):
@@ -66,7 +67,7 @@ def test_a_policy_stays_above_the_settings(app):
     app.change_policy("default", {"ham_cost": 100.0})
     take_over(app, settings(app, ham_cost=1e6))
 
-    assert 4.605 == round(app.profile("default").spam_threshold.log_odds, 3)
+    assert 4.605 == round(ProfileOut.of(app, "default").spam_threshold.log_odds, 3)
 
 
 def test_settings_without_a_change_change_nothing(app):

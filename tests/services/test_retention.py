@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
+from app.doors.documents.profile import ProfileOut
 from app.errors import Expired, UnknownMessage
 from app.services import upkeep
 from app.services.clock import now
@@ -64,7 +65,7 @@ def test_the_upkeep_drops_what_is_too_old(database_url):
 
         assert (1, "unchanged", True) == (kept, again.outcome.kind, found.sound)
         assert ("unchanged", None) == (by_id.outcome.kind, by_id.verdict_before)
-        assert 100 == app.profile("default").undo_days
+        assert 100 == ProfileOut.of(app, "default").undo_days
 
 
 def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
@@ -80,7 +81,7 @@ def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
             kept = connection.execute(select(func.count(ledger.c.vector))).scalar_one()
 
         assert 1 == kept
-        assert app.profile("default").undo_days is None
+        assert ProfileOut.of(app, "default").undo_days is None
 
 
 def erased(app):

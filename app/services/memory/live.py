@@ -183,6 +183,11 @@ class LiveProfile:
                     break
                 new.append(row)
             if new:
+                # Before the answer: who has it may ask for the month.
+                if self.specification.decay is not None:
+                    last = _last(self._clock)
+                    times = (row.time for row in new if last is None or row.time < last)
+                    self.month = max(self.month, *map(epoch_of, times), 0)
                 if ahead is not None:
                     ahead.decide_as(self.specification)
                     self._snapshot = ahead
@@ -195,10 +200,6 @@ class LiveProfile:
                     with self._scoring:
                         learn()
                 self.last_row = new[-1].identity
-                if self.specification.decay is not None:
-                    last = _last(self._clock)
-                    times = (row.time for row in new if last is None or row.time < last)
-                    self.month = max(self.month, *map(epoch_of, times), 0)
             return complete
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
