@@ -84,7 +84,8 @@ def answering(calls):
     """Return the calls that an answer waits for, as functions by file.
 
     They are those of the door's thread, and those of the writer from its commit to
-    the next wait; the upkeep goes on beside both.
+    the next wait, with what it learns, for which the next verdict waits; the upkeep goes
+    on beside both.
     """
     found = defaultdict(set)
     commits = False
@@ -136,6 +137,8 @@ def walks(tmp_path_factory):
             application.recent.flush(application.engine)
             calls.clear()
             ask().raise_for_status()
+            # It waits for what the writer learns behind the answer.
+            assert application.live.get("default").revision
             walked[name] = answering(calls)
     return walked
 
