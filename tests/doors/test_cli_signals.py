@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -14,6 +15,7 @@ import pytest
 
 from app.services.startup import open_database
 from app.settings import Settings
+from tests.support import command
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -73,7 +75,7 @@ def python(tmp_path):
             | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db", "PYTHONPATH": str(path)},
             preexec_fn=heed,
             text=True,
-            timeout=60,
+            timeout=command.PATIENCE,
         )
 
     return python
@@ -127,9 +129,14 @@ def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
         command.append = append
         """)
     first = python("-c", killed + RUN, *arguments, "--batch", "4")
-    again = python("-c", "import sys" + RUN, *arguments)
-    audit = python("-c", "import sys" + RUN, "audit")
-    profiles = python("-c", "import sys" + RUN, "profiles")
+    run = partial(
+        command.run,
+        environment=os.environ | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db"},
+        folder=tmp_path,
+    )
+    again = run(arguments)
+    audit = run(["audit"])
+    profiles = run(["profiles"])
 
     assert -signal.SIGKILL == first.returncode
     assert {"learned": 12, "unchanged": 8}.items() <= json.loads(again.stdout).items()

@@ -190,7 +190,7 @@ def require_whole(engine, name):
 @on_sqlite
 @given(data=st.data())
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

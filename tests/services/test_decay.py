@@ -173,6 +173,7 @@ def carry_out(operation, engine, profile, worker, now):
                     pass
 
 
+@on_sqlite
 @settings(
     max_examples=25,
     deadline=None,

@@ -112,12 +112,11 @@ def test_a_dictionary_gives_no_word_back(app):
     guesses = [("words", WORDS), ("pairs", pairs)]
     recovered = {
         profile: {
-            view: sum(
-                (view, meant(word)[view]) in stored(app, profile) for word in names
-            )
+            view: sum((view, meant(word)[view]) in ids for word in names)
             for view, names in guesses
         }
         for profile in ("plain", "default")
+        for ids in [stored(app, profile)]
     }
 
     assert {"words": 100, "pairs": 90} == recovered["plain"]

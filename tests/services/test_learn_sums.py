@@ -39,6 +39,7 @@ from app.storage.ledger import latest_of
 from app.storage.retention import prepare_erasure, write
 from tests.support.application import running, teach
 from tests.support.builders import drop_vectors, named, new_profile, seen
+from tests.support.databases import on_sqlite
 from tests.support.ledger import audited, contents, loaded
 from tests.support.messages import ham, spam
 from tests.support.transfer import exported, imported
@@ -129,6 +130,7 @@ steps = st.lists(
 )
 
 
+@on_sqlite
 @given(steps)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_counts_are_those_of_each_message_learned_once(app, story):
@@ -189,6 +191,7 @@ def fatal(mark, messages):
 
 
 @pytest.mark.slow
+@on_sqlite
 def test_a_cluster_that_loses_a_worker_gives_the_same_counts(app, tmp_path):
     """Lost parts are read again; each is committed once, in its order."""
     plain, there = (new_profile(app.engine).name for _ in range(2))

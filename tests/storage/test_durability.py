@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from app.storage import profiles
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading
@@ -50,12 +48,11 @@ def teach_until_killed(url, profile, start, acknowledged):
     return answers
 
 
-@pytest.mark.parametrize("acknowledged", [1, 20])
-def test_what_was_acknowledged_survives_a_kill(engine, database_url, acknowledged):
+def test_what_was_acknowledged_survives_a_kill(engine, database_url):
     """Each once, at most one more, and the audit is zero, time after time."""
     profile = new_profile(engine)
     taught_so_far = 0
-    for _ in range(2):
+    for acknowledged in (1, 20):
         answers = teach_until_killed(database_url, profile, taught_so_far, acknowledged)
         with reading(engine) as connection:
             rows = rows_after(connection, profile.id, revision=0, limit=10**6)

@@ -19,7 +19,7 @@ from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.storage import bulk, tables
-from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.database.engine import open_engine, reading, writing
 from app.storage.undo import records, work
 from tests.support.builders import (
     APRIL,
@@ -442,12 +442,11 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
 
 
 @given(stories)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, story):
     """Taught, imported, undone in any order: only what is in force counts."""
     folder = tmp_path_factory.mktemp("story")
     engine = open_engine(sqlite_url(folder))
-    migrate(engine)
     profile, other = new_profile(engine), new_profile(engine)
     for event in tell(engine, profile, story):
         if not event.in_force:

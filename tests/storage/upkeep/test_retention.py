@@ -14,7 +14,7 @@ from app.ledger.undo import Selection
 from app.storage import retention, tables
 from app.storage.counts import runs
 from app.storage.counts.runs import RUNS
-from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.database.engine import open_engine, reading, writing
 from app.storage.ledger import rows_after
 from tests.support.builders import (
     APRIL,
@@ -26,7 +26,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import sqlite_url
+from tests.support.databases import on_sqlite, sqlite_url
 from tests.support.ledger import add, audited, begin, finish, labels_of, learned, loaded
 from tests.support.stories import stories, tell
 
@@ -191,11 +191,12 @@ def test_large_rows_are_dropped_a_few_at_a_time(engine, monkeypatch):
     assert (True, 5) == audited(engine, profile)
 
 
+@on_sqlite
 def test_many_small_sums_become_few(engine):
     """Sixteen runs of a level are merged into one of the next."""
     profile = new_profile(engine)
-    for n in range(RUNS * RUNS):
-        teach(engine, profile, taught(n, "spam", {f"w{n % 7}": 1}))
+    rows = [taught(n, "spam", {f"w{n % 7}": 1}) for n in range(RUNS * RUNS)]
+    teach(engine, profile, *rows)
     fold_all(engine, profile)
     while drop(engine, profile, limit=1):
         merge_all(engine, profile)
@@ -267,7 +268,6 @@ def test_whatever_is_dropped_the_audit_stays_exact(tmp_path_factory, story, hour
     """Taught, imported, undone, dropped in any order."""
     folder = tmp_path_factory.mktemp("story")
     engine = open_engine(sqlite_url(folder))
-    migrate(engine)
     profile = new_profile(engine)
     tell(engine, profile, story)
     fold_all(engine, profile)
