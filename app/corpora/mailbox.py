@@ -8,9 +8,11 @@ memory than `MESSAGE_LIMIT`.
 from __future__ import annotations
 
 import binascii
+import os
 import re
 from base64 import b64decode
 from dataclasses import dataclass
+from errno import ENOENT
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from unicodedata import normalize
 
@@ -89,7 +91,10 @@ def list_folder(folder: Path) -> list[Path]:
 
 def unreadable(path: Path, error: OSError) -> UnreadableSource:
     """Return the error with the operating system's reason."""
-    return UnreadableSource(f"cannot read {path}: {error.strerror or error}")
+    # The driver of a store raises its own, which says no more than the path.
+    absent = isinstance(error, FileNotFoundError) and error.strerror is None
+    reason = os.strerror(ENOENT) if absent else error.strerror or error
+    return UnreadableSource(f"cannot read {path}: {reason}")
 
 
 _PARTS: Final = frozenset({"cur", "new", "tmp"})

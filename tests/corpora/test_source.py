@@ -6,10 +6,20 @@ import mailbox
 from hashlib import sha256
 
 import pytest
+from fsspec import filesystem
 
 from app.corpora.mailbox import CorpusMessage
-from app.corpora.source import FolderSource, IndexSource, arrival, survey
+from app.corpora.source import (
+    FolderSource,
+    IndexSource,
+    arrival,
+    folder_parts,
+    mail_folders,
+    mail_path,
+    survey,
+)
 from app.errors import MissingLabel, UnreadableSource
+from tests.support.messages import ham, spam
 
 
 def dated(day):
@@ -115,3 +125,49 @@ def test_a_message_without_a_label_is_said(tmp_path):
 def folders(ham, *spam):
     """Return the source of a ham folder and some spam folders."""
     return FolderSource(ham=(ham,), spam=spam, ham_label="ham", spam_label="spam")
+
+
+@pytest.fixture
+def store():
+    """Return a store of objects in memory, empty before and after."""
+    objects = filesystem("memory")
+    objects.rm("/", recursive=True)
+    yield objects
+    objects.rm("/", recursive=True)
+
+
+def test_mail_in_a_store_is_mail_in_a_folder(store, tmp_path):
+    """Messages, folders, junk and an mbox, by the URL of a store or by a path."""
+    box = b"".join(b"From a Mon Jan  1 00:00:00 2024\n%s\n" % spam(n) for n in range(3))
+    mail = {"1": ham(1), "old/2": ham(2), "Junk/3": spam(3), "all.mbox": box}
+    for name, raw in mail.items():
+        path = tmp_path / "mail" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+        store.pipe(f"/mail/{name}", raw)
+
+    there, here = (
+        [
+            (message.label, message.raw)
+            for part in folder_parts(
+                mail_folders(place, label="ham", junk_label="spam"), most=10
+            )
+            for message in part
+        ]
+        for place in (mail_path("memory://mail"), tmp_path / "mail")
+    )
+
+    assert 6 == len(here)
+    assert here == there
+
+
+def test_a_store_without_the_mail_is_named(store):
+    """By the reason, too, where its driver gives the path alone."""
+    with pytest.raises(UnreadableSource, match=r"memory://.*mail: No such file"):
+        list(mail_folders(mail_path("memory://mail"), label=None))
+
+
+def test_a_scheme_without_a_driver_is_refused():
+    """With what to install, on each machine that reads."""
+    with pytest.raises(UnreadableSource, match=r"the fsspec driver for its scheme"):
+        mail_path("nowhere://mail")

@@ -188,7 +188,7 @@ def test_a_folder_an_mbox_and_a_maildir_are_learned(run, tmp_path):
     both = learned(run, "--label", "ham", "--junk", "spam", tmp_path / "Maildir")
     assert 2 == both["learned"]
     assert 1 == learned(run, "--label", "ham", folder)["learned"]
-    with sqlite3.connect(tmp_path / "postbayes.db") as db:
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as db, db:
         rows = dict(db.execute("SELECT label, messages FROM class_count").fetchall())
     assert {"ham": 2, "spam": 4} == rows
 
@@ -326,7 +326,7 @@ def test_feedback_is_taught_moved_and_forgotten(run):
 def test_an_audit_finds_a_changed_count(run, index, tmp_path):
     """A count that somebody changed is a difference, and exit code 1."""
     learned(run, "--index", index)
-    with sqlite3.connect(tmp_path / "postbayes.db") as db:
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as db, db:
         db.execute("UPDATE class_count SET messages = messages + 1 WHERE label = 'ham'")
 
     code, out, _ = run("audit", "--json")
@@ -1055,7 +1055,7 @@ def test_a_database_is_backed_up_and_checked(run, index, tmp_path):
 def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
     """It is kept, since it is what there is, and the exit code tells."""
     run("learn", "--index", index)
-    with sqlite3.connect(tmp_path / "postbayes.db") as database:
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
         database.execute("UPDATE class_count SET messages = messages + 1")
     code, out, _ = run("backup", "copy.db", "--audit")
     assert (code, "counts and ledger disagree in default" in out) == (1, True)

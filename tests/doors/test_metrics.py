@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -147,7 +148,7 @@ def test_a_database_that_is_away_is_told(client, tmp_path):
     (tmp_path / "postbayes.db").rename(tmp_path / "gone")
     for name in ("postbayes.db-wal", "postbayes.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
-    with sqlite3.connect(tmp_path / "postbayes.db"):
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")):
         pass
     client.app.state.application.engine.dispose()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -247,7 +248,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     """The last line says how."""
     taught(run)
     run("fold")
-    with sqlite3.connect(tmp_path / "postbayes.db") as database:
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
         for table in ("class_count", "run", "ledger"):
             database.execute(f"UPDATE {table} SET epoch = 202001")  # noqa: S608
         database.execute("UPDATE ledger SET time = '2020-01-01 00:00:00.000000'")

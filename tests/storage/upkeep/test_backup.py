@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_a_copy_is_a_file_of_its_own(engine, tmp_path):
     backup(engine, tmp_path / "copy.db")
 
     assert [p.name for p in tmp_path.glob("copy*")] == ["copy.db"]
-    with sqlite3.connect(tmp_path / "copy.db") as copy:
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy, copy:
         assert copy.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
