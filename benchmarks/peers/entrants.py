@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.peers.bogofilter import Bogofilter
 from benchmarks.peers.libraries import River, ScikitLearn
+from benchmarks.peers.linear import FollowTheLeader, FourGramRegression, RelaxedSVM
+from benchmarks.peers.markov import Markov
+from benchmarks.peers.osbf import SparsePairs
 from benchmarks.peers.ours import Postbayes
 from benchmarks.peers.rspamd import Rspamd
 from benchmarks.peers.spamassassin import SpamAssassin
@@ -74,6 +78,12 @@ def _postbayes() -> str:
     return f"Postbayes {commit}"
 
 
+def _here(file: str) -> str:
+    """Return the digest of a program of this folder."""
+    content = (Path(__file__).parent / file).read_bytes()
+    return f"{file} {sha256(content).hexdigest()[:10]}"
+
+
 ENTRANTS: Final = {
     "Postbayes": Entrant(lambda _: Postbayes(), _postbayes),
     "bogofilter": Entrant(Bogofilter, _bogofilter),
@@ -88,5 +98,16 @@ ENTRANTS: Final = {
         lambda _: ScikitLearn("SGDClassifier"), _scikit_learn
     ),
     "River MultinomialNB": Entrant(lambda _: River(), _river),
+    "sparse pairs, near errors": Entrant(
+        lambda _: SparsePairs(), lambda: _here("osbf.py")
+    ),
+    "relaxed SVM, 4-grams": Entrant(lambda _: RelaxedSVM(), lambda: _here("linear.py")),
+    "Markov compression": Entrant(lambda _: Markov(), lambda: _here("markov.py")),
+    "logistic regression, 4-grams": Entrant(
+        lambda _: FourGramRegression(), lambda: _here("linear.py")
+    ),
+    "FTRL, hashed tokens": Entrant(
+        lambda _: FollowTheLeader(), lambda: _here("linear.py")
+    ),
 }
 """The filters, by the name that the tables have."""

@@ -6,6 +6,7 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,15 @@ from scipy.stats import chi2
 from benchmarks.peers.chi_square import log_tail
 from benchmarks.peers.entrants import ENTRANTS
 from benchmarks.peers.libraries import ScikitLearn, text_of
+from benchmarks.peers.linear import (
+    FollowTheLeader,
+    FourGramRegression,
+    RelaxedSVM,
+    four_grams,
+    tokens_of,
+)
+from benchmarks.peers.markov import Markov, add
+from benchmarks.peers.osbf import SparsePairs, log_odds, sparse_pairs
 from benchmarks.peers.peer import Said
 from benchmarks.peers.table import BEGIN, END, every_stream, in_short, write
 from benchmarks.peers.trial import Stream, Trial, figures, with_header_end
@@ -106,7 +116,16 @@ def test_log_odds_are_the_probability_that_the_libraries_say():
     assert Said.by_log_odds(0.0) == ScikitLearn("MultinomialNB").score(ham(1))
 
 
-@pytest.mark.parametrize("peer", ["Postbayes", "scikit-learn MultinomialNB"])
+LEARNERS = [
+    "sparse pairs, near errors",
+    "relaxed SVM, 4-grams",
+    "Markov compression",
+    "logistic regression, 4-grams",
+    "FTRL, hashed tokens",
+]
+
+
+@pytest.mark.parametrize("peer", ["Postbayes", "scikit-learn MultinomialNB", *LEARNERS])
 def test_a_filter_goes_through_a_stream(stream, peer):
     """Every message is scored, then learned."""
     ticks = []
@@ -210,3 +229,98 @@ def test_the_readme_has_the_marks():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
 
     assert text.index(BEGIN) < text.index(END)
+
+
+def test_grams_are_counted_once():
+    """Of the first bytes, and none where there are fewer than four."""
+    assert 2 == four_grams(b"abcde", 100).size
+    assert 2 == four_grams(b"aaaaaaaab", 100).size
+    assert 1 == four_grams(b"aaaaaaaab", 8).size
+    assert 0 == four_grams(b"abc", 100).size
+
+
+def test_a_step_of_logistic_regression():
+    """Half of the rate for a message of unit length that was as good as unknown."""
+    peer = FourGramRegression()
+    peer.learn(spam(1), spam=True)
+
+    assert pytest.approx(peer.RATE / 2) == peer.score(spam(1)).score
+
+
+def test_a_pass_of_the_machine():
+    """A margin of one, and of one on the other side after the opposite was learned."""
+    peer = RelaxedSVM()
+    peer.learn(spam(1), spam=True)
+    first = peer.score(spam(1)).score
+    peer.learn(spam(1), spam=False)
+
+    assert [1.0, -1.0] == pytest.approx([first, peer.score(spam(1)).score])
+
+
+def test_a_step_of_the_leader():
+    """By the formulas of the paper: gradient one half, its root over alpha, and l1."""
+    peer = FollowTheLeader()
+    message = b"Subject: money\n\n"
+    peer.learn(message, spam=True)
+
+    assert ["money"] == list(tokens_of(message))
+    assert pytest.approx((0.5 - 0.001) / ((1 + 0.5) / 2 + 0.0001)) == (
+        peer.score(message).score
+    )
+
+
+def test_a_byte_under_a_model_that_has_seen_it_once():
+    """One visit more than a fifth in each of its eight states, and the other unseen."""
+    peer = Markov()
+    peer.learn(b"a", spam=True)
+
+    assert pytest.approx(8 * (math.log(2) - math.log(1.4 / 1.2))) == (
+        peer.score(b"a").score
+    )
+
+
+def test_a_split_state_shares_its_visits():
+    """None is lost and none is made up: there is one for each bit, and the first."""
+    ways = np.zeros((9, 2), np.int32)
+    counts = np.full((9, 2), 0.2, np.float32)
+    used = add(np.frombuffer(b"to be or not", np.uint8), ways, counts, 1)
+
+    assert 1 < used <= 9
+    assert pytest.approx(0.4 + 8 * 12) == float(counts[:used].sum())
+    assert (ways < used).all()
+
+
+def test_a_feature_of_one_class_says_nearly_all():
+    """Its confidence is that of one hit, less by how far its words are apart."""
+    near, far = (
+        log_odds(np.array([[0.0], [1.0]]), np.array([2.0, 2.0]), np.array([weight]))
+        for weight in (3125.0, 1.0)
+    )
+    sure = [1 / (1 + 8 / 3125), 1 / 9]
+
+    assert pytest.approx([-math.log(1 - each) for each in sure]) == [near, far]
+
+
+def test_a_feature_of_both_classes_says_nothing():
+    """Where they have it about equally often."""
+    both = np.array([[5.0], [6.0]])
+
+    assert 0.0 == log_odds(both, np.array([10.0, 10.0]), np.array([3125.0]))
+
+
+def test_only_errors_and_near_errors_are_learned():
+    """A message that was learned a few times is sure, and is left out."""
+    peer = SparsePairs()
+    for _ in range(50):
+        peer.learn(spam(1), spam=True)
+        peer.learn(ham(1), spam=False)
+
+    assert peer.learned.max() < 12
+
+
+def test_pairs_are_of_five_words():
+    """Five words have five, four, three, two and one of each distance."""
+    places, weights = sparse_pairs(b"a b c d e")
+
+    assert 15 == places.size
+    assert [1, 2, 3, 9] == np.unique(weights, return_counts=True)[1].tolist()
