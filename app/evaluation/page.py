@@ -23,7 +23,7 @@ from app.evaluation.diagrams import (
     time_figure,
 )
 from app.features.extract import extract
-from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
+from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import reliability
 from app.mail.parse import parse
 
@@ -107,7 +107,7 @@ def _summary(document: Document) -> str:
     for run in document.runs:
         report = run.report()
         gold = run.is_spam
-        roca = roca_interval_pct(run.log_odds, gold, seed=document.seed)
+        roca = interval(roca_replicates(run.log_odds, gold, seed=document.seed))
         lam = interval(lam_replicates(run.decided_spam, gold, seed=document.seed))
         rows.append(
             (

@@ -256,10 +256,6 @@ class EvaluationReport:
     macro_f1_pct: float | None
     messages_per_second: float | None
 
-    def as_json(self) -> dict[str, int | float | None]:
-        """Return the figures by name, ready for `json.dumps`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:

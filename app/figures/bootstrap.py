@@ -23,54 +23,6 @@ RESAMPLES: Final = 1000
 """Enough for the ends of a 95 % interval (Efron and Tibshirani, section 14.2)."""
 
 
-def roca_interval_pct(
-    log_odds: NDArray[np.float64],
-    is_spam: NDArray[np.bool_],
-    *,
-    seed: int,
-    resamples: int = RESAMPLES,
-) -> tuple[float, float] | None:
-    r"""Return a 95 % interval of 1-ROCA %.
-
-    Parameters
-    ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores.  Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    seed : int
-        The same messages with the same seed have the same interval.
-    resamples : int, default RESAMPLES
-        How many samples are drawn.
-
-    Returns
-    -------
-    (float, float) or None
-        The 2.5th and the 97.5th percentile of 1-ROCA % over samples with the same
-        numbers of ham and spam, drawn with replacement [1]_.  None without ham or
-        spam.
-
-    Raises
-    ------
-    InvalidObservation
-        If the shapes differ or a score is not a number.
-
-    References
-    ----------
-    .. [1] B. Efron and R. J. Tibshirani, *An Introduction to the Bootstrap*,
-       1993, section 13.3 (the percentile interval).
-
-    Examples
-    --------
-    >>> scores = np.array([-3.0, -2.0, 1.0, -1.0, 2.0, 3.0])
-    >>> gold = np.array([False, False, False, True, True, True])
-    >>> low, high = roca_interval_pct(scores, gold, seed=1)
-    >>> low <= roca_pct(scores, gold) <= high
-    True
-    """
-    return interval(roca_replicates(log_odds, is_spam, seed=seed, resamples=resamples))
-
-
 def interval(replicates: NDArray[np.float64]) -> tuple[float, float] | None:
     """Return the 2.5th and the 97.5th percentile; None if the figure is undefined.
 
@@ -78,6 +30,24 @@ def interval(replicates: NDArray[np.float64]) -> tuple[float, float] | None:
     ----------
     replicates : ndarray of float64, shape (resamples,)
         The figure of each sample, or the difference of two.
+
+    Returns
+    -------
+    (float, float) or None
+        The 95 % percentile interval [1]_.
+
+    References
+    ----------
+    .. [1] B. Efron and R. J. Tibshirani, *An Introduction to the Bootstrap*,
+       1993, section 13.3.
+
+    Examples
+    --------
+    >>> scores = np.array([-3.0, -2.0, 1.0, -1.0, 2.0, 3.0])
+    >>> gold = np.array([False, False, False, True, True, True])
+    >>> low, high = interval(roca_replicates(scores, gold, seed=1))
+    >>> low <= roca_pct(scores, gold) <= high
+    True
     """
     if not replicates.size or np.isnan(replicates).any():
         return None

@@ -25,7 +25,7 @@ import numpy as np
 
 from app.bayes.posterior import probability_of
 from app.errors import Forbidden, TooManyRequests
-from app.figures.bootstrap import roca_interval_pct
+from app.figures.bootstrap import interval, roca_replicates
 from app.figures.calibration import Bin, brier, expected_calibration_error, reliability
 from app.figures.metrics import Errors, roca_pct
 from app.services.profiles import learned
@@ -250,7 +250,9 @@ class Figures:
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),
             # The seed is the revision: the same request has the same answer.
-            roca_interval_pct=roca_interval_pct(scored.log_odds, gold, seed=revision),
+            roca_interval_pct=interval(
+                roca_replicates(scored.log_odds, gold, seed=revision)
+            ),
             ece=expected_calibration_error(gold, probability),
             brier=brier(gold, probability),
             reliability=reliability(gold, probability),

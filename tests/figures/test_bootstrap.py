@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from app.figures.bootstrap import (
     interval,
     lam_replicates,
-    roca_interval_pct,
     roca_replicates,
 )
 from app.figures.metrics import Errors, roca_pct
@@ -39,7 +38,7 @@ def test_each_sample_has_the_figure_of_its_messages(pairs, seed):
         np.arange(gold.size) >= ham.size,
     )
 
-    low, high = roca_interval_pct(scores, gold, seed=seed, resamples=1)
+    low, high = interval(roca_replicates(scores, gold, seed=seed, resamples=1))
 
     assert low == high == pytest.approx(expected)
 
@@ -49,9 +48,11 @@ def test_the_same_seed_gives_the_same_interval(pairs):
     """Who asks twice gets the same answer."""
     scores, gold = arrays(pairs)
 
-    assert roca_interval_pct(scores, gold, seed=3, resamples=70) == roca_interval_pct(
-        scores, gold, seed=3, resamples=70
+    one, other = (
+        interval(roca_replicates(scores, gold, seed=3, resamples=70)) for _ in range(2)
     )
+
+    assert one == other
 
 
 def test_the_interval_has_the_width_of_the_sampling_error():
@@ -61,7 +62,8 @@ def test_the_interval_has_the_width_of_the_sampling_error():
     samples = [random.normal(gold * 2.0, 1.0) for _ in range(300)]
     spread = np.percentile([roca_pct(x, gold) for x in samples], (2.5, 97.5))
     widths = [
-        np.subtract(*roca_interval_pct(x, gold, seed=1)[::-1]) for x in samples[:20]
+        np.subtract(*interval(roca_replicates(x, gold, seed=1))[::-1])
+        for x in samples[:20]
     ]
 
     assert np.mean(widths) == pytest.approx(spread[1] - spread[0], rel=0.2)
@@ -72,7 +74,7 @@ def test_one_side_alone_has_no_interval(spam):
     """Without ham or without spam nothing is ranked."""
     gold = np.full(5, spam)
 
-    assert roca_interval_pct(np.arange(5.0), gold, seed=1) is None
+    assert interval(roca_replicates(np.arange(5.0), gold, seed=1)) is None
 
 
 @given(SCORES, st.integers(0, 5))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import InvalidSetting
 from app.evaluation.experiment import Configuration
 from app.evaluation.subject import Training
-from app.figures.bootstrap import roca_interval_pct
+from app.figures.bootstrap import interval, roca_replicates
 from app.figures.metrics import Errors
 from app.services.startup import specification
 from app.settings import Settings, load_settings
@@ -120,9 +120,9 @@ class RunFigures:
         """
         found: list[dict[str, object]] = [
             {
-                **run.report().as_json(),
-                "roca_interval_pct": roca_interval_pct(
-                    run.log_odds, run.is_spam, seed=self.seed
+                **asdict(run.report()),
+                "roca_interval_pct": interval(
+                    roca_replicates(run.log_odds, run.is_spam, seed=self.seed)
                 ),
                 "data_sha256": run.survey.digest,
             }
@@ -163,7 +163,7 @@ class RunFigures:
             headings["macro_f1_pct"] = "F1 %"
         rows = [("stream", "configuration", *headings.values())]
         for run in self.runs:
-            figures = run.report().as_json()
+            figures = asdict(run.report())
             cells = [_shown(figures[name]) for name in headings]
             rows.append((run.stream, run.configuration, *cells))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -184,8 +184,8 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
         f"{report.spam:,} spam{_per_cent(report.spam_missed_pct)}; it was unsure of "
         f"{report.unsure:,}, and learned {report.learned:,} of {report.messages:,}."
     )
-    interval = roca_interval_pct(run.log_odds, run.is_spam, seed=seed)
-    between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+    ends = interval(roca_replicates(run.log_odds, run.is_spam, seed=seed))
+    between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
     figures = (
         ("1-ROCA", report.roca_pct, f" %{between}", "pairs ranked wrongly"),
         ("lam", report.lam_pct, " %", "the two error rates as one"),

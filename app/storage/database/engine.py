@@ -518,10 +518,7 @@ def require_migrated(engine: Engine) -> str | None:
         If the database cannot be reached.
     """
     with reading(engine) as connection:
-        current, found = (
-            _is_current(connection),
-            next(iter(_revisions(connection)), None),
-        )
+        current, found = _is_current(connection), _revision(connection)
     if current or found is None:
         return found
     msg = (
@@ -535,15 +532,17 @@ def require_migrated(engine: Engine) -> str | None:
 def revision_of(engine: Engine) -> str | None:
     """Return the migration of the tables that are there; None if there are none."""
     with reading(engine) as connection:
-        return next(iter(_revisions(connection)), None)
+        return _revision(connection)
 
 
-def _revisions(connection: Connection) -> list[str]:
-    """Return the migrations that the tables are at: one, or none without tables."""
+def _revision(connection: Connection) -> str | None:
+    """Return the migration of the tables; None without tables."""
     if not inspect(connection).has_table("alembic_version"):
-        return []
-    found = connection.execute(text("SELECT version_num FROM alembic_version"))
-    return list(found.scalars())
+        return None
+    found: str | None = connection.scalar(
+        text("SELECT version_num FROM alembic_version")
+    )
+    return found
 
 
 def _known() -> list[str]:
@@ -555,13 +554,12 @@ def _known() -> list[str]:
 
 def _is_current(connection: Connection) -> bool:
     """Return whether nothing is to be done, or refuse a newer database."""
-    migrations, revisions = _known(), _revisions(connection)
-    for revision in revisions:
-        if revision not in migrations:
-            msg = (
-                f"The database is at migration {revision}, but this version of "
-                f"Postbayes only knows migrations up to {migrations[-1]}. Start the "
-                "newer version again, or restore a backup from before the upgrade."
-            )
-            raise DatabaseTooNew(msg)
-    return revisions == migrations[-1:]
+    migrations, revision = _known(), _revision(connection)
+    if revision not in (None, *migrations):
+        msg = (
+            f"The database is at migration {revision}, but this version of Postbayes "
+            f"only knows migrations up to {migrations[-1]}. Start the newer version "
+            "again, or restore a backup from before the upgrade."
+        )
+        raise DatabaseTooNew(msg)
+    return revision == migrations[-1]

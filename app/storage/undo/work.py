@@ -247,8 +247,8 @@ def plan(
     Irreversible
         If counts that are needed have been pruned or replaced since.
     """
-    _require_known(connection, profile, asked)
     undos = records.all_of(connection, profile.id)
+    _require_known(connection, profile, asked, undos)
     before = in_force(undos)
     undo = UndoRow(
         number=records.newest(undos) + 1,
@@ -450,7 +450,10 @@ def _told_apart(
 
 
 def _require_known(
-    connection: Connection, profile: ProfileRow, asked: Selection
+    connection: Connection,
+    profile: ProfileRow,
+    asked: Selection,
+    undos: Iterable[UndoRow],
 ) -> None:
     """Raise if a message or a source is unknown."""
     strange = asked.ids - records.digests_known(connection, profile.id, asked.ids)
@@ -460,10 +463,7 @@ def _require_known(
             f"{min(strange).hex()}; nothing was undone"
         )
         raise UnknownMessage(msg)
-    if asked.source is None:
-        return
-    names = {undo.name for undo in records.all_of(connection, profile.id)}
-    if asked.source in names:
+    if asked.source is None or asked.source in {undo.name for undo in undos}:
         return
     if not records.source_exists(connection, profile.id, asked.source):
         msg = (
@@ -591,19 +591,19 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             for n, each in enumerate(revisions, 1)
         ]
     else:
-        rows = []
-        for chunk in chunks(revisions):
-            digests = {
-                row.digest for row in ledger.get_many(connection, profile.id, chunk)
-            }
-            rows += put_right(
-                connection,
-                profile,
-                digests,
-                undo,
-                in_force=in_force(undos),
-                revision=revision + len(rows),
+        digests = connection.scalars(
+            select(_LEDGER.c.digest).where(
+                _LEDGER.c.profile_id == profile.id, _LEDGER.c.revision.in_(revisions)
             )
+        )
+        rows = put_right(
+            connection,
+            profile,
+            set(digests),
+            undo,
+            in_force=in_force(undos),
+            revision=revision,
+        )
     ledger.write(connection, profile.id, rows)
     connection.execute(
         delete(work).where(
