@@ -18,7 +18,7 @@ from app.features.hashing import FeatureNames, ids_of, names_at
 from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -198,9 +198,9 @@ def reasons_of(
     learned = snapshot.specification.by_label(snapshot.learned)
     summands = [Summand("prior", "(prior)", None, prior, 0, learned)]
     for words, strong in rows:
-        family = called[int(keys[kernel.FAMILY, words[0]])]
+        family = called[keys.item(kernel.FAMILY, words[0])]
         text = _text(family, [parts[at].feature for at in words])
-        adds, features = float(totals[words[0]]), int(room[kernel.SIZE, words[0]])
+        adds, features = totals.item(words[0]), room.item(kernel.SIZE, words[0])
         of = tuple([parts[at] for at in strong])
         summands.append(Summand("reason", text, family, adds, features, {}, of))
     summands.append(Summand("rest", "(rest)", None, rest, left))
@@ -210,7 +210,7 @@ def reasons_of(
 def _row(behind: NDArray[np.int64], word: int) -> list[int]:
     """Return the words that stand side by side from one on, or the only one."""
     row = [word]
-    while (word := int(behind[word])) >= 0:
+    while (word := behind.item(word)) >= 0:
         row.append(word)
     return row
 
@@ -253,11 +253,10 @@ def _parts(
             continue
         at = places.take([number - start for number in here])
         ids = observation.views[view].ids.take(at)
-        counts: list[dict[str, int]] = [{}] * len(here)
+        counts: Iterable[dict[str, int]] = repeat({})
         if view in tables:
             found = specification.in_messages(tables[view].look_up(ids, "presence"))
-            labels = specification.labels
-            counts = [dict(zip(labels, each, strict=True)) for each in found.tolist()]
+            counts = map(dict, map(zip, repeat(specification.labels), found.tolist()))
         names = observation.names.get(view)
         texts = names_at(names, at) if names else map(anonymous, ids.tolist())
         added = values.take(here).tolist()
