@@ -473,6 +473,8 @@ def test_a_ledger_that_went_back_is_loaded_anew(database_url):
         kept = state(app)
         for n in range(3):
             teach(app, spam(n), "spam")
+        # As twice a second: what went back to where the last look was looks the same.
+        app.live.refresh()
         with writing(app.engine) as connection:
             # First, so that a fold that is under way has ended: what it wrote would
             # not be seen by the rest, and be there afterwards.

@@ -138,7 +138,7 @@ class Sqlite(Dialect):
             _configure(connection, record, timeout=busy_timeout)
 
         def _close(_connection: Any, record: Any) -> None:
-            if record.info[_REFUSALS] < refusals:
+            if record.info.get(_REFUSALS, refusals) < refusals:
                 record.invalidate()
 
         def _begin(connection: Connection) -> None:
