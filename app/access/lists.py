@@ -18,6 +18,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 from app.access.networks import address_of
+from app.access.people import check_expiry
 from app.classifier.statement import Statement
 from app.classifier.verdict import MAX_NATS
 from app.errors import InvalidInput
@@ -34,10 +35,6 @@ MAX_ENTRIES: Final = 100_000
 """Entries of a profile, at most; in memory each takes some 0.5 kB."""
 MAX_NOTE: Final = 200
 """Characters of a note."""
-# Near the end of the calendar a time has no equal in some zones, and PostgreSQL answers
-# in the zone of its session (test_an_expiry_beyond_the_calendar_is_refused).
-MAX_LIFE: Final = timedelta(days=36_525)
-"""From the time that an entry is set to its expiry, at most."""
 # A local part of 64 octets, "@", and a domain of 255 (RFC 5321 section 4.5.3.1).
 MAX_VALUE: Final = 64 + 1 + 255
 # A factor of 148: it outweighs what a normal message says, and not the evidence of a
@@ -296,19 +293,7 @@ class ListEntry:
                 "positive ones deny"
             )
             raise InvalidInput(msg)
-        if self.expires_at is not None and self.expires_at <= self.created_at:
-            msg = (
-                f"the entry {self.subject} would expire at "
-                f"{self.expires_at.isoformat()}, which is in the past"
-            )
-            raise InvalidInput(msg)
-        if self.expires_at is not None and self.expires_at - self.created_at > MAX_LIFE:
-            msg = (
-                f"the entry {self.subject} would expire at "
-                f"{self.expires_at.isoformat()}, more than 100 years from now; "
-                "for no expiry, leave it out"
-            )
-            raise InvalidInput(msg)
+        check_expiry(f"the entry {self.subject}", self.expires_at, now=self.created_at)
         if len(self.note) > MAX_NOTE or not self.note.isprintable():
             msg = (
                 f"the note of {self.subject} must be one line of {MAX_NOTE} "
@@ -426,7 +411,7 @@ def nats_of(verb: str, strength: float | None = None) -> float:
 
 
 def expiry_of(text: str, now: datetime) -> datetime:
-    """Return when an entry expires: after some days, or at a time.
+    """Return when something expires: after some days, or at a time.
 
     Raises
     ------

@@ -11,6 +11,7 @@ import hmac
 import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,6 +97,29 @@ def text_of(secret: bytes) -> str:
 def digest_of(text: str) -> bytes:
     """Return the stored digest of a key's text."""
     return sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+# Near the end of the calendar a time has no equal in some zones, and PostgreSQL answers
+# in the zone of its session (test_an_expiry_beyond_the_calendar_is_refused).
+MAX_LIFE: Final = timedelta(days=36_525)
+"""From the time that a key or an entry of a list is made to its expiry, at most."""
+
+
+def check_expiry(subject: str, expires_at: datetime | None, *, now: datetime) -> None:
+    """Refuse an expiry in the past, or more than `MAX_LIFE` from now.
+
+    Raises
+    ------
+    InvalidInput
+        With the subject, which would expire then.
+    """
+    if expires_at is None or now < expires_at <= now + MAX_LIFE:
+        return
+    reason = "which is in the past"
+    if expires_at > now:
+        reason = "more than 100 years from now; for no expiry, leave it out"
+    msg = f"{subject} would expire at {expires_at.isoformat()}, {reason}"
+    raise InvalidInput(msg)
 
 
 def check_access_name(name: str, *, of: str = "key") -> None:

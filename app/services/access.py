@@ -19,6 +19,7 @@ from app.access.people import (
     Keyring,
     Person,
     check_access_name,
+    check_expiry,
     digest_of,
     parse_rights,
     text_of,
@@ -108,12 +109,7 @@ def made_key(
     """
     check_access_name(name)
     time = now()
-    if expires_at is not None and expires_at <= time:
-        msg = (
-            f"the key would expire at {expires_at:%Y-%m-%d %H:%M %Z}, which is in the "
-            "past"
-        )
-        raise InvalidInput(msg)
+    check_expiry("the key", expires_at, now=time)
     limits = [tuple(each) for each in (profiles, labels, networks)]
     if max(map(len, limits)) > MAX_LIMITS:
         msg = (

@@ -75,6 +75,11 @@ def test_a_key_is_revoked_by_its_name(run):
             "the key would expire",
             ("keys", "create", "x", "--right", "read", "--days", "0"),
         ),
+        (
+            2,
+            "is too large",
+            ("keys", "create", "x", "--right", "read", "--days", "1e9"),
+        ),
         (65, "give the name of the person", ("people", "add")),
         (65, "a password must have from 8", ("people", "add", "eve")),
         (65, "there is no person", ("people", "remove", "eve")),

@@ -165,6 +165,18 @@ def test_half_an_emoji_changes_no_sentence(client):
         ),
         (
             "GET",
+            "/history?from=9999-12-31T23:59:59-14:00",
+            "the query cannot be used: `from`: 9999-12-31T23:59:59-14:00 is before the "
+            "year 1 or after 9999 in UTC; leave it out, or give a time in between",
+        ),
+        (
+            "GET",
+            "/ledger?until=0001-01-01T00:00:00%2B14:00",
+            "the query cannot be used: `until`: 0001-01-01T00:00:00+14:00 is before the "
+            "year 1 or after 9999 in UTC; leave it out, or give a time in between",
+        ),
+        (
+            "GET",
             f"/words/{'x' * 600}",
             "the path cannot be used: `word` should have at most 512 characters",
         ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from app.access.people import MAX_LIFE
 from app.access.rights import MEANINGS, Right
 from app.doors.cli.console import ERR, OUT, Json, show, this_user
 from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
@@ -85,7 +86,11 @@ def keys(
     ] = None,
     days: Annotated[
         float | None,
-        typer.Option(min=0, help="Days until it expires; never if not given."),
+        typer.Option(
+            min=0,
+            max=MAX_LIFE.days,
+            help="Days until it expires; never if not given.",
+        ),
     ] = None,
     names_sources: Annotated[
         bool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -232,7 +232,7 @@ def _time(text: str | None) -> datetime | None:
         return None
     try:
         # Without a zone it is taken for local time.
-        return datetime.fromisoformat(text).astimezone()
+        return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         msg = f"{text!r} is not a time; write 2026-03-01, or 2026-03-01T14:30+01:00"
         raise InvalidSelection(msg) from error

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Self
+from datetime import UTC, datetime
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        msg = (
+            f"{time.isoformat()} is before the year 1 or after 9999 in UTC; leave it "
+            "out, or give a time in between"
+        )
+        raise ValueError(msg) from error
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A time with a time zone, which is in UTC when it is read."""
 
 
 class RequestDocument(BaseModel):

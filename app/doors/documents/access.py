@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from app.access.lists import (
     MAX_NOTE,
@@ -18,7 +18,7 @@ from app.access.lists import (
 from app.access.people import MAX_NAME
 from app.access.rights import ROLES, Right
 from app.classifier.verdict import MAX_NATS
-from app.doors.documents import AnswerDocument, RequestDocument
+from app.doors.documents import AnswerDocument, Moment, RequestDocument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class KeyIn(RequestDocument):
         description="Whether it may set the `source` of feedback, as a mail server "
         "that knows its users does.",
     )
-    expires_at: AwareDatetime | None = Field(
+    expires_at: Moment | None = Field(
         default=None, description="When it expires; null: never."
     )
 
@@ -203,7 +203,7 @@ class ListEntryIn(RequestDocument):
         description="Nats that it adds to the log-odds: negative ones allow, positive "
         "ones deny.",
     )
-    expires_at: AwareDatetime | None = Field(
+    expires_at: Moment | None = Field(
         default=None, description="When it expires; null: never."
     )
     note: str = Field(

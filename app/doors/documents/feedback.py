@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
-from app.doors.documents import AnswerDocument, RequestDocument
+from app.doors.documents import AnswerDocument, Moment, RequestDocument
 from app.doors.documents.figures import ErrorsOut
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
@@ -92,12 +92,12 @@ class UndoIn(RequestDocument):
         description="Source of the feedback, as in `/feedback`; `import:NAME`; or "
         "`undo:7`, to take back an undo.",
     )
-    from_: AwareDatetime | None = Field(
+    from_: Moment | None = Field(
         None,
         alias="from",
         description="Only feedback from this time on. With a time zone.",
     )
-    until: AwareDatetime | None = Field(
+    until: Moment | None = Field(
         None, description="Only feedback before this time. With a time zone."
     )
     dry_run: bool = Field(False, description="Only return what would change.")

@@ -90,7 +90,7 @@ def test_a_message_and_a_time_are_undone(client):
             422,
             "invalid-selection",
         ),
-        ({"from": "0001-01-01T00:00:00+14:00"}, 422, "invalid-selection"),
+        ({"from": "0001-01-01T00:00:00+14:00"}, 400, "malformed-request"),
         ({"source": "nobody"}, 404, "unknown-source"),
         ({"source": "undo:1"}, 404, "unknown-source"),
         ({"ids": ["0" * 32]}, 404, "unknown-message"),

@@ -224,6 +224,25 @@ def test_a_key_counts_in_its_networks_and_until_it_expires(application):
     assert [200, 401, 200, 401, 200] == [each.status_code for each in answers]
 
 
+@pytest.mark.parametrize(
+    ("expires", "status"),
+    [
+        ("2001-01-01T00:00:00Z", 422),
+        ("9999-12-31T23:59:59Z", 422),
+        ("9999-12-31T23:59:59-14:00", 400),
+    ],
+)
+def test_a_key_expires_within_a_century(application, expires, status):
+    """A time at the end of the calendar could not be shown, nor the other keys."""
+    with serving(application()) as client:
+        wanted = {"name": "x", "rights": ["read"], "expires_at": expires}
+        refused = client.local.post("/keys", json=wanted)
+        listed = client.local.get("/keys")
+
+    assert status == refused.status_code
+    assert [] == listed.json()["keys"]
+
+
 def test_health_and_the_reference_are_for_everybody(application):
     """A supervisor has no key, and the interface is no secret."""
     with serving(application(keyless_from=())) as client:

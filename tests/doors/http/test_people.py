@@ -209,7 +209,8 @@ def test_a_key_is_made_and_revoked_on_its_page(make):
     [
         ("a key must have a name", {"name": "a b", "right-read": "1"}),
         ("got none", {"name": "x"}),
-        ("a number such as", {"name": "x", "right-read": "1", "days": "<b>"}),
+        ("a number of days such as", {"name": "x", "right-read": "1", "days": "<b>"}),
+        ("100 years", {"name": "x", "right-read": "1", "days": "40000"}),
         ("cannot give the right replicate", {"name": "x", "right-replicate": "1"}),
         ("is not an address", {"name": "x", "right-read": "1", "networks": "<i>"}),
     ],

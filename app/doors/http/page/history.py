@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AwareDatetime  # noqa: TC002  read at run time
 
 from app.access.lists import addresses_in
 from app.access.rights import Right
+from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import (
     Decision,
     Door,
@@ -97,14 +97,14 @@ async def history(
         ),
     ] = None,
     since: Annotated[
-        AwareDatetime | None,
+        Moment | None,
         Query(
             alias="from",
             description="Only verdicts from this time on. With a time zone.",
         ),
     ] = None,
     until: Annotated[
-        AwareDatetime | None,
+        Moment | None,
         Query(description="Only verdicts before this time. With a time zone."),
     ] = None,
     before: Before = None,

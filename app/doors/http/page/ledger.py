@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AwareDatetime  # noqa: TC002  read at run time
 
 from app.access.rights import Right
+from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.feedback import MAX_IDS, UndoOut
 from app.doors.documents.history import LedgerOut
 from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
@@ -61,13 +61,13 @@ async def ledger(
     source: Source = None,
     label: LabelOfRow = None,
     since: Annotated[
-        AwareDatetime | None,
+        Moment | None,
         Query(
             alias="from", description="Only rows from this time on. With a time zone."
         ),
     ] = None,
     until: Annotated[
-        AwareDatetime | None,
+        Moment | None,
         Query(description="Only rows before this time. With a time zone."),
     ] = None,
     before: Before = None,

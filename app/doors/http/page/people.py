@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.access.lists import expiry_of
 from app.access.rights import MEANINGS, ROLES, Right
 from app.doors.documents.access import EventsOut, KeyOut, PasswordIn, PersonOut
 from app.doors.http.body import Body, json_body, read_document
@@ -36,8 +36,6 @@ from app.services.clock import now
 from app.services.sessions import ELSEWHERE
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from app.access.people import AccessKey
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
@@ -303,6 +301,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
     who = principal_of(request)
     rights = [right for right in Right if f"right-{right}" in form]
     who.require_rights(rights)
+    days = form.get("days", "").strip()
     text, key = made_key(
         form.get("name", "").strip(),
         rights,
@@ -310,7 +309,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
         labels=_listed(form.get("labels", "")),
         networks=_listed(form.get("networks", "")),
         names_sources="names_sources" in form,
-        expires_at=_after(form.get("days", "")),
+        expires_at=expiry_of(days, now()) if days else None,
     )
     await in_database(app.add_key, key, who=who.name)
     # Not behind a redirect, whose address would hold the key.
@@ -388,23 +387,3 @@ async def events_page(
 def _listed(text: str) -> list[str]:
     """Return the values between commas."""
     return [each.strip() for each in text.split(",") if each.strip()]
-
-
-def _after(days: str) -> datetime | None:
-    """Return the time after some days; None where nothing is given.
-
-    Raises
-    ------
-    InvalidInput
-        If it is no number of days.
-    """
-    if not days.strip():
-        return None
-    try:
-        return now() + timedelta(days=float(days))
-    except (ValueError, OverflowError) as error:
-        msg = (
-            "the days until a key expires must be a number such as 365, got "
-            f"{days[:40]!r}"
-        )
-        raise InvalidInput(msg) from error
