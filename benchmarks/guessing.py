@@ -27,7 +27,7 @@ import numpy as np
 
 from app.access.people import Keyring, text_of
 from app.access.rights import Right
-from app.doors.serving.caller import caller_of
+from app.doors.serving.request import caller_of
 from app.errors import PostbayesError
 from app.services.access import made_key
 from app.services.gate import Gate

@@ -22,7 +22,7 @@ LIMIT: Final = 2**47 - 1
 
 The product of two values is below 2**94, so three words of 32 bits hold it,
 and 2**31 messages may be summed before a 64-bit column of words overflows
-(`app.bayes.moment_rows`).  With the default step, values go to 2.1e9.
+(`app.ledger.sums`).  With the default step, values go to 2.1e9.
 """
 MOST_FIELDS: Final = 128
 """Largest number of fields of a view; the sums of their products grow with its square.

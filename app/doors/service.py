@@ -24,7 +24,7 @@ from app.doors.milter.server import milter
 from app.doors.mta import parse_flag
 from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
-from app.doors.serving.asgi import WebDoor, WebListener
+from app.doors.serving.http1 import WebDoor, WebListener
 from app.doors.serving.listener import Door, Listener
 from app.doors.serving.process import (
     ServiceManager,

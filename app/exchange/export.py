@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, InconsistentCounts
+from app.bayes.sparse import SparseCounts
+from app.classifier.rule import CORRECTIONS
+from app.errors import (
+    DatabaseUnavailable,
+    InconsistentCounts,
+    InvalidObservation,
+    MalformedExport,
+    OtherProfile,
+)
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
+    BlockReader,
     BlockWriter,
     Contents,
     ExportHeader,
+    read_rows,
     write_names,
     write_rows,
     write_sum,
     write_undo,
 )
+from app.exchange.survey import require_feature_set, require_labels
+from app.features.extract import VIEWS
+from app.ledger.capacity import Amounts
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.counts import fold as class_rows
 from app.storage.counts import runs, state
+from app.storage.follow import offer
 from app.storage.ledger import batches_after, rows_after
 from app.storage.undo import records, work
 
@@ -36,6 +51,8 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
     _ClassRow = Row[tuple[int, int, str, str, int, str]]
+    from app.storage.follow import Offer
+
 
 # Rows read at once, and bytes of features in one block: some 130 messages.  Rows whose
 # features were dropped are limited too: they have scores, of 1 kB or so.
@@ -220,3 +237,83 @@ def _batches(
                 batch, held = [], 0
     if batch:
         yield batch
+
+
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of a page, at most; one of the largest messages has 2 MB."""
+_MEASURED: Final = "measurements"
+# A million messages like it have to have room, so that no site can fill the counts by
+# messages that are sound one by one.
+_TIMES: Final = 2**20
+
+
+def write_page(
+    connection: Connection, profile: ProfileRow, *, after: str
+) -> tuple[bytes, Offer]:
+    """Return a page as bytes, and as `app.storage.follow.offer`, which raises as it."""
+    found = offer(connection, profile, after=after)
+    header = ExportHeader.of(
+        profile,
+        contents="ledger",
+        words=False,
+        revision=profile.revision,
+        views={},
+    )
+    page = BytesIO()
+    writer = BlockWriter(page, header.encode())
+    writer.write(LEDGER, write_rows(found.words, words=False))
+    writer.close()
+    return page.getvalue(), found
+
+
+def read_page(content: bytes, profile: ProfileRow) -> list[LedgerRow]:
+    """Return the words of a page that another site wrote.
+
+    Raises
+    ------
+    MalformedExport
+        If it is no page, or says what no site offers.
+    OtherProfile
+        If the profile cannot learn it.
+    """
+    reader = BlockReader(BytesIO(content))
+    header = ExportHeader.decode(reader.header)
+    require_feature_set(header, profile.feature_set)
+    require_labels(header, profile)
+    if header.id_key != profile.id_key:
+        msg = (
+            "the feature ids of the other site are made with another key than those "
+            "of this one, or only one of them has a key (POSTBAYES_KEY_FILE)"
+        )
+        raise OtherProfile(msg)
+    blocks = list(zip(range(2), reader, strict=False))
+    if len(blocks) != 1 or blocks[0][1].kind != LEDGER:
+        msg = "a page is one block of rows, and this one is not"
+        raise MalformedExport(msg)
+    words = read_rows(blocks[0][1].content, header.labels, Amounts())
+    for word in words:
+        _require_word(word)
+    return words
+
+
+def _require_word(word: LedgerRow) -> None:
+    """Raise unless a row is a word that a site offers."""
+    plain = (word.kind, word.undo, word.encoded_names, word.scores, word.label_before)
+    if plain != ("message", None, None, None, None) or word.kept == (
+        word.label is None
+    ):
+        msg = f"a page holds a row on {word.digest.hex()} that no site offers"
+        raise MalformedExport(msg)
+    if word.vector is None:
+        return
+    views = word.views
+    for view, x in views.items():
+        measured = not isinstance(x, SparseCounts)
+        if view not in {*VIEWS, CORRECTIONS} or measured != (view == _MEASURED):
+            msg = f"a page has the unknown view {view!r:.80}"
+            raise MalformedExport(msg)
+    try:
+        Amounts().add_message(views, times=_TIMES)
+    except InvalidObservation as error:
+        msg = f"a page has features that no message has: {error}"
+        raise MalformedExport(msg) from error

@@ -43,10 +43,9 @@ from app.exchange.format import (
 )
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
-from app.ledger.names import encode_names
 from app.ledger.sums import encode_sum
 from app.ledger.teaching import ScoredRow, Teaching
-from app.ledger.vector import encode
+from app.ledger.vector import encode, encode_names
 from app.storage import bulk, correspondents, ledger, profiles, scored, tables
 from app.storage.bulk import known_digests, sums_in_force
 from app.storage.counts import fold, runs, state

@@ -32,9 +32,8 @@ from app.classifier.fusion import Lesson
 from app.classifier.learn import Move, sum_of_moves
 from app.errors import CorruptVector, InconsistentCounts, InvalidInput
 from app.features.observation import DIGEST_BYTES
-from app.ledger.names import decode_names
 from app.ledger.sums import decode_sum
-from app.ledger.vector import IN_SUM, decode
+from app.ledger.vector import IN_SUM, decode, decode_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

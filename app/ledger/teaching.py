@@ -23,8 +23,7 @@ from app.classifier.record import record
 from app.classifier.score import score
 from app.errors import InvalidObservation
 from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
-from app.ledger.names import decode_names, encode_names
-from app.ledger.vector import decode, encode
+from app.ledger.vector import decode, decode_names, encode, encode_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

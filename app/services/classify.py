@@ -20,8 +20,7 @@ from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
 from app.features.places import passages, placed
-from app.ledger.names import encode_names
-from app.ledger.vector import encode
+from app.ledger.vector import encode, encode_names
 from app.mail.parse import parse
 
 if TYPE_CHECKING:

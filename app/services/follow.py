@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from app import __version__
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable, reason
-from app.exchange.offer import MOST_BYTES, read_page, write_page
+from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
 from app.services.scheduler import Scheduler
 from app.storage import follow, profiles

@@ -18,9 +18,9 @@ from app.bayes.state import History, State
 from app.errors import InvalidObservation, Irreversible
 from app.ledger.capacity import Amounts
 from app.ledger.entry import PRUNED, LedgerRow
-from app.ledger.names import decode_names, encode_names
 from app.ledger.sums import encode_sum
 from app.ledger.undo import Selection, in_force
+from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, tables
 from app.storage.counts import runs
 from app.storage.counts.state import folded_revision, unfolded

@@ -15,11 +15,10 @@ import sqlalchemy as sa
 from alembic import op
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moment_rows import MomentRow, from_rows, rows
 from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
-from app.ledger.sums import decode_sum
+from app.ledger.sums import MomentRow, decode_sum, from_rows, rows
 from app.storage.counts import fold
 from app.storage.counts.runs import encode
 

@@ -22,7 +22,7 @@ from app.doors.http.body import (
     ClassifyQuery,
     FeedbackQuery,
 )
-from app.doors.http.direct import Direct, document, install
+from app.doors.http.guard import Direct, Guarded, document, install
 from app.doors.http.page.environment import problem_page
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
@@ -92,7 +92,8 @@ def served(router):
 @pytest.fixture(scope="module")
 def both():
     """Clients of the two ways to serve, the framework's first."""
-    with served(APIRouter()) as framework, served(APIRouter(route_class=Direct)) as own:
+    ways = [served(APIRouter(route_class=way)) for way in (Guarded, Direct)]
+    with ways[0] as framework, ways[1] as own:
         yield framework, own
 
 

@@ -19,7 +19,7 @@ from app.classifier.verdict import Action, Decision, Verdict, ViewScore
 from app.doors.documents.feedback import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.app import create_app
-from app.doors.http.direct import document
+from app.doors.http.guard import document
 from app.services.application import Application
 from app.services.delivery import Delivered
 from app.services.feedback import Taught

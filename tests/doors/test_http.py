@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
-from app.doors.serving import asgi as intake
+from app.doors.serving import request as intake
 from app.errors import DatabaseUnavailable
 from app.services.application import Application
 from app.settings import Settings

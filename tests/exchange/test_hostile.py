@@ -31,7 +31,7 @@ from app.exchange.format import (
 )
 from app.exchange.survey import survey
 from app.ledger.capacity import MOST_OCCURRENCES
-from app.ledger.names import encode_names
+from app.ledger.vector import encode_names
 from app.services.figures import Figures
 from app.services.memory.cache import LiveProfiles
 from app.storage import tables

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import CorruptVector
-from app.ledger import names as module
-from app.ledger.names import decode_names, encode_names
+from app.ledger import vector as module
+from app.ledger.vector import decode_names, encode_names
 from app.zstd import packed
 
 

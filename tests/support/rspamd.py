@@ -7,7 +7,7 @@ import json
 from contextlib import asynccontextmanager
 
 from app.doors.rspamd.server import rspamd
-from app.doors.serving.asgi import WebListener
+from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import Inet, listen
 from tests.support.standin import Application
 

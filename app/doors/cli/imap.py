@@ -12,9 +12,8 @@ import typer
 from app.doors.cli.client import ask
 from app.doors.cli.console import OUT, Profile, StateFile, Taught, interruptible
 from app.doors.cli.errors import raise_for
-from app.doors.imap.account import logged_in
+from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower
-from app.doors.imap.memory import HAM, SPAM
 from app.errors import InvalidSetting, UnreadableMessage, reason
 from app.ledger.entry import MAX_SOURCE
 from app.services.log import keep_log

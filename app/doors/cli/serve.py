@@ -318,7 +318,7 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
         "loop": "uvloop",
         "http": Http1Protocol,
         "ws": "none",
-        # Whose word on its clients is taken, `app.doors.serving.caller` decides.
+        # Whose word on its clients is taken, `app.doors.serving.request` decides.
         "proxy_headers": False,
         # Each verdict has a line of its own.
         "access_log": False,

@@ -13,10 +13,14 @@ from app import __version__
 from app.doors.documents.access import KeyIn, ListsIn, PersonIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
-from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
+from app.doors.http import errors, keys, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
-from app.doors.http.direct import install
-from app.doors.http.guard import of_this_site, require_guarded, with_the_right
+from app.doors.http.guard import (
+    install,
+    of_this_site,
+    require_guarded,
+    with_the_right,
+)
 from app.doors.http.page import (
     environment,
     history,
@@ -28,7 +32,7 @@ from app.doors.http.page import (
     site,
 )
 from app.doors.http.page.environment import problem_page
-from app.doors.serving.caller import Site
+from app.doors.serving.request import Site
 from app.errors import PostbayesError
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ INCLUDED: Final = (
     message.router,
     routes.router,
     routes.operation,
-    batch.router,
+    routes.batch,
     profiles.router,
     profiles.managed,
     profiles.replicated,

@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from app import errors
 from app.doors.documents.message import ProblemOut
-from app.doors.http.guard import parameters
 from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
@@ -313,7 +312,7 @@ def install(
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:
-        names = parameters(request.scope["route"])
+        names = request.scope["route"].parameters
         found: dict[str, list[dict[str, Any]]] = {}
         for each in error.errors():
             where, *place = each["loc"]

@@ -1,25 +1,38 @@
-"""Routes of messages: classify, feedback, and health.
+"""Routes of messages: classify, one or a batch, feedback, and health.
 
-A feedback waits for the answer of another thread without holding one.
+Contract of this file: a feedback waits for the answer of another thread without
+holding one.  Between any two messages, of all batches together, every other request to
+the service has a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import time
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
 from app.doors.documents.message import ProblemOut, SentIn, SentOut, TextIn
-from app.doors.documents.verdict import ClassifyOut, answer_fields
+from app.doors.documents.verdict import (
+    MAX_BATCH_EXPLAINED,
+    MAX_MESSAGES,
+    BatchIn,
+    BatchOut,
+    ClassifyOut,
+    ResultOut,
+    answer_fields,
+)
 from app.doors.http.body import (
+    JSON_TYPE,
     Body,
     ClassifyQuery,
     FeedbackQuery,
@@ -29,28 +42,40 @@ from app.doors.http.body import (
     is_json,
     json_body,
     openapi_body,
+    parse_document,
     parse_json,
     read_document,
+    read_message,
+    require_json,
 )
-from app.doors.http.direct import Direct, document
-from app.doors.http.guard import Guarded, asking, principal_of, profile_of
-from app.doors.serving.asgi import hung_up
-from app.doors.serving.process import DATABASE_THREADS, computing
+from app.doors.http.errors import DEFECT, described
+from app.doors.http.guard import (
+    Direct,
+    Guarded,
+    asking,
+    document,
+    principal_of,
+    profile_of,
+)
+from app.doors.serving.process import DATABASE_THREADS, computing, unless_gone
+from app.doors.serving.request import hung_up
 from app.errors import (
+    BatchTooLarge,
     DatabaseUnavailable,
     EmptyMessage,
     MalformedRequest,
     MissingLabel,
+    PostbayesError,
     UnsupportedContentType,
 )
 from app.features.observation import parse_id
 from app.ledger.entry import check_source
 from app.services.application import Application
-from app.services.log import Via
+from app.services.log import SparingLog, Via
 from app.services.memory.recent import LOOK_AGAIN, PATIENCE, marked_ids, too_late
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
     from concurrent.futures import Future
     from typing import Any
 
@@ -59,13 +84,20 @@ if TYPE_CHECKING:
     from app.services.feedback import PendingFeedback, Taught
     from app.services.memory.recent import StoredMessage
 
+
 Answer = TypeVar("Answer")
 
 # Each profile takes some 0.3 ms: with five of them, a message is large.
 PROFILE_BYTES: Final = 16 * 1024
+# Each holds up to 8 MiB of JSON that is read; further ones wait.
+BATCHES: Final = CapacityLimiter(4)
+# Between any two messages, of all batches, every other request has a turn.
+ONE_AT_A_TIME: Final = CapacityLimiter(1)
+LOG: Final = SparingLog(logging.getLogger(__name__))
 scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct))
 taught = APIRouter(route_class=asking(Right.TEACH, Direct))
 router = APIRouter(route_class=asking(Right.TEACH))
+batch = APIRouter(route_class=asking(Right.CLASSIFY))
 # A supervisor has no key, and a monitoring system may add parameters of its own.
 operation = APIRouter(route_class=asking(None, Guarded))
 
@@ -128,6 +160,56 @@ async def classify(
     return document(
         answer_fields(await computing(score, size, partial(hung_up, request)))
     )
+
+
+@batch.post(
+    "/classify/batch",
+    tags=["mail"],
+    response_model=BatchOut,
+    responses=problems(400, 404, 408, 413, 415, 422),
+    openapi_extra=json_body(
+        BatchIn, {"messages": [{"subject": "Lunch", "body": "At noon?"}]}
+    ),
+)
+async def classify_batch(
+    request: Request,
+    body: Body,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    recipient: Recipient = [],  # noqa: B006  the framework copies it
+    explain: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=MAX_BATCH_EXPLAINED,
+            description="Number of reasons on each side of the explanation.",
+        ),
+    ] = 0,
+) -> Response:
+    """Score many messages without learning them.
+
+    Each message has the JSON fields of `/classify`. The results are in the order of
+    the messages: an answer of `/classify` for each, or a problem document if it cannot
+    be used, which does not affect the others. The profile and the recipients apply to
+    all messages.
+    """
+    require_json(request)
+    async with BATCHES:
+        batch = await computing(partial(parse_document, body, BatchIn), len(body))
+        messages = batch.messages
+        if len(messages) > MAX_MESSAGES:
+            msg = (
+                f"the batch has {len(messages):,} messages, and the limit is "
+                f"{MAX_MESSAGES:,}; send several batches"
+            )
+            raise BatchTooLarge(msg)
+        asked = addressed(request, profile, recipient)
+        for each in asked.profiles:
+            app.live.find(each)
+        answer = partial(_answer, app, asked, explain)
+        results = await unless_gone(_results(answer, messages), hung_up(request))
+    # Joined as they are: to make one document of a thousand would hold up the loop.
+    return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
 
 
 @taught.post(
@@ -376,3 +458,39 @@ async def in_time(answer: Future[Answer]) -> Answer:
         if not answer.done():
             raise too_late()
     return answer.result()
+
+
+async def _answer(
+    app: Application, asked: Addressed, explain: int, message: object
+) -> ClassifyOut:
+    """Return the answer about one message of a batch."""
+    size = sys.getsizeof(message)
+    if isinstance(message, dict):
+        size += sum(map(sys.getsizeof, message.values()))
+    raw = required(await computing(lambda: read_message(message).raw(), size))
+    score = partial(app.delivery.answer, asked, raw, strongest=explain, door="http")
+    return ClassifyOut.of(await computing(score, effort(raw, asked.profiles)))
+
+
+async def _results(
+    answer: Callable[[object], Awaitable[ClassifyOut]], messages: Sequence[object]
+) -> list[bytes]:
+    return [await _result(answer, message) for message in messages]
+
+
+async def _result(
+    answer: Callable[[object], Awaitable[ClassifyOut]], message: object
+) -> bytes:
+    """Return the result of one message, and let other requests have a turn."""
+    async with ONE_AT_A_TIME:
+        try:
+            result = ResultOut(answer=await answer(message), problem=None)
+        except PostbayesError as error:
+            result = ResultOut(answer=None, problem=described(error))
+        # The outermost point of a message: the others have another chance.
+        except Exception:
+            LOG.exception("a message of a batch could not be scored")
+            result = ResultOut(answer=None, problem=DEFECT)
+        encoded = result.model_dump_json().encode()
+        await asyncio.sleep(0)
+    return encoded

@@ -12,7 +12,6 @@ from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import IMAPClientError, LoginError
 from imapclient.imapclient import ARCHIVE, JUNK
 
-from app.doors.imap.memory import CAPACITY, HAM, SPAM
 from app.errors import InvalidSetting, MailboxUnavailable, reason
 from app.mail.limits import MAX_BYTES
 
@@ -34,6 +33,12 @@ AT_ONCE: Final = 50
 # What most servers and programs call it.
 _USUAL_JUNK: Final = "Junk"
 # RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
+SPAM: Final = "spam"
+"""The label of Junk."""
+HAM: Final = "ham"
+"""The label of the inbox; what lies there says nothing unless it lay elsewhere."""
+# A Junk folder that is emptied after a month rarely has more; about 500 kB.
+CAPACITY: Final = 10_000
 MARKS: Final = {SPAM: ("$Junk", "Junk"), HAM: ("$NotJunk", "NonJunk")}
 _HEADERS: Final = b"BODY[HEADER]<0>"
 _MESSAGE: Final = b"BODY[]<0>"

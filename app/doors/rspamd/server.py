@@ -22,9 +22,9 @@ from app.doors.mta import STRONGEST, parse_flag
 from app.doors.rspamd import answer, codec
 from app.doors.rspamd.answer import TIMES
 from app.doors.rspamd.codec import Ask, Refusal
-from app.doors.serving.asgi import WebDoor, hung_up, take
-from app.doors.serving.caller import Site, caller_of
+from app.doors.serving.http1 import WebDoor
 from app.doors.serving.process import LEARNING, computing, in_thread
+from app.doors.serving.request import Site, caller_of, hung_up, take
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.log import SparingLog, Via

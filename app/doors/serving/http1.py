@@ -1,4 +1,4 @@
-"""HTTP/1 protocol: time limits and bounded queues.
+"""HTTP/1 protocol: time limits and bounded queues; and listeners that speak it.
 
 Contract of this file: no client holds a place for longer than the times below, nor
 more memory than one body, the head of a few requests, and one answer, whatever it
@@ -15,17 +15,26 @@ sends and whether it reads or not.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.access.networks import network
-from app.doors.serving.listener import longest_waiting
+from app.doors.serving.listener import GRACE, MAX_CONNECTIONS, longest_waiting
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
     from collections.abc import Callable, Sized
+    from contextlib import AbstractContextManager
+
+    from starlette.types import ASGIApp
+
+    from app.doors.serving.sockets import Listening
 
 HEADER_SECONDS: Final = 20.0
 """Longest wait for the end of a head.
@@ -368,3 +377,72 @@ class Http1Protocol(HttpToolsProtocol):
         if self._untaken is not None:
             self._untaken.cancel()
             self._untaken = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebDoor:
+    """A protocol over HTTP.
+
+    Parameters
+    ----------
+    name : str
+        For the log.
+    app : ASGI application
+        What answers.
+    """
+
+    name: str
+    app: ASGIApp
+
+
+class _Server(uvicorn.Server):
+    """A server that another one in the process ends."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave the signals to the main door, which ends us."""
+        return nullcontext()
+
+
+class WebListener:
+    """A door over HTTP on one listening socket, beside the main one.
+
+    It runs in the event loop that is there, with the main door's patience and limits,
+    and leaves the signals to it.
+
+    Parameters
+    ----------
+    door : WebDoor
+        What is served.
+    listening : Listening
+        Where; the listener closes it.
+    """
+
+    def __init__(self, door: WebDoor, listening: Listening) -> None:
+        self._listening = listening
+        self._server = _Server(
+            uvicorn.Config(
+                door.app,
+                http=Http1Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                # What a proxy says of its client is for the door to believe.
+                proxy_headers=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_graceful_shutdown=int(GRACE),
+            )
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to accept."""
+        serve = self._server.serve(sockets=[self._listening.socket])
+        self._serving = asyncio.create_task(serve)
+
+    async def stop(self) -> None:
+        """Accept no more, finish what was begun, and cut off what lasts too long."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+        self._listening.close()

@@ -9,7 +9,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 import pytest
 
 from app.doors.imap.account import logged_in
-from app.doors.imap.memory import CAPACITY
+from app.doors.imap.follower import CAPACITY
 from app.errors import InvalidSetting
 
 PLAIN = 'LIST "" "*"'

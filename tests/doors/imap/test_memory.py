@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.doors.imap.memory import Memory
+from app.doors.imap.follower import Memory
 from app.errors import InvalidSetting
 
 PLAIN = b"From: a@b.example\r\nSubject: x\r\n\r\n"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.doors.rspamd import server
 from app.doors.rspamd.server import rspamd
-from app.doors.serving import asgi as intake
-from app.doors.serving.asgi import WebListener
+from app.doors.serving import request as intake
+from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import listen
 from app.errors import PostbayesError
 from app.mail.limits import MAX_BYTES

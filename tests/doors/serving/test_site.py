@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
 from app.doors.rspamd.server import Rspamd
-from app.doors.serving.caller import Site
+from app.doors.serving.request import Site
 from app.errors import Forbidden
 from app.services.application import Application
 from app.settings import Settings

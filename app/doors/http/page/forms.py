@@ -17,8 +17,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.access.rights import NOBODY
-from app.doors.serving.asgi import take
-from app.doors.serving.caller import COOKIE
+from app.doors.serving.request import COOKIE, take
 from app.errors import (
     Forbidden,
     InvalidSelection,
@@ -177,7 +176,7 @@ async def read_parts(request: Request) -> dict[str, bytes]:
     UnsupportedContentType, MalformedRequest
         If it is no form.
     MessageTooLarge, SlowRequest
-        As `app.doors.serving.asgi.take`.
+        As `app.doors.serving.request.take`.
     """
     limit: int = request.app.state.application.settings.max_request_bytes
     kind, options = parse_options_header(request.headers.get("content-type", ""))

@@ -18,8 +18,7 @@ from app.doors.http.body import (
     openapi_body,
     parse_json,
 )
-from app.doors.http.direct import document
-from app.doors.http.guard import Guarded, asking, principal_of
+from app.doors.http.guard import Guarded, asking, document, principal_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form, read_parts
 from app.doors.http.routes import (

@@ -1,4 +1,4 @@
-"""Caller of a request over HTTP: its address, key and proxy, and the Host and Origin.
+"""Request over HTTP: its caller, with key and proxy, its Host and Origin, and its body.
 
 Contract of this file: what a header says of the client counts only if a named proxy
 sends it.  A request with such a header from anybody else came through a proxy that is
@@ -16,19 +16,26 @@ network can reach.  Two headers tell such requests:
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import ClientDisconnect
+
 from app.access.networks import client_behind
 from app.access.people import PREFIX
-from app.errors import Forbidden
+from app.doors.serving.http1 import BODY_SECONDS
+from app.errors import Forbidden, MessageTooLarge, SlowRequest
+from app.mail.limits import MAX_BYTES
 from app.services.gate import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import Any
+
+    from starlette.requests import Request
 
     from app.access.networks import Networks
 
@@ -233,3 +240,67 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+MAX_DIGITS: Final = 18
+
+
+async def take(request: Request, *, limit: int, kept: int) -> bytes:
+    """Return the body of a request, or stop as soon as it is too large.
+
+    Parameters
+    ----------
+    request : Request
+        The request, its body not read yet.
+    limit : int
+        Bytes that the body may have.
+    kept : int
+        Bytes of it that are kept; the rest is counted and let go.
+
+    Raises
+    ------
+    MessageTooLarge
+        If it is over the limit, before more of it is read.
+    SlowRequest
+        If it does not arrive in time.
+    """
+    # Python refuses to read thousands of digits, zeros before them included.
+    announced = request.headers.get("content-length", "").lstrip("0")
+    digits = len(announced)
+    if announced.isdigit() and (digits > MAX_DIGITS or int(announced) > limit):
+        raise MessageTooLarge(_too_large(limit))
+    body = bytearray()
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise MessageTooLarge(_too_large(limit))
+                body += chunk[: kept - len(body)]
+    except ClientDisconnect as error:
+        # Nobody reads the answer: it only keeps a hang-up from being logged as
+        # a crash of ours.
+        msg = f"the client hung up after {size} bytes of the body"
+        raise SlowRequest(msg) from error
+    except TimeoutError as error:
+        msg = (
+            f"the body did not arrive within {BODY_SECONDS:g} s "
+            f"({size} bytes did); send it again"
+        )
+        raise SlowRequest(msg) from error
+    return bytes(body)
+
+
+async def hung_up(request: Request) -> None:
+    """Return once the client of a request has hung up; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _too_large(limit: int) -> str:
+    return (
+        f"the body is larger than {limit} bytes; send the message raw, as "
+        f"message/rfc822; its first {MAX_BYTES} bytes are enough, and "
+        "POSTBAYES_MAX_REQUEST_BYTES sets the limit"
+    )

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.measurements import LIMIT, Measurements
-from app.bayes.moment_rows import MomentRow, from_rows, rows
 from app.bayes.moments import MomentSums
+from app.ledger.sums import MomentRow, from_rows, rows
 
 K = 2
 deltas = st.builds(

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from app.doors.serving import asgi
-from app.doors.serving.asgi import take
+from app.doors.serving import request
+from app.doors.serving.request import take
 from app.errors import SlowRequest
 
 
@@ -35,7 +35,7 @@ def test_a_body_is_taken():
 
 def test_a_late_body_is_given_up(monkeypatch):
     """With a sentence that says what arrived."""
-    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(request, "BODY_SECONDS", 0.01)
 
     with pytest.raises(SlowRequest, match=r"within 0.01 s \(0 bytes did\)"):
         taken(late)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.moment_rows import join_words, split
 from app.errors import InvalidObservation
+from app.ledger.sums import join_words, split
 
 integers = st.integers(-(2**126), 2**126)
 
