@@ -1,7 +1,7 @@
 """Access: keys, the people in memory, and administrative events.
 
-Contract of this file: no request asks the database.  A process follows the keys of the
-others with the maintenance, about twice a second, and its own changes at once.
+Contract of this file: no request queries the database.  A process sees its own changes
+at once, and those of other processes with the maintenance, about twice a second.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def note(
     of : str
         The key, the person or the profile.
     **details : object
-        What else there is to say, as JSON has it.
+        Further fields of the event, as JSON values.
     """
     event = AuditEvent(time=now(), who=who, act=act, object=of, details=details or None)
     access.add_event(connection, event)
@@ -105,7 +105,7 @@ def made_key(
     Raises
     ------
     InvalidInput
-        If it cannot be named or limited so.
+        If the name or a limit is invalid.
     """
     check_access_name(name)
     time = now()
@@ -148,7 +148,7 @@ def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
     Raises
     ------
     NameTaken
-        If there is one of its name.
+        If a key with this name exists.
     """
     with writing(engine) as connection:
         access.add_key(connection, key)
@@ -167,7 +167,7 @@ def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:
     Raises
     ------
     UnknownKey
-        If there is none of that name in force.
+        If no key in force has that name.
     """
     with writing(engine) as connection:
         access.revoke_key(connection, name, time=now())
@@ -236,9 +236,9 @@ class LiveKeys:
         Raises
         ------
         DatabaseUnavailable
-            If the database does not take it; the next call tries again.
+            If they cannot be stored; the next call tries again.
         """
-        # Other threads go on noting.
+        # Other threads note uses meanwhile.
         used = dict(self._used)
         if not used:
             return

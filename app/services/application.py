@@ -76,9 +76,9 @@ class Application:
     settings : Settings
         The settings of the operator.
     make : bool, default True
-        Whether a database that is not there is made.
+        Whether to create a missing database.
     upgrade : bool, default False
-        Whether an older database is migrated.
+        Whether to migrate an older database.
     patience : float
         How long a request waits for a profile to be loaded.  Unit: seconds.
     """
@@ -171,8 +171,8 @@ class Application:
             self.notifier = Notifier(self.engine, self.live.refresh)
             self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
         self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
-        # A thread of its own: to read a large profile anew takes seconds, in which
-        # the maintenance has to go on.
+        # A thread of its own: reloading a large profile takes seconds, and the
+        # maintenance must go on meanwhile.
         self.decay_scheduler = (
             None
             if settings.half_life_months is None
@@ -242,7 +242,7 @@ class Application:
         return type(dialect_of(self.engine)).__name__.lower()
 
     def _ready(self, name: str) -> bool:
-        """Whether a profile can answer: it knows enough, or backs off, and is there."""
+        """Whether a profile can answer: it is loaded, and knows enough or backs off."""
         # It may be gone by now.
         with suppress(UnknownProfile):
             cached = self.live.find(name)
@@ -340,7 +340,7 @@ class Application:
         if self.decay_scheduler is not None:
             yield self.decay_scheduler
         yield self.follower
-        # The last, behind the writer whose feedback it posts.
+        # Stopped last: it posts the feedback of the writer.
         if self.webhook is not None:
             yield self.webhook
 
@@ -375,8 +375,8 @@ class Application:
         Raises
         ------
         UnknownProfile, InvalidPolicy, DatabaseUnavailable
-            As `app.services.profiles.change`; or if the policy is changed and could
-            not be read again, which the error says.
+            As `app.services.profiles.change`; or if the policy was changed but could
+            not be read again, and the error says so.
         """
         changed = policies.change(self.engine, name, self.service, changes, who=who)
         with explaining(
@@ -398,7 +398,7 @@ class Application:
             self.lists.refresh()
 
     def remove_list_entry(self, name: str, subject: ListSubject, *, who: str) -> None:
-        """Remove an entry, as `app.services.lists.remove_entry`; it ends at once."""
+        """Remove an entry, as `app.services.lists.remove_entry`; here at once."""
         remove_entry(self.engine, name, subject, who=who)
         with explaining(
             "the entry is removed, and loses its effect as soon as the database can "
@@ -407,7 +407,7 @@ class Application:
             self.lists.refresh()
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
-        """Store a new key, as `app.services.access.add_key`; here it works at once."""
+        """Store a new key, as `app.services.access.add_key`; here at once."""
         add_key(self.engine, key, who=who)
         with explaining(
             "the key is created, and works as soon as the database can be read"
@@ -415,7 +415,7 @@ class Application:
             self.keys.refresh()
 
     def revoke_key(self, name: str, *, who: str) -> AccessKey:
-        """Revoke a key, as `app.services.access.revoke_key`; here it fails at once."""
+        """Revoke a key, as `app.services.access.revoke_key`; here at once."""
         revoked = revoke_key(self.engine, name, who=who)
         with explaining(
             "the key is revoked, and stops working as soon as the database can be read"
@@ -450,7 +450,7 @@ class Application:
         self.keys.refresh()
 
     def revisions(self, profile: ProfileRow) -> tuple[int, int]:
-        """Return the newest ledger row, and the last one that is in the counts."""
+        """Return the revisions of the newest ledger row and of the last counted one."""
         with reading(self.engine) as connection:
             newest = profiles.last_revision(connection, profile.id)
             return newest, folded_revision(connection, profile.id)
@@ -467,8 +467,8 @@ class Application:
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer, or a write failed.
 
-        A database that cannot be written is noticed by the writes of feedback and of
-        scored messages.
+        Writes of feedback and of scored messages show whether the database can be
+        written.
         """
         with reading(with_short_timeout(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)

@@ -46,9 +46,9 @@ class Head(NamedTuple):
     Parameters
     ----------
     message_id, sender, to, subject : str
-        Its headers Message-ID, From, To and Subject, decoded; empty where it has none.
+        The headers Message-ID, From, To and Subject, decoded; empty if missing.
     size : int
-        Of the message.  Unit: bytes.
+        Size of the message.  Unit: bytes.
     """
 
     message_id: str = ""
@@ -86,18 +86,18 @@ class Classified:
     labels : tuple of str
         Its labels, in the order of the verdict's arrays.
     revision : int
-        The ledger row that the profile had learned last.
+        The last ledger row that the profile had learned.
     specification : Specification
-        The specification of the profile then: its thresholds.
+        The specification of the profile at that time, with its thresholds.
     head : Head
-        The message, as people name it.
+        The headers by which people recognise the message.
     levels : tuple of LevelShare
         What each level adds to the log-odds, where the profile backs off.
     statements : tuple of Statement
         What is stated beside the features; the verdict and the explanation hold it.
     testimony : callable or None
-        Returns what is stated of the message, by the name of a profile; None where
-        that is nothing.
+        Returns the statements about the message for the name of a profile; None if
+        there are none.
     unstated : Classified or None
         The answer by the features alone, where something is stated.
     """
@@ -119,7 +119,7 @@ class Classified:
     def stated_for(self, profile: str) -> Classified:
         """Return the answer with what is stated for a profile.
 
-        It is that of the recipient, for whom another one may have answered.
+        The profile is that of the recipient; another profile may have answered for it.
         """
         if self.testimony is None:
             return self
@@ -139,7 +139,7 @@ class Classified:
 
     @property
     def message_id(self) -> str:
-        """Its header Message-ID; empty where it has none."""
+        """Its header Message-ID; empty if missing."""
         return self.head.message_id
 
     @property
@@ -245,13 +245,13 @@ class Classify:
         taught : collection of str
             Names of further profiles that feedback with the id may be for.
         others : collection of str
-            Names of profiles that are asked next if the message would be held or
-            refused: they are in memory then.
+            Names of profiles to load into memory, because the caller asks them next if
+            the message would be held or refused.
         origin : Origin
             Where the message comes from.
         levels : bool, default True
-            Whether the answers say what each level adds, which takes a score for each
-            level above.
+            Whether the answers say what each level adds.  This costs one more score for
+            each level above.
 
         Returns
         -------
@@ -263,7 +263,7 @@ class Classify:
         UnknownProfile
             If there is no such profile.
         ProfileLoading
-            If one is not in memory yet; nothing is done then.
+            If one is not in memory yet; nothing was done.
         EmptyMessage
             If the message is blank.
         """
@@ -279,7 +279,7 @@ class Classify:
         message = read(raw)
         stages.passed("parse")
         read_once = extract(message, views)
-        # A database has one key at most.
+        # A database has at most one key.
         keys = {made_of.key for made_of in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
         stages.passed("features")
@@ -305,8 +305,9 @@ class Classify:
         for name, live in lives.items():
             answer = classified[name]
             self.tally.classified(answer.verdict.decision)
-            # By the features alone: a statement would teach the filter what it says,
-            # and a forged sender with it; nor is anything learned against one.
+            # By the features alone: otherwise a statement, and a forged sender with it,
+            # would teach the filter.  A verdict that contradicts a statement is not
+            # learned.
             by_features = (answer.unstated or answer).verdict
             if (
                 self.autolearn is not None
@@ -359,7 +360,7 @@ def classify_observation(
 
 def warm_up() -> None:
     """Compile all kernels, or read them from disk, before the first message."""
-    # So many words that the table of counts has to grow.
+    # Enough words to make the table of counts grow.
     words = " ".join(f"w{n}" for n in range(SMALLEST))
     head = "Subject: é\nContent-Type: text/html; charset=utf-8"
     message = read(f"{head}\n\n<p>{words}</p>".encode())
@@ -374,7 +375,7 @@ def warm_up() -> None:
         snapshot.learn(change + change, revision=label + 1)
         attribution = attribute(score(snapshot, observation.views), snapshot)
         explain(attribution, snapshot, observation, strongest=1)
-    # Those without a part in the verdict as well.
+    # Including the kernels that the verdict does not use.
     for name, model in snapshot.specification.classifiers.items():
         snapshot.likelihood(name).contributions(model.features(observation.views))
     log_odds(np.zeros(2), np.array([False, True]))

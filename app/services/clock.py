@@ -1,4 +1,4 @@
-"""Clock: the time now, a time that does not jump ahead, pauses, and repeated lines."""
+"""Clock: current time, steady time, pauses between retries, repeated log lines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 JUMP: Final = timedelta(days=90)
-"""A clock that is ahead by more than that is not believed at once.
+"""A jump ahead by more than this is not believed at once.
 
-Half of the 180 days for which feedback can be undone, so that a wrong clock never
-costs more than that half.  A filter that is in use is asked every day.
+It is half of the 180 days for which feedback can be undone, so a wrong clock costs at
+most half of them.  A filter in use is asked every day.
 """
 PROOF: Final = timedelta(days=1)
-"""A clock that has run on for so long is right: somebody would have noticed."""
+"""A clock that has been ahead for this long is believed: an error would be noticed."""
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +34,17 @@ def now() -> datetime:
 class SteadyClock:
     """The time by which mail ages: a jump ahead counts after `PROOF`.
 
-    What is dropped for its age cannot be brought back: a wrong clock must not do that
-    while somebody can correct it.
+    Old data, once dropped, cannot be restored, so a wrong clock must not cause that
+    while somebody can still correct it.
 
     Parameters
     ----------
     used : datetime or None
-        When the service was used last, as far as that is proven; None if never.
+        Latest proven use of the service; None if it was never used.
     clock : callable
         Returns the time of the system.
     monotonic : callable
-        Returns a time that only grows, by the second.
+        Returns a time that only grows.  Unit: seconds.
 
     Examples
     --------
@@ -96,10 +96,10 @@ class SteadyClock:
 
 
 PROBE: Final = 5.0
-"""After a failed write it is tried so often whether there is room again."""
+"""Seconds between attempts to write again after a failed write."""
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
-"""The repair of an operator is noticed after so long at most.  Unit: seconds."""
+"""Longest time until an operator's repair is noticed.  Unit: seconds."""
 
 
 class _Failure(NamedTuple):
@@ -109,7 +109,7 @@ class _Failure(NamedTuple):
 
 
 class Failures:
-    """Remembers the things that fail: their errors, and when to try them again.
+    """Remembers failures: the error of each, and when to try again.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Failures:
         self._last: dict[Hashable, _Failure] = {}
 
     def report(self, key: Hashable, error: object) -> bool:
-        """Note an error; return whether it is another than the last one of the key."""
+        """Note an error; return whether it differs from the key's last one."""
         last, text = self._last.get(key), str(error)
         pause = min(LONGEST, 2 * last.pause or FIRST) if last else FIRST
         self._last[key] = _Failure(text, pause, self._clock() + pause)
@@ -175,9 +175,9 @@ class WriteHealth:
         self._due = 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Note an error, where it is not one of the request."""
+        """Note an error, unless the request caused it."""
         if isinstance(error, MemoryError):
-            # No write of ours tells whether there is enough for a feedback.
+            # No other write shows whether there is enough memory for a feedback.
             self._due = math.inf
             self.failure = (
                 "not enough memory is left for learning; raise the memory limit, or "
@@ -198,13 +198,13 @@ class WriteHealth:
 
 
 EVERY: Final = 60.0
-"""A line that repeats is written once in so many seconds."""
+"""Seconds in which a repeated line is written once."""
 
 
 class Limit:
-    """Counts lines of each kind, and lets one of them pass in `EVERY` seconds.
+    """Counts lines of each kind, and lets one pass every `EVERY` seconds.
 
-    Kinds are texts of the code, so that they are few.
+    Kinds are texts in the code, so there are few.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Limit:
         self._passed: dict[str, tuple[float, int]] = {}
 
     def passes(self, kind: str) -> str | None:
-        """Return what is added to the line; None where it is left out."""
+        """Return the text to add to the line; None if the line is left out."""
         now = self._clock()
         with self._lock:
             last, left_out = self._passed.get(kind, (now - EVERY, 0))

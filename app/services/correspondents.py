@@ -1,10 +1,10 @@
 """Correspondents: people to whom users write, as evidence about their mail.
 
-Contract of this file: a verdict asks no database; what is known is in memory, 24 bytes
-for an address and as many for a domain.  What is written here is known here at once,
-and stored and known to other processes within a minute or so.  Nothing is counted or
-looked up unless a mail server is named whose results are believed: without, nobody is
-verified, and there is no use for it.
+Contract of this file: a verdict does not query the database.  Memory holds 24 bytes for
+each address and as many for each domain.  A change is known here at once, and is stored
+and known to other processes within about a minute.  Nothing is counted or looked up
+unless the settings name a mail server whose results are believed: without one, no
+sender is verified.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 MOST_RECIPIENTS: Final = 20
-"""A message to more is a circular, and says nothing about them."""
+"""A message to more recipients is a circular, and is no evidence about them."""
 MOST_NEW: Final = 100
 """New correspondents of a login on a day, in UTC; further ones do not count.
 
-A stolen password must not make friends of all the world.
+This bounds the correspondents that somebody with a stolen password can add.
 """
 MOST_KNOWN: Final = 50_000
 """Correspondents of a profile; the oldest go first."""
-# Messages that wait to be written, of which a database that is away loses the rest.
+# Messages that wait to be written; further ones are lost while the database is away.
 CAPACITY: Final = 10_000
 _NEVER: Final = Correspondence(0, 0)
 
@@ -146,7 +146,7 @@ def _key(profile_id: int, digest: bytes) -> int:
 
 @dataclass(eq=False)
 class Correspondents:
-    """Counts whom users write to, and knows them again.
+    """Counts whom users write to, and recognises their mail.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Correspondents:
     InvalidSetting
         If one of the servers has no name.
     DatabaseUnavailable
-        If what is known cannot be read.
+        If the stored correspondents cannot be read.
     """
 
     engine: Engine
@@ -190,8 +190,8 @@ class Correspondents:
                 )
                 raise InvalidSetting(msg)
         self._lock = threading.Lock()
-        # Two threads that store what waits would store it twice; and what is read
-        # while it is stored would be taken over without it, or with it twice.
+        # Without the lock, two threads would store the waiting counts twice, and counts
+        # read during a store would lack them or have them twice.
         self._storing = threading.RLock()
         self._known = _Known(())
         self._waiting: dict[tuple[int, bytes], CorrespondentRow] = {}
@@ -201,7 +201,7 @@ class Correspondents:
         self.load()
 
     def __len__(self) -> int:
-        """Return how many correspondents all profiles have together."""
+        """Return the number of correspondents of all profiles."""
         return self._known.size
 
     @property
@@ -212,15 +212,15 @@ class Correspondents:
     def __call__(
         self,
         message: Message,
-        origin: Origin,  # noqa: ARG002  what a client says of itself proves nothing
+        origin: Origin,  # noqa: ARG002  a client's own claims prove nothing
     ) -> Testimony | None:
-        """State that the author of a message was written to, as a witness does."""
+        """State that users have written to the author of a message; see `Witness`."""
         sender = verified_sender(message.raw, self._believed)
         return None if sender is None else partial(self._stated, sender)
 
     def _stated(self, sender: VerifiedSender, profile: str) -> Sequence[Statement]:
         found = None
-        # The profile may be gone by now, or without its key.
+        # The profile may have been deleted, or its key may be missing.
         with suppress(UnknownProfile, Inconsistent):
             found = self.statement(sender, profile)
         return () if found is None else (found,)
@@ -238,7 +238,7 @@ class Correspondents:
         Returns
         -------
         Statement or None
-            None where nothing is known of the author.
+            None if nothing is known about the author.
 
         Raises
         ------
@@ -247,8 +247,8 @@ class Correspondents:
 
         Notes
         -----
-        The most specific way to know the author decides: the address, its domain, the
-        domain of its organisation.  The letters of others at the site count half.
+        The most specific match decides: the address, then its domain, then the domain
+        of its organisation.  Messages sent by other users of the site count half.
         """
         today = self.clock().toordinal()
         owners = [(profile, 1.0)]
@@ -271,7 +271,7 @@ class Correspondents:
         return None
 
     def _writers(self, profile: str) -> str:
-        """Return whose mail a profile counts, for the sentence."""
+        """Return the words for the users of a profile, for the sentence."""
         if profile == self.site:
             return "this site has"
         of_domain = "." in profile and "@" not in profile
@@ -289,7 +289,7 @@ class Correspondents:
         login: str = "",
         principal: Principal | None = None,
     ) -> int:
-        """Count a message that a user has sent, and return to how many people.
+        """Count a message that a user has sent; return the number of people it went to.
 
         Parameters
         ----------
@@ -298,15 +298,16 @@ class Correspondents:
         recipients : sequence of str
             Of the SMTP envelope.
         login : str
-            What the user has logged in as; its profiles count the message where it has
-            one of its own, else those of the sender.
+            Login of the user.  Its profiles count the message if it has one of its own,
+            and those of the sender otherwise.
         principal : Principal or None
-            Who says so, where that one may be limited to some profiles.
+            Who reports it, if limited to some profiles.
 
         Raises
         ------
         Forbidden
-            If the principal may use none of these profiles, or teach some labels only.
+            If the principal may use none of these profiles, or may teach only some
+            labels.
         """
         owners = self.recipients.line(login)
         if owners == (self.site,):
@@ -317,7 +318,7 @@ class Correspondents:
             owners = allowed or (principal.require(owners[0]),)
         found = {normal_address(each) for each in recipients}
         found -= {None, normal_address(sender)}
-        # Without a sender, a program has answered (RFC 3834 section 3.3).
+        # An empty sender means an automatic reply (RFC 3834 section 3.3).
         if not self.on or len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
             return 0
         user = login or sender
@@ -334,7 +335,7 @@ class Correspondents:
         for name in owners:
             try:
                 live = self.live.find(name)
-            # Deleted just now, or without its key.
+            # Deleted a moment ago, or its key is missing.
             except (UnknownProfile, Inconsistent):
                 continue
             key = live.specification.key
@@ -368,12 +369,12 @@ class Correspondents:
         return new <= MOST_NEW
 
     def load(self) -> None:
-        """Read what is known.
+        """Read the stored correspondents.
 
         Raises
         ------
         DatabaseUnavailable
-            If it cannot be read; what is in memory stays.
+            If they cannot be read; memory stays unchanged.
         """
         if not self.on:
             return
@@ -392,7 +393,7 @@ class Correspondents:
         Raises
         ------
         DatabaseUnavailable
-            If it cannot be stored; it waits for the next call.
+            If they cannot be stored; they wait for the next call.
         """
         with self._storing:
             self._flush()
@@ -438,7 +439,7 @@ class Correspondents:
                 self._known.addresses.get(_key(*key)).times == row.messages
                 for key, row in self._waiting.items()
             )
-        # The clocks of two machines may be of two days.
+        # The clocks of two machines may show different days.
         yesterday = datetime.combine(self.clock(), time(), UTC) - timedelta(days=1)
         with reading(with_short_timeout(self.engine)) as connection:
             parts = [*correspondents.every(connection, since=yesterday)]
@@ -450,13 +451,13 @@ class Correspondents:
                     more = 0 if waiting is None else waiting.messages
                     written = row._replace(messages=row.messages + more)
                     stored += self._known.put(written)
-        # Others have forgotten some.
+        # Other processes have forgotten some.
         if there != stored:
             self.load()
 
 
 def _rows(connection: Connection, profile: str | None) -> list[ProfileRow]:
-    """Return the profile of a name; all of them without one."""
+    """Return the profile of a name, or all profiles if no name is given."""
     if profile is None:
         return profiles.list_all(connection)
     return [profiles.find(connection, profile)]
@@ -469,7 +470,7 @@ def list_correspondents(
     address: str | None = None,
     profile: str | None = None,
 ) -> list[tuple[str, CorrespondentFigures]]:
-    """Return how many correspondents profiles have, by the names of those that do.
+    """Return the number of correspondents, by the names of the profiles that have any.
 
     Parameters
     ----------
@@ -478,9 +479,9 @@ def list_correspondents(
     settings : Settings
         Where the key of the digests is.
     address : str or None
-        The only correspondent that counts; None: all.
+        The only correspondent to count; None counts all.
     profile : str or None
-        The only profile; None: all.
+        The only profile; None means all.
 
     Raises
     ------
@@ -503,7 +504,7 @@ def list_correspondents(
                     connection, row.id, _digest(row, name, settings)
                 )
             ]
-    # One that is deleted meanwhile is in the counts alone.
+    # A profile deleted meanwhile is in the counts only.
     return sorted(
         (rows[each.profile_id].name, each) for each in found if each.profile_id in rows
     )
@@ -512,7 +513,7 @@ def list_correspondents(
 def forget_correspondent(
     engine: Engine, settings: Settings, address: str, *, profile: str | None, who: str
 ) -> list[str]:
-    """Forget that somebody was written to; return the names of the profiles that do.
+    """Forget a correspondent; return the names of the profiles that had it.
 
     Parameters
     ----------
@@ -521,11 +522,11 @@ def forget_correspondent(
     settings : Settings
         Where the key of the digests is.
     address : str
-        Who was written to.
+        Address of the correspondent.
     profile : str or None
-        The profile that forgets; None: all.
+        The only profile that forgets it; None means all.
     who : str
-        Who wants it, for the events, which do not name the address.
+        Who asks, for the events.  They do not name the address.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Delivery: the verdict on a message for its recipients.
 
-Each profile answers for its own, and what is done with the message is what all agree
-on.  A verdict is logged, noted for the history, and posted.
+Each profile answers for its own recipients, and the action is the one on which all
+agree.  A verdict is logged, noted for the history, and posted to the webhook.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Addressed:
     Parameters
     ----------
     name : str
-        The profile whose answer is that of all recipients.
+        The profile that answers for all recipients together.
     recipients : mapping of str to str
         The profile that answers for each recipient.
     taught : frozenset of str
-        The profiles that feedback about the message will be for; others may answer
-        in their place.
+        The profiles that feedback about the message will teach; others may answer in
+        their place.
     profile : str or None
-        The profile that was asked for by its name, which no other answers for.
+        The profile that the request names; no other answers for it.
     principal : Principal or None
-        Who asks, where that one may be limited to some profiles.
+        Who asks, if limited to some profiles.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Delivered:
     classified : Classified
         The answer of the profile that the recipients share.
     recipients : mapping of str to Classified
-        The answer of each recipient's profile, where they were asked for.
+        The answer of each recipient's profile, if asked for.
     action : Action
-        What is done with the message for all of them.
+        The action for all of them.
     """
 
     classified: Classified
@@ -89,7 +89,7 @@ class Delivered:
         classified: Classified,
         recipients: Mapping[str, Classified] = _NO_RECIPIENTS,
     ) -> Self:
-        """Return the answer in which all recipients agree on the action."""
+        """Return the answer with the action on which all recipients agree."""
         theirs = (answer.action for answer in recipients.values())
         return cls(classified, recipients, agreed(classified.action, theirs))
 
@@ -105,7 +105,7 @@ class Delivery:
     recipients : Recipients
         Finds the profiles.
     tally : Tally
-        Where the times of each door go.
+        Measures the times of each door.
     recorder : VerdictRecorder or None
         Notes the verdicts for the history; None keeps none.
     words : bool
@@ -142,8 +142,8 @@ class Delivery:
 
         Notes
         -----
-        Where a profile above that of a recipient would answer, and the principal may
-        not use that, the recipient's own does.
+        If a profile above the recipient's would answer and the principal may not use
+        it, the recipient's own profile answers.
         """
         own = {self.recipients.profile(each) for each in recipients}
         if profile is None:
@@ -179,7 +179,8 @@ class Delivery:
     ) -> Delivered:
         """Return one answer for all recipients.
 
-        Their own profiles are asked only where the message would be held or refused.
+        The recipients' own profiles are asked only if the message would be held or
+        refused.
 
         Parameters
         ----------
@@ -190,7 +191,7 @@ class Delivery:
         strongest : int
             How many of the strongest reasons of each side the explanation names.
         door : str
-            What asks.
+            The door that asks.
         queue : str
             The mail server's own id of the message.
         sender : str
@@ -266,7 +267,7 @@ class Delivery:
         strongest : int
             How many of the strongest reasons of each side an explanation names.
         door : str
-            What asks.
+            The door that asks.
         sender : str
             Of the SMTP envelope, where the door knows it.
         client : str

@@ -1,8 +1,9 @@
-"""Digest: a mail that lists the messages of a profile which were held or unsure.
+"""Digest: a mail that lists the held and unsure messages of a profile.
 
 Contract of this file: the link of a digest is a signed name of one message in one
-profile, and whoever holds it may see why and teach that message there, until it
-expires.  A digest holds nothing of a mail but what the history keeps, and as text.
+profile.  Until it expires, anybody who has it may see the reasons and teach that
+message to that profile.  Of a mail, a digest contains only what the history keeps, as
+text.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 MOST_LISTED: Final = 200
-"""Messages that one digest lists; of more it says how many."""
+"""Most messages that one digest lists; it gives the number of further ones."""
 HELD: Final = ("spam", "unsure")
 """The decisions that a digest lists."""
 _SALT: Final = "postbayes-digest"
@@ -44,9 +45,9 @@ class DigestLinks:
     Parameters
     ----------
     secret : bytes
-        What signs them.
+        The key of the signatures.
     days : float
-        For how long they work.
+        Days for which they work.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class DigestLinks:
         Raises
         ------
         Forbidden
-            If nobody signed it, or too long ago.
+            If its signature is wrong or has expired.
         """
         try:
             profile, digest = self._signer.loads(token, max_age=int(_DAY * self._days))
@@ -100,7 +101,7 @@ def links_of(settings: Settings) -> DigestLinks:
     Raises
     ------
     InvalidSetting
-        If there is no secret to sign them with.
+        If the settings have no secret to sign them with.
     """
     secret = read_secret(
         settings.digest_secret_file,
@@ -112,18 +113,18 @@ def links_of(settings: Settings) -> DigestLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """What one digest lists.
+    """The content of one digest.
 
     Parameters
     ----------
     profile : str
-        Whose messages.
+        Name of the profile.
     since, until : datetime
-        From when, and until when they were scored.
+        The messages were scored in this time.
     entries : tuple of HistoryEntry
-        Newest first: those that were taken for spam or unsure and that nobody taught.
+        Newest first: messages decided as spam or unsure that were not taught.
     more : int
-        How many there are beside them.
+        Number of further messages.
     """
 
     profile: str
@@ -141,7 +142,7 @@ def collect(
     until: datetime,
     most: int = MOST_LISTED,
 ) -> Digest:
-    """Return what a digest of some time lists.
+    """Return the digest of a period.
 
     Raises
     ------
@@ -187,13 +188,13 @@ def mail(
     Parameters
     ----------
     digest : Digest
-        What it lists.
+        Its content.
     links : DigestLinks
         Signs its links.
     sender, recipient : str
         Its addresses.
     url : str
-        Where users reach the page, without a path.
+        Address of the page, without a path.
 
     Raises
     ------
@@ -214,7 +215,7 @@ def mail(
     made["Subject"] = f"Postbayes: {count:,} held or unsure"
     made["Date"] = formatdate(digest.until.timestamp())
     made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
-    # No answer by a machine, such as that of somebody on holiday (RFC 3834).
+    # No automatic replies, such as holiday notices (RFC 3834).
     made["Auto-Submitted"] = "auto-generated"
     shown = {"digest": digest, "rows": rows, "count": count}
     made.set_content(template("services/digest.txt").render(shown))
@@ -230,9 +231,9 @@ class Sending:
     Parameters
     ----------
     sender : str
-        Address that they come from.
+        Their From address.
     url : str
-        Where users reach the page, without a slash at the end.
+        Address of the page, without a slash at the end.
     """
 
     sender: str
@@ -245,7 +246,7 @@ def sending_of(settings: Settings) -> Sending:
     Raises
     ------
     InvalidSetting
-        If something is missing.
+        If a setting is missing.
     """
     if settings.digest_from is None or settings.digest_url is None:
         msg = (

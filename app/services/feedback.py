@@ -46,11 +46,11 @@ class PendingFeedback:
     digest : bytes
         Identity of the message.
     answer : Future of Written
-        Comes once the row is on disk.  It cannot be cancelled.
+        Set once the row is on disk.  It cannot be cancelled.
     full : callable
-        Returns the error about a source that has taught enough on the day.
+        Returns the error for a source that has reached its limit for the day.
     forgets : bool
-        Whether it takes the message back, and gives it no label.
+        Whether it forgets the message instead of labelling it.
     """
 
     digest: bytes
@@ -64,11 +64,11 @@ class PendingFeedback:
         Raises
         ------
         TooManyRequests
-            If the source has taught as many messages today as it may.
+            If the source has reached its limit of messages for the day.
         Expired
             If the message was learned too long ago to be changed.
         UnknownMessage
-            If it is not learned and was to be forgotten.
+            If it was to be forgotten but is not learned.
         """
         outcome, profile = written.outcome, written.profile
         if outcome.kind == "full":
@@ -105,7 +105,7 @@ class PendingFeedback:
         Raises
         ------
         DatabaseUnavailable
-            If it could not be stored, or does not come in time.
+            If it could not be stored, or the answer does not come in time.
         UnknownMessage
             As `taught`.
         """
@@ -119,12 +119,11 @@ class Taught:
     Parameters
     ----------
     outcome : Outcome
-        Of the ledger: learned, relabelled, unchanged or forgotten.
+        Outcome in the ledger: learned, relabelled, unchanged or forgotten.
     revision : int
-        The ledger row that holds it, or the latest where nothing changed.
+        The ledger row that holds it, or the newest row if nothing changed.
     verdict_before : Verdict or None
-        The verdict on the message before it was learned; None where it was
-        forgotten.
+        The verdict on the message before it was learned; None if it was forgotten.
     labels : tuple of str
         The profile's labels, in the order of the verdict's arrays.
     rule : VerdictRule
@@ -141,9 +140,8 @@ class Taught:
 class Feedback:
     """Teach, move and forget messages, durably.
 
-    `teach`, `teach_by_id` and `forget` wait for the answer.  The methods that begin
-    with `start` do not wait: their caller asks `Recall` first, and waits for the answer
-    in its own way.
+    `teach`, `teach_by_id` and `forget` wait for the answer.  The `start_` methods do
+    not wait: the caller asks `Recall` first, and waits for the answer in its own way.
 
     Parameters
     ----------
@@ -158,9 +156,9 @@ class Feedback:
     tally : Tally
         The counters of outcomes.
     health : WriteHealth
-        Hears whether feedback is stored.
+        Is told whether feedback is stored.
     recent : RecentMessages or None
-        The messages that were scored last, for those that are forgotten.
+        The latest scored messages; forgotten ones are dropped from them.
     store_words : bool
         Whether the text of features is kept.
     teachers : Teachers
@@ -206,8 +204,8 @@ class Feedback:
     ) -> Taught:
         """Learn a message, or move it to another label.
 
-        A message whose headers name the id under which it was scored is learned as it
-        was scored, whatever mail servers have changed since.
+        If the headers name the id under which the message was scored, it is learned
+        with the features of then, whatever mail servers have changed since.
 
         Raises
         ------
@@ -245,8 +243,8 @@ class Feedback:
     ) -> Taught:
         """Take back a message for good, as if it had never been learned.
 
-        Its words are gone with the answer, and its features once the counts have
-        followed (`app.storage.retention`).  What was scored is forgotten too.
+        Its words are deleted before the answer, and its features once the counts have
+        followed (`app.storage.retention`).  Its scored features are deleted too.
 
         Raises
         ------
@@ -269,7 +267,7 @@ class Feedback:
         source: str,
         via: Via | None = None,
     ) -> PendingFeedback:
-        """Begin `teach`, given the messages that the ids in the headers name.
+        """Begin `teach`, given the stored messages that the headers name by id.
 
         Raises
         ------
@@ -304,7 +302,7 @@ class Feedback:
         source: str,
         via: Via | None = None,
     ) -> PendingFeedback:
-        """Begin `teach_by_id`, given what is stored of the message.
+        """Begin `teach_by_id`, given the stored data of the message.
 
         Raises
         ------
@@ -320,7 +318,7 @@ class Feedback:
             )
         if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
-            # nothing; the ledger refuses another one.
+            # nothing, and the ledger refuses a different one.
             return self._submit(live, digest, label, source, via=via)
         msg = (
             f"nothing is stored about message {digest.hex()}: it was not scored here, "
@@ -346,7 +344,7 @@ class Feedback:
         return self._submit(live, digest, None, source, via=via)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
-        """Return the digest that a message is taught under, to forget it by.
+        """Return the digest under which a message is taught, for `forget`.
 
         Raises
         ------
@@ -378,8 +376,8 @@ class Feedback:
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
 
-        Without evidence, the ledger has the features of the message.  `came` says
-        whether it was scored when it came.
+        If there is no evidence, the ledger already has the features of the message.
+        `came` tells whether the message was scored on arrival.
         """
         if label is not None:
             self._teachers.require(live.row.id, source)
@@ -403,7 +401,7 @@ class Feedback:
             error = done.exception()
             seconds = time.perf_counter() - begun
             if error is not None:
-                # It is logged by the door that answers it.
+                # The door that answers logs it.
                 taught("failed", seconds=seconds)
                 self._health.failed(error)
                 return

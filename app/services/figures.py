@@ -1,12 +1,12 @@
 """Live figures: the accuracy of a profile and of its teachers, on labelled mail.
 
-Every feedback is scored before it is learned, so the ledger has the decision of the
-filter about each message before it knew the message.  An archive that `learn` reads is
-not scored, and is in none of the figures.
+Every feedback is scored before it is learned, so the ledger has the decision that the
+filter made before it knew the message.  Archives that `learn` reads are not scored, and
+the figures do not include them.
 
-Contract of this file: nothing that was learned changes.  A suspect is named in the log
-with the command that takes the lessons back, and refused where the operator wants
-that; a teacher whom the operator trusts is neither bounded nor refused.
+Contract of this file: what was learned stays unchanged.  The log names a suspect with
+the command that takes the lessons back, and suspects are refused if the operator wants
+that.  A teacher whom the operator trusts is neither limited nor refused.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 CACHED: Final = 100
 """Figures in memory, some 10 kB each."""
 SOURCES: Final = 20
-"""Teachers that have figures of their own: each is a series of a monitoring system."""
+"""Most teachers with figures of their own: each is one series for monitoring."""
 OTHERS: Final = "(others)"
 SURE: Final = math.log(999)
 """Log-odds at which a calibrated filter is wrong once in a thousand messages.
 
-Of what it had decided wrongly, half was below 4 to 5.6 nats on four corpora, and of
-what was mislabelled by chance below 7.9 to 9.7 (experiment 0082).  Unit: nats."""
+On four corpora, half of the wrong decisions were below 4 to 5.6 nats, and half of the
+randomly mislabelled messages below 7.9 to 9.7 (experiment 0082).  Unit: nats."""
 QUARTILE: Final = 0.25
-"""Share of the verdicts that agree with their labels which count as not sure.
+"""Share of the verdicts that agree with their labels and still count as unsure.
 
-A hostile teacher makes the filter unsure of everything, so that it is seldom as sure as
-`SURE` on three corpora of six; but what he contradicts is then as sure as the rest,
-and what honest teachers correct is not (experiment 0092)."""
+A hostile teacher makes the filter unsure of everything: on three corpora of six it
+seldom reached `SURE`.  The verdicts that he contradicts are then as sure as the others,
+but those that honest teachers correct are less sure (experiment 0092)."""
 SUSPECT: Final = 10
-"""Lessons against what it was sure of that make a suspect."""
+"""Least number of contradicted sure verdicts that make a suspect."""
 SHARE: Final = 3
-"""A suspect contradicts at least one in so many of the verdicts on his messages."""
+"""A suspect contradicts at least one in this many verdicts on his messages."""
 # A slice of the learning curve is a tenth of the window.
 SLICES: Final = 10
 
@@ -91,20 +91,19 @@ class SourceFigures:
     Parameters
     ----------
     source : str
-        Who labelled them; `OTHERS` for all that are not among the busiest.
+        The teacher; `OTHERS` for all who are not among the busiest.
     errors : Errors
-        Where the filter had decided otherwise.
+        Messages that the filter had decided otherwise.
     unsure : int
         Messages that the filter had not decided.
     contradicted : int
-        Messages that it had decided the other way.
+        Messages that it had given the opposite decision.
     sure : int
-        Those of them of which it was sure (`sure_from`).
+        Contradicted messages of which it was sure (`sure_from`).
     corrected : int
-        Messages that somebody else gave another label since; they are among those of
-        whoever did.
+        Messages that another teacher has relabelled since; they count for that teacher.
     last : datetime or None
-        When they labelled one last, with a time zone.
+        Time of their latest label, with a time zone.
     """
 
     source: str
@@ -130,7 +129,7 @@ class LiveFigures:
     profile : str
         Name of the profile.
     revision : int
-        Newest ledger row in memory when they were made.
+        Newest ledger row in memory when they were computed.
     window : int
         Most messages of the figures.
     learned : int
@@ -187,8 +186,8 @@ class Figures:
 
     def __post_init__(self) -> None:
         """Begin without figures."""
-        # Of the last requests: `/metrics` repeats the same ones every few seconds,
-        # whether anything was learned since or not.
+        # The figures of the last requests: `/metrics` repeats the same requests every
+        # few seconds, even if nothing was learned since.
         self._cached: OrderedDict[tuple[str, int], LiveFigures] = OrderedDict()
         # One at a time: 5,000 messages take about 0.2 s, and several at once would
         # slow down scoring and not be finished any sooner.
@@ -216,12 +215,12 @@ class Figures:
             return cached
 
     def sources(self, profile: str, *, window: int) -> tuple[SourceFigures, ...]:
-        """Return the figures of the teachers alone, in half of the time.
+        """Return the figures of the teachers only, in half of the time.
 
         Raises
         ------
         UnknownProfile, DatabaseUnavailable
-            As a call does.
+            As for a call.
         """
         return by_source(self._scored(self.live.find(profile), window))
 
@@ -249,7 +248,7 @@ class Figures:
             errors=Errors.of(gold, scored.decided_spam),
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),
-            # The seed is the revision: the same request has the same answer.
+            # The seed is the revision, so the same request has the same answer.
             roca_interval_pct=interval(
                 roca_replicates(scored.log_odds, gold, seed=revision)
             ),
@@ -264,7 +263,7 @@ class Figures:
 def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
     """Return the figures of the busiest teachers, and of all others together."""
     counted = Counter(scored.sources)
-    # With whoever has no message left.
+    # Including teachers without a message left.
     counted.update(dict.fromkeys(filter(None, scored.corrected), 0))
     busiest = counted.most_common()
     name_of = {source: source for source, _ in busiest[:SOURCES]}
@@ -272,7 +271,7 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
     corrected = Counter(
         name_of.get(each, OTHERS) for each in scored.corrected if each is not None
     )
-    # Spam that it was unsure of is missed, and not contradicted.
+    # Unsure spam counts as missed, not as contradicted.
     wrong = scored.is_spam != scored.decided_spam
     against, agreed = wrong & ~scored.unsure, ~wrong & ~scored.unsure
     strength = np.abs(scored.log_odds)
@@ -295,7 +294,7 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
 
 
 def sure_from(agreed: NDArray[np.float64]) -> float:
-    """Return from which strength on the filter was sure of a verdict.
+    """Return the least strength of a verdict of which the filter was sure.
 
     Parameters
     ----------
@@ -306,13 +305,14 @@ def sure_from(agreed: NDArray[np.float64]) -> float:
 
 
 def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
-    """Return the teachers who contradict what the filter was sure of.
+    """Return the teachers who contradict verdicts of which the filter was sure.
 
-    Whoever corrects mistakes contradicts it, too, but mostly where it was not so sure;
-    and whoever slips now and then mostly agrees with it, or helps where it is unsure.
-    Whoever taught most of the messages is no suspect, and nobody is where those who
-    teach as much without being one are not more: the filter may be wrong, after an
-    archive with wrong labels for instance, and the corrections right.
+    Teachers who correct mistakes contradict the filter too, but mostly where it was
+    less sure.  Teachers who slip now and then mostly agree with it, or help where it is
+    unsure.  A teacher of most of the messages is no suspect.  There are no suspects
+    unless they are outnumbered by other teachers with enough messages: otherwise the
+    filter may be wrong, for instance after an archive with wrong labels, and the
+    corrections right.
 
     Parameters
     ----------

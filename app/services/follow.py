@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 CURSOR: Final = "Postbayes-Cursor"
-"""Header of a page: what to ask for next."""
+"""Header of a page: the cursor to ask for next."""
 LEFT: Final = "Postbayes-Left"
-"""Header of a page: how many rows and undos of the ledger are behind it."""
+"""Header of a page: number of rows and undos of the ledger after it."""
 TIMEOUT: Final = 5.0
-"""How long a site may be silent; a service that stops waits for it.  Unit: seconds."""
+"""How long a site may be silent, and a stopping service may wait.  Unit: seconds."""
 _LONGEST: Final = 60.0
-# Between two pages, of which each holds the write lock for some 50 ms.  Unit: seconds.
+# Pause between two pages; each holds the write lock for some 50 ms.  Unit: seconds.
 _PAUSE: Final = 0.1
 _SKEW: Final = timedelta(seconds=60)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
@@ -81,9 +81,9 @@ class Followed:
     name : str
         Name of the site; the source of its rows is `site:NAME`.
     words : int
-        Labels that were new since the start.
+        New labels learned since the start.
     left : int or None
-        Rows of its ledger that were not asked for yet; None before the first answer.
+        Rows of its ledger that are still to be read; None before the first answer.
     failure : str or None
         Why the last attempt failed; None if it did not.
     """
@@ -95,7 +95,7 @@ class Followed:
 
 
 class SiteFollower:
-    """Pulls what other sites say into the profile of this one.
+    """Pulls the labels of other sites into a profile of this one.
 
     Parameters
     ----------
@@ -153,8 +153,7 @@ class SiteFollower:
         for name in self._urls:
             if time.monotonic() >= self._due[name] and not self._failures.pausing(name):
                 left = self.attempt(name)
-                # Each worker of a service asks, so each asks more rarely, and not at
-                # the moment of the others.
+                # Every worker asks, so each asks less often, and at a different moment.
                 every = self._settings.follow_seconds * self._settings.workers
                 wait = 0.0 if left else every * random.uniform(0.8, 1.2)  # noqa: S311
                 self._due[name] = time.monotonic() + wait
@@ -204,7 +203,7 @@ class SiteFollower:
                 "the clocks of both sites"
             )
             raise SiteUnavailable(msg)
-        # What is said in a moment waits for that moment.
+        # Labels slightly in the future wait until their time has come.
         if ahead > now:
             return True
         with writing(self._engine) as connection:
@@ -217,7 +216,7 @@ class SiteFollower:
             left=int(left),
             failure=None,
         )
-        # One that repeats its cursor would be asked for ever.
+        # A site that repeats its cursor would be asked for ever.
         return int(left) > 0 and cursor != known
 
     def _ask(self, name: str, *, after: str) -> tuple[int, Mapping[str, str], bytes]:
@@ -226,13 +225,13 @@ class SiteFollower:
         Raises
         ------
         SiteUnavailable
-            If the site does not answer, or with more than a page.
+            If the site does not answer, or sends more than a page.
         """
         # Here, since most services follow nobody.
         import httpx2  # noqa: PLC0415
 
         until = time.monotonic() + _LONGEST
-        # What is compressed already is not compressed again.
+        # The page is compressed already.
         sent = {
             "User-Agent": f"Postbayes/{__version__}",
             "Accept-Encoding": "identity",
@@ -270,7 +269,7 @@ class SiteFollower:
 
 
 def _refusal(status: int, content: bytes) -> str:
-    """Return the sentence for an answer that is no page."""
+    """Return the sentence for an answer that is not a page."""
     found = content[:_MOST_DETAIL].decode(errors="replace")
     shown = "".join(c if c.isprintable() else " " for c in found)
     return f"it answered {status} instead of a page of its ledger: {shown}"
@@ -282,7 +281,7 @@ def followed_sites(settings: Settings) -> dict[str, str]:
     Raises
     ------
     InvalidSetting
-        If one cannot be used.
+        If the address of a site is invalid.
     """
     found: dict[str, str] = {}
     for each in settings.follow:
@@ -308,12 +307,12 @@ def followed_sites(settings: Settings) -> dict[str, str]:
 
 
 def _keys(settings: Settings) -> Mapping[str, str]:
-    """Return the key for each site, read at each request: it may have been replaced.
+    """Return the key for each site, read at each request because it may have changed.
 
     Raises
     ------
     InvalidSetting
-        If the file cannot be read, or a line is not of its form.
+        If the file cannot be read, or a line is malformed.
     """
     file = settings.follow_key_file
     if file is None:

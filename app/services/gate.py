@@ -1,8 +1,8 @@
-"""Gate: who asks, whether that one may, and how often.
+"""Gate: authenticates requests, checks their rights, and limits their rate.
 
-Contract of this file: whoever is not let in by a key, a session or the network that the
-request comes from is refused; nothing is asked of the database.  A wrong key costs one
-SHA-256 and an entry in a bounded table.
+Contract of this file: a request is refused unless a key, a session or its network
+admits it.  The database is not queried.  A wrong key costs one SHA-256 and an entry in
+a bounded table.
 """
 
 from __future__ import annotations
@@ -22,34 +22,33 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 WRONG_BURST: Final = 10
-"""Wrong keys of one address that are answered at once.
+"""Wrong keys from one address that are answered without delay.
 
-Precedent: fail2ban's `maxretry` is 5, OpenSSH's MaxAuthTries 6; a deployment that is
-given a new key has more processes than one.
+Precedent: fail2ban's `maxretry` is 5, OpenSSH's MaxAuthTries 6; after a change of keys,
+several processes of a deployment may use the old one.
 """
 WRONG_SECONDS: Final = 6.0
-"""After these, one in so many seconds; the others are asked to wait."""
+"""Seconds for each further wrong key; others are asked to wait."""
 BURST_SECONDS: Final = 2.0
-"""What a client may have ahead of its rate."""
+"""Burst that a client may make above its rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Where a request comes from, and what it shows.
+    """The origin and the credentials of a request.
 
     Parameters
     ----------
     host : str or None
-        Address of the client, behind the proxies that are named; None for a Unix
-        socket.
+        Address of the client behind the configured proxies; None for a Unix socket.
     relayed : bool
-        Whether somebody who is not named passes it on.
+        Whether an unknown proxy relayed it.
     key : str or None
-        What is given as a key.
+        The key in the request.
     cookie : str or None
-        What a session was given.
+        The session cookie in the request.
     person : str or None
-        Whom a named proxy has signed in.
+        Name of the person whom a configured proxy has signed in.
     """
 
     host: str | None
@@ -90,7 +89,7 @@ class Gate:
     settings : Settings
         The networks that need no key, and the rates.
     people : People or None
-        Those who sign in; None: nobody does.
+        The people who sign in; None if sign-in is off.
     refused : callable, optional
         Is given the reason of each refusal: `key`, `none`, `right` or `rate`.
     clock, steady : callable
@@ -116,7 +115,7 @@ class Gate:
         Raises
         ------
         InvalidSetting
-            If a network cannot be read.
+            If a network is invalid.
         """
         self._keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
         name = settings.sign_in_header
@@ -138,14 +137,14 @@ class Gate:
         caller : Caller
             Where it comes from.
         right : Right or None
-            What it needs; None where everybody may.
+            The right that it needs; None if everybody may make it.
 
         Raises
         ------
         Unauthenticated
-            If it needs a key, and has none that counts.
+            If it needs a key and has no valid one.
         Forbidden
-            If its key has not this right.
+            If its key lacks this right.
         TooManyRequests
             If the client has to wait.
         """
@@ -154,7 +153,7 @@ class Gate:
                 self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
-        # What every request of a mail server on this machine is.
+        # The common case: a mail server on this machine.
         if principal is LOCAL:
             return LOCAL
         self._slow_down(self._of_hosts, caller)
@@ -169,7 +168,7 @@ class Gate:
         return principal
 
     def may(self, caller: Caller, right: Right) -> bool:
-        """Return whether a request may be made, where a protocol has one refusal."""
+        """Return whether a request is admitted, for protocols with only one refusal."""
         try:
             self.admit(caller, right)
         except (Unauthenticated, Forbidden, TooManyRequests):
@@ -187,12 +186,12 @@ class Gate:
         return None if found is None else found[0]
 
     def _principal(self, caller: Caller) -> Principal | None:
-        """Return who asks; None where nothing says it, and a key is needed."""
+        """Return who asks; None if the request does not tell and needs a key."""
         if caller.key is not None:
             return self._keyed(caller, caller.key)
         if caller.cookie is not None or caller.person is not None:
             person = self.identify(caller)
-            # Whom a proxy has signed in, that one asks, and not the proxy.
+            # The person whom the proxy has signed in asks, not the proxy.
             if person is not None or caller.person is not None:
                 return person
         if not caller.relayed and self._keyless.holds(caller.host):
@@ -204,8 +203,8 @@ class Gate:
         if found is not None:
             return found
         self.refused("key")
-        # A right key is looked up before: whoever shares the address of a client that
-        # guesses gets in all the same.
+        # Valid keys are looked up first, so a client whose address is shared by one
+        # that guesses keys is still admitted.
         self._slow_down(self._of_hosts, caller)
         wait = self._wrong.take(network(caller.host or ""))
         if wait:

@@ -1,7 +1,7 @@
-"""History: verdicts as lines that people find and teach messages by.
+"""History: verdicts as lines, by which people find and teach messages.
 
-A line has the strongest reasons where a door had asked for an explanation; else the
-page of the message computes them when somebody looks, by what is learned then.
+A line has the strongest reasons if the door asked for an explanation.  Otherwise the
+page of the message computes them when it is shown, from the counts of that time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.services.memory.recent import RecentMessages
 
 MAX_TEXT: Final = 200
-"""Characters of a sender, a subject, the recipients or a reason.
+"""Most characters of a sender, a subject, the recipients or a reason.
 
 Precedent: mail programs show about a hundred of a subject; RFC 5322 section 2.1.1
 recommends lines of 78.
@@ -47,9 +47,9 @@ recommends lines of 78.
 REASONS: Final = 5
 """Reasons of a line, of both sides together."""
 DEPTH: Final = 20_000
-"""Lines that one search looks at: 60 ms. The answer says where the next one goes on."""
+"""Lines that one search reads: 60 ms. The answer says where the next one continues."""
 REVIEWED: Final = 5_000
-"""Newest lines among which the messages worth teaching are chosen: 70 ms."""
+"""Newest lines from which the messages worth teaching are chosen: 70 ms."""
 LINES: Final = 20
 """Lines of one message that its page shows."""
 
@@ -63,14 +63,14 @@ class MessageHistory:
     profile : str
         Name of the profile.
     scored : datetime or None
-        When it was scored last; None where that is not stored, or no longer.
+        When it was last scored; None if that is not, or no longer, stored.
     verdicts : tuple of HistoryLine
         Its newest lines in the history, newest first.
     rows : tuple of LedgerRow
-        What was taught of it, oldest first.
+        Its rows in the ledger, oldest first.
     now : Classified or None
-        The verdict of the profile as it is now, which knows what was taught since;
-        None where the features of the message are not stored, or no longer.
+        The verdict of the profile now, with everything taught since; None if the
+        features of the message are not, or no longer, stored.
     """
 
     profile: str
@@ -98,7 +98,7 @@ class MessageHistories:
     def __call__(
         self, digest: bytes, *, profile: str | None, strongest: int
     ) -> list[MessageHistory]:
-        """Return what is stored of a message, by profile.
+        """Return the stored data of a message, by profile.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class MessageHistories:
         UnknownProfile
             If there is no such profile.
         UnknownMessage
-            If nothing is stored of the message.
+            If no data of the message are stored.
         """
         asked = self.live if profile is None else (self.live.find(profile),)
         found = [
@@ -171,17 +171,17 @@ def _classified(
 
 
 def line_of(text: str) -> str:
-    r"""Return a text of a mail as one line that shows what it is.
+    r"""Return a text of a mail as one line, with hidden characters made visible.
 
-    Blanks of any kind are one space, control characters and those that turn the
-    direction of writing become visible, and so does half a surrogate pair.
+    Each run of blanks becomes one space.  Control characters, characters that change
+    the direction of writing, and lone surrogates become visible escapes.
 
     Examples
     --------
     >>> line_of("cheap\tpills\x00"), line_of("exe.\u202egpj")
     ('cheap pills\\x00', 'exe.\\u202egpj')
     """
-    # A header may have megabytes; not all of it need be looked at.
+    # A header may have megabytes, and only its beginning is needed.
     return shown(" ".join(text[: 4 * MAX_TEXT].split()), MAX_TEXT)
 
 
@@ -192,7 +192,7 @@ class VerdictRecorder:
     Parameters
     ----------
     recent : RecentMessages
-        Where they wait.
+        Holds them until they are written.
     live : LiveProfiles
         The profiles in memory.
     clock : callable
@@ -220,15 +220,15 @@ class VerdictRecorder:
         Parameters
         ----------
         profile : str
-            Whose history.
+            Name of the profile whose history gets the line.
         classified : Classified
-            The verdict, of this profile or one that answered in its place.
+            The verdict of this profile, or of one that answered in its place.
         door : str
-            What asked.
+            The door that asked.
         recipients : sequence of str
-            Those of the profile; its header To counts where there are none.
+            Recipients of this profile; if empty, the header To is used.
         sender : str
-            Of the SMTP envelope; empty where it is unknown.
+            Sender of the SMTP envelope; empty if unknown.
         """
         head = classified.head
         seen = classified.attribution.seen.values()
@@ -253,7 +253,8 @@ class VerdictRecorder:
             reasons=self._reasons(classified),
             **text,
         )
-        # A profile that was deleted just now has no history, and the mail its verdict.
+        # A profile that was just deleted has no history, but its verdict is still
+        # given.
         with suppress(UnknownProfile):
             self.recent.note(self.live.find(profile).row.id, line)
 
@@ -269,16 +270,16 @@ class VerdictRecorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """A line of the history, and what is known of its message now.
+    """A line of the history, with the present state of its message.
 
     Parameters
     ----------
     line : HistoryLine
-        The verdict of then.
+        The verdict at the time of scoring.
     label : str or None
-        The label that the message has now; None where it is not learned.
+        The present label of the message; None if it is not learned.
     source : str or None
-        Who said so last, or took it back; None where nobody did.
+        Who labelled it last, or took the label back; None if nobody did.
     teachable : bool
         Whether it can be taught by its id.
     """
@@ -304,18 +305,18 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
     Parameters
     ----------
     log_odds : float or None
-        Of its verdict.  Unit: nats.
+        Log-odds of its verdict.  Unit: nats.
     features, unseen : int
-        Features of the message, and those that the profile had never seen.
+        Number of features of the message, and of those new to the profile.
 
     Notes
     -----
     .. math:: w = 4 p (1 - p) \left(1 + \frac{u}{n}\right)
 
-    with the probability *p* of spam and the share *u/n* of features that are new.  The
-    first factor is the uncertainty of the verdict, 1 at log-odds of 0 and 0.36 at 2.2
-    nats (uncertainty sampling [1]_); a message whose words are all new counts twice,
-    since its label says most about messages to come.
+    Here *p* is the probability of spam, and *u/n* the share of features that are new.
+    The first factor is the uncertainty of the verdict: 1 at log-odds of 0, and 0.36 at
+    2.2 nats (uncertainty sampling [1]_).  A message with only new words counts twice,
+    because its label says most about future messages.
 
     References
     ----------
@@ -362,7 +363,7 @@ class VerdictHistory:
         before: Place | None = None,
         limit: int,
     ) -> tuple[list[HistoryEntry], Place | None]:
-        """Return the newest lines that match, and where to go on.
+        """Return the newest lines that match, and where to continue.
 
         Raises
         ------
@@ -381,8 +382,8 @@ class VerdictHistory:
     def review(self, profile: str, *, limit: int) -> list[HistoryEntry]:
         """Return messages that nobody taught: *unsure* first, then by their worth.
 
-        They are chosen among the newest `REVIEWED` lines; the newest line counts of a
-        message that was scored several times.
+        They are chosen from the newest `REVIEWED` lines.  If a message was scored
+        several times, its newest line counts.
 
         Raises
         ------
@@ -410,14 +411,14 @@ class VerdictHistory:
     def message(
         self, profile: str, digest: bytes, *, strongest: int
     ) -> tuple[list[HistoryEntry], MessageHistory]:
-        """Return the lines of one message, and what is stored of it beside them.
+        """Return the lines of one message, and its other stored data.
 
         Raises
         ------
         UnknownProfile
             If there is no such profile.
         UnknownMessage
-            If neither the history nor anything else has it.
+            If no data of it are stored.
         DatabaseUnavailable
             If it cannot be read.
         """
@@ -427,7 +428,7 @@ class VerdictHistory:
             return self._entries(connection, row.id, found.verdicts), found
 
     def over_time(self, profile: str, *, days: float, step: int) -> list[Count]:
-        """Return the verdicts of the last days by stretches of `step` seconds.
+        """Return the verdicts of the last days, counted per `step` seconds.
 
         Raises
         ------

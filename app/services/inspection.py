@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """The answer about one message, and where it comes from.
+    """The answer about one message, with its evidence in the text.
 
     Parameters
     ----------
     classified : Classified
         The answer.
     shading : Shading
-        Its log-odds at the places of the text.
+        The log-odds of each place in the text.
     attachments : tuple of Part
         The parts that mail programs offer as files.
     """
@@ -65,7 +65,7 @@ class Inspected:
 
     @property
     def tricks(self) -> list[str]:
-        """The tricks that are played on a filter, such as `invisible` characters."""
+        """The tricks against filters in the message, such as `invisible` characters."""
         names = self.classified.observation.names.get("words", ())
         tags = (name.partition(":") for name in names)
         return [trick for tag, _, trick in tags if tag == "trick"]
@@ -75,8 +75,8 @@ class Inspected:
 class Inspect:
     """Looks closely at single messages.
 
-    A message that somebody looks at is no traffic: no counter counts it, no log line
-    names it, and the filter does not learn it by itself.  It can be taught by its id.
+    An inspected message is not traffic: it is neither counted nor logged, and the
+    filter does not learn it by itself.  It can be taught by its id.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Inspect:
         classified = classify_observation(
             live, observation, strongest=strongest, head=Head.of(message, len(raw))
         )
-        # Not while the profile is held: of a long message it takes 0.2 s.
+        # Not while the profile is held: it takes 0.2 s for a long message.
         shading = shade(
             found,
             places,
@@ -137,7 +137,7 @@ class Inspect:
         heard = testimony(self.witnesses, message, UNKNOWN)
         if heard is not None:
             classified = replace(classified, testimony=heard).stated_for(profile)
-            # What is stated has no place in the text.
+            # Statements have no place in the text.
             elsewhere = dict(shading.elsewhere)
             for each in classified.statements:
                 elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
@@ -152,7 +152,7 @@ class Inspect:
 def _counts(
     live: LiveProfile, view: str, ids: NDArray[np.int64]
 ) -> list[Mapping[str, int]]:
-    """Return in how many learned messages of each label features were."""
+    """Return the number of learned messages per label that had each feature."""
     with live.scoring() as snapshot:
         found = snapshot.feature_tables[view].look_up(ids, "presence")
         return [snapshot.specification.by_label(row) for row in found]
@@ -165,15 +165,15 @@ class LedgerPage:
     Parameters
     ----------
     profile : str
-        Whose ledger.
+        Name of the profile.
     rows : tuple of LedgerLine
         Newest first.
     taken_back : frozenset of int
         Revisions of those rows that an undo in force takes back.
     next : int or None
-        The revision before which the next page begins; None: these are the last rows.
+        The revision before which the next page begins; None after the last page.
     unfinished : int
-        Changes of recorded undos that are still to be carried out.
+        Changes of recorded undos still to be carried out.
     """
 
     profile: str
@@ -212,15 +212,15 @@ class Ledgers:
         Parameters
         ----------
         profile : str
-            Whose ledger.
+            Name of the profile.
         asked : Selection
-            Messages, source and time.
+            Conditions on messages, source and time.
         label : str or None
-            What the rows made of their messages; None means any.
+            The label that the rows give; None means any.
         before : int or None
-            `next` of the page before.
+            `next` of the previous page.
         limit : int
-            How many rows at most.
+            Most rows.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Ledgers:
                 connection, row.id, asked, label=label, before=before, limit=limit + 1
             )
             rows = tuple(found[:limit])
-            # Rows that an undo wrote carry it out; they are not what is taken back.
+            # Rows that an undo wrote carry it out; it does not take them back.
             taken = records.taken_by(
                 connection, row.id, {each.revision for each in rows}
             )
@@ -254,10 +254,10 @@ class Ledgers:
         )
 
 
-# Half a message with the word and half a one without: the prior under which the
-# log of a share from few messages is least biased (J. B. S. Haldane, "The
-# estimation and significance of the logarithm of a ratio of frequencies", Annals
-# of Human Genetics 20, 1956, pages 309-311).
+# Half a message with the word and half a message without: under this prior, the log of
+# a share of few messages is least biased (J. B. S. Haldane, "The estimation and
+# significance of the logarithm of a ratio of frequencies", Annals of Human Genetics 20,
+# 1956, pages 309-311).
 SHARE: Final = Lidstone(0.5 * PARTS)
 
 
@@ -272,8 +272,8 @@ class WordMonth:
     weight : float
         Weight of a message of that month now: 1 without a half-life.
     log_odds : float
-        The log of how many times as frequent the word was in spam as in the other
-        mail, by the messages up to then, as they counted then.  Unit: nats.
+        Log of the ratio of the word's frequency in spam to that in other mail, over the
+        messages up to then, with their weights of then.  Unit: nats.
     """
 
     epoch: int
@@ -288,17 +288,16 @@ class WordInView:
     Parameters
     ----------
     learned : mapping of str to int
-        Messages per label that the view has learned, as they are in memory now:
-        fewer than the profile where an import had nothing for it, or where it
-        was added later.
+        Messages per label that the view has learned, from memory.  They are fewer than
+        the profile's if an import lacked the view or the view was added later.
     messages, occurrences : mapping of str to int
-        Per label, as it is in memory now, whole messages where they decay.
+        Per label, from memory; rounded to whole messages if they decay.
     log_odds : float
         Added to the log-odds of the view's classifier by one occurrence.  Unit: nats.
     epochs : tuple of EpochCount
-        Month by month, up to `WordState.folded_revision` at least.
+        Counts of each month, at least up to `WordState.folded_revision`.
     months : tuple of WordMonth
-        The same months, and the weight of the word after each.
+        The weight of the word after each of these months.
     """
 
     learned: Mapping[str, int]
@@ -316,17 +315,17 @@ class WordState:
     Parameters
     ----------
     word : str
-        The word of the request.
+        The word, as requested.
     profile : str
         Name of the profile.
     revision : int
-        The ledger row that the counts in memory had learned last.
+        The last ledger row in the counts in memory.
     folded_revision : int
         The ledger row up to which the months are complete.
     messages : mapping of str to int
-        Messages learned per label, by the view that decides.
+        Messages learned per label in the deciding view.
     half_life : float or None
-        After so many months a message counts half; None: never.
+        Months after which a message counts half; None means never.
     views : mapping of str to WordInView
         The views that have seen the word; empty if it was never learned.
     """
@@ -432,7 +431,7 @@ def over_time(
     decay = specification.decay
     for epoch in sorted({each.epoch for each in counts}):
         then = None if decay is None else replace(decay, epoch=epoch)
-        # Of the other mail and of spam: messages with the word, and all, in parts.
+        # For other mail and for spam: messages with the word, and all messages.
         having, learned = np.zeros(2, np.int64), np.zeros(2, np.int64)
         for each in counts:
             if each.epoch > epoch:
@@ -452,8 +451,8 @@ def over_time(
 def weight(snapshot: Snapshot, view: str, feature: int) -> float:
     """Return how far a feature moves the log-odds of its view.  Unit: nats.
 
-    From the class prior, with the view's own classifier; for two classes that
-    is the difference of the two log-likelihoods, whatever the prior.
+    Starts from the class prior and uses the view's own classifier.  For two classes
+    this is the difference of the two log-likelihoods, independent of the prior.
     """
     specification = snapshot.specification
     x = SparseCounts(np.array([feature], np.int64), np.ones(1, np.int64))

@@ -53,20 +53,19 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
-# Messages of one commit: some 1.5 MB of ledger, which an interruption loses.
+# Messages in one commit: some 1.5 MB of ledger, lost if interrupted.
 BATCH: Final = 200
 PART: Final = 1_000
-"""The same where they are learned as a sum.
+"""Messages in one commit when they are learned as a sum.
 
-That of twice as many takes an eighth less room a message, and what waits in memory
-doubles."""
+Twice as many take an eighth less room per message, and twice the memory."""
 
 
 class Learn:
     """Learns labelled messages into one profile, batch by batch.
 
-    It may be interrupted anywhere and run again: messages that are learned already are
-    recognised and left as they are.
+    It may be interrupted anywhere and run again: it recognises learned messages, and
+    leaves them unchanged.
 
     Parameters
     ----------
@@ -81,15 +80,15 @@ class Learn:
     store_words : bool
         Whether the text of features is kept.
     in_order : bool, default True
-        Whether the messages come as they came to a mailbox: then each is scored by
-        all before it, as feedback is.  Otherwise none is scored: what ham alone has
-        taught to say of spam is no evidence about the filter, and the profile in
-        memory stays behind until somebody follows.
+        Whether the messages are in the order of their arrival.  If so, each is scored
+        with what the ones before it taught, as feedback is.  If not, none is scored,
+        because the verdict on spam after learning only ham says little about the
+        filter; and the profile in memory stays behind until it follows the ledger.
 
     Attributes
     ----------
     revision : int
-        The ledger row that was learned last.
+        The last ledger row learned.
     """
 
     MOST: ClassVar[int] = BATCH
@@ -140,34 +139,34 @@ class Learn:
         Parameters
         ----------
         parts : iterable of iterable of CorpusMessage
-            They are learned in this order.  A part is read by whoever reads mail, and
-            once more by the caller if some of its messages are known: it is a
-            reference (`app.corpora.source.ArchivePart`) or a list.
+            Learned in this order.  A part may be read by another process, and again by
+            the caller if some of its messages are known, so it is a reference
+            (`app.corpora.source.ArchivePart`) or a list.
         most : int, optional
-            Messages of a batch at most; `MOST` if not given.  It has `CHUNK_BYTES` of
-            mail at most, but for its last message.
+            Most messages of a batch; `MOST` by default.  Without its last message, a
+            batch has at most `CHUNK_BYTES` of mail.
         readers : Readers or None
-            Who reads the parts that come next (`app.corpora.parallel`).
+            Processes that read the next parts (`app.corpora.parallel`).
         on_unreadable : callable, optional
-            Called with the place of a message that cannot be read, and the error; the
-            others are learned.  Without it the error is raised.
+            Called with the place of an unreadable message and the error; the other
+            messages are learned.  Without it, the error is raised.
 
         Yields
         ------
         Counter of str
-            Of a batch that is stored: how many were learned, relabelled, unchanged,
-            empty, and unreadable.
+            For each stored batch: how many messages were learned, relabelled,
+            unchanged, empty and unreadable.
 
         Raises
         ------
         UnreadableSource
-            If a part cannot be read; nothing of it is learned then.
+            If a part cannot be read; nothing of it is learned.
         UnreadableMessage
-            If a message cannot be read and nobody is called; nothing of its batch is
-            learned then.
+            If a message cannot be read and `on_unreadable` is not given; nothing of its
+            batch is learned.
         MissingLabel, UnknownLabel
-            If a message has no label, or the profile lacks it; nothing of the part is
-            learned then.
+            If a message has no label, or one that the profile lacks; nothing of the
+            part is learned.
         DatabaseUnavailable
             If a batch could not be stored; nothing of it is learned then.
         """
@@ -201,7 +200,7 @@ class Learn:
                 yield counted
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
-        """Return the function that reads a batch, in another process perhaps."""
+        """Return the function that reads a batch, perhaps in another process."""
         return partial(
             _read,
             views=tuple(self._profile.specification.views),
@@ -219,14 +218,15 @@ class Learn:
         digests = {teaching.digest for teaching in read.teachings}
         with reading(self._engine) as connection:
             latest = latest_of(connection, profile.row.id, digests)
-        # A copy for each batch: what is not stored yet is nobody else's to see.
+        # A copy for each batch, so unstored changes are not visible to others.
         with profile.held() as snapshot:
             begin, ahead = snapshot.revision + 1, snapshot.copy()
         teachings = scored_in_order(read.teachings, ahead, latest)
         with writing(self._engine) as connection:
             outcomes = append(connection, profile.row, teachings)
         rows = rows_of(outcomes)
-        # Other rows than the copy has learned, if somebody else wrote one meanwhile.
+        # They differ from the rows that the copy learned if another process wrote one
+        # meanwhile.
         foreseen = [row.revision for row in rows] == [*range(begin, ahead.revision + 1)]
         if not profile.apply(rows, ahead if foreseen else None):
             profile.follow(self._engine)
@@ -238,16 +238,16 @@ class Learn:
 
 
 class LearnSums(Learn):
-    """Learns archives in parts: each batch is its sum, and the digests of its messages.
+    """Learns archives in parts: a batch is stored as a sum with its messages' digests.
 
-    The counts are those of `Learn`, and no message is counted twice.  As the ledger
-    does not have the features of a message, it is relabelled and forgotten only with
-    the whole part; of two labels in one archive, the first one stays.
+    The counts equal those of `Learn`, and no message is counted twice.  The ledger does
+    not have the features of single messages, so these are relabelled and forgotten only
+    with the whole part.  If an archive has two labels for one message, the first stays.
 
     Parameters
     ----------
     engine, profile, clock, source, store_words
-        As of `Learn`.  Source and time are what a part is undone by.
+        As for `Learn`.  A part is undone by its source and time.
     """
 
     MOST: ClassVar[int] = PART
@@ -283,8 +283,8 @@ class LearnSums(Learn):
         profile = self._profile.row
         digests = {teaching.digest for teaching in read.teachings}
         known: set[bytes] = set()
-        # Most parts are new as a whole; if not, they are added up again, where no
-        # transaction is open.
+        # Most parts are wholly new; others are summed again, outside of any
+        # transaction.
         while True:
             sums = read.sums if not known else self._without(known, read, part)
             with writing(self._engine) as connection:
@@ -301,7 +301,7 @@ class LearnSums(Learn):
     def _without(
         self, known: set[bytes], read: _Batch, part: Iterable[CorpusMessage]
     ) -> list[EncodedSum]:
-        """Return the sums of a batch without the messages that are learned already."""
+        """Return the sums of a batch without messages learned before."""
         labels = self._profile.row.labels
         made_of = self._profile.specification
         first: dict[bytes, int] = {}
@@ -340,22 +340,23 @@ def _changed(where: str) -> UnreadableSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """What was read of a batch.
+    """The content of a batch.
 
     Parameters
     ----------
     teachings : list of Teaching
-        Of each message that could be read.
+        The teaching of each message that could be read.
     places : list of int
-        Where in the part each of these messages is.
+        Position of each of these messages in the part.
     unreadable : list of (str, UnreadableMessage)
-        Where the others are, and why they cannot be read.
+        Place of each other message, and why it cannot be read.
     empty : int
-        How many are blank.
+        Number of blank messages.
     time : datetime
         When.
     sums : list of EncodedSum
-        What its messages add, each of them once; none where the teachings have it.
+        The sums of its messages, each counted once; empty if the teachings have the
+        features.
     """
 
     teachings: list[Teaching]
@@ -375,7 +376,7 @@ def _read_part(
     most: int,
     version: str,
 ) -> list[_Batch]:
-    """Read a part in batches: on any machine, at any time, with one result."""
+    """Read a part in batches; the result does not depend on the process or the time."""
     part, time = unread
     if version != __version__:
         msg = (
@@ -433,8 +434,8 @@ def _read(
 ) -> _Reading:
     """Read a batch message by message.
 
-    With its features decoded only where they are scored: to another process, they cost
-    as much as the rest.
+    Features are decoded only if they are scored, because passing them to another
+    process costs as much as everything else.
     """
 
     def row(raw: bytes) -> ScoredRow:
@@ -455,7 +456,7 @@ def _read_sum(
     words: bool,
     labels: Sequence[str],
 ) -> _Reading:
-    """Read a batch, and add its messages up."""
+    """Read a batch, and sum its messages."""
     seen: dict[bytes, tuple[str, Observation]] = {}
     rows: list[ScoredRow | UnreadableMessage | None] = []
     for (label, _), found in zip(
@@ -479,7 +480,7 @@ def _read_sum(
 
 
 def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:
-    """Return the text of features, each read where it comes first."""
+    """Return the text of each feature at its first occurrence."""
     names = {}
     for view in sorted({view for message in messages for view in message.names}):
         having = [message for message in messages if view in message.names]
@@ -499,7 +500,7 @@ def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:
 def _each(
     messages: Raws, read: Callable[[bytes], Read]
 ) -> list[Read | UnreadableMessage | None]:
-    """Return what is read of each message, why it cannot be read, None if blank."""
+    """Return the reading of each message, or its error; None if it is blank."""
     found: list[Read | UnreadableMessage | None] = []
     for _, raw in messages:
         if not raw.strip():

@@ -1,7 +1,7 @@
 """Lists of senders: changed by people, and held in memory by every process.
 
-Contract of this file: no message asks the database.  A process follows the lists of
-the others with the maintenance, about twice a second, and its own changes at once.
+Contract of this file: no message queries the database.  A process sees its own changes
+at once, and those of other processes with the maintenance, about twice a second.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from app.services.memory.cache import LiveProfiles
 
 log = logging.getLogger(__name__)
-# Entries that an event names; of more it has the number.
+# Most entries that an event names; it gives the number of further ones.
 _NAMED: Final = 10
 
 
 def add_entries(
     engine: Engine, profile: str, entries: Sequence[ListEntry], *, who: str
 ) -> None:
-    """Store entries of a profile, all or none; each replaces that of its subject.
+    """Store entries of a profile, all or none; each replaces its subject's entry.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def list_entries(
     after: ListSubject | None = None,
     limit: int | None = None,
 ) -> list[ListEntry]:
-    """Return entries of a profile by kind and value that have not expired.
+    """Return the unexpired entries of a profile, sorted by kind and value.
 
     `app.storage.lists.entries` describes `after` and `limit`.
 
@@ -126,7 +126,7 @@ def list_entries(
 
 
 def _read(connection: Connection, profile_id: int) -> ListTable:
-    """Return the entries of a profile; none where somebody has spoilt one by hand."""
+    """Return the entries of a profile; none if one was damaged by hand."""
     try:
         return ListTable(lists.entries(connection, profile_id))
     except (InvalidInput, ValueError) as error:
@@ -155,7 +155,7 @@ class LiveLists:
     Raises
     ------
     DatabaseUnavailable
-        If the lists cannot be read at first.
+        If the lists cannot be read at the start.
     """
 
     engine: Engine
@@ -188,19 +188,19 @@ class LiveLists:
         self._versions = versions
 
     def __call__(self, message: Message, origin: Origin) -> Testimony | None:
-        """Return what the lists state of a message, by profile."""
+        """Return the statements of the lists about a message, by profile."""
         if not self._tables:
             return None
         who = Identities.of(message, sender=origin.sender, client=origin.client)
         return partial(self._stated, who)
 
     def _stated(self, who: Identities, profile: str) -> tuple[Statement, ...]:
-        """Return the statement of the entry that counts: the most personal one."""
+        """Return the statement of the most personal entry, which counts."""
         for name in self.levels(profile):
             try:
                 table = self._tables.get(self.live.find(name).row.id)
             except (UnknownProfile, Inconsistent):
-                # It was deleted a moment ago, or cannot be read.
+                # The profile was deleted a moment ago, or cannot be read.
                 continue
             entry = None if table is None else table.find(who, now())
             if entry is not None:

@@ -1,8 +1,8 @@
 """Log: the format of every line, the lines of verdicts, and lines that repeat.
 
-Contract of this file: a line is one line, of a bounded length, whatever a stranger
-sent: characters that no terminal shows are escaped, and the lines of a traceback are
-indented.  Nothing is formatted that is not written.
+Contract of this file: each entry is one line of bounded length, whatever a stranger
+sent.  Unprintable characters are escaped, and the lines of a traceback are indented.
+Only lines that are written are formatted.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 MAX_FIELD: Final = 200
-"""Characters of one field; a Message-ID that no mail server would break has 190."""
+"""Most characters of a field; the longest Message-ID that servers keep has 190."""
 MAX_LINE: Final = 4_000
-"""Characters of a line, before those that are escaped.
+"""Most characters of a line, before escaping.
 
 Precedent: syslog receivers take 2,048 at least (RFC 5424 section 6.1), rsyslog 8,192.
 """
 MAX_RECIPIENTS: Final = 5
-"""Recipients of a message that its line names; of more it says how many."""
+"""Most recipients that a line names; it gives the number of further ones."""
 SLOW: Final = 3.0
-"""Without a line for so long, a start looks as if it hung.  Unit: seconds."""
+"""A start that logs nothing for this long looks hung.  Unit: seconds."""
 log = logging.getLogger(__name__)
 _QUOTED: Final = frozenset(" \"'=\\")
 
@@ -63,14 +63,14 @@ def shown(text: str, most: int = MAX_FIELD) -> str:
 
 @dataclass(slots=True)
 class Event:
-    """A log line with fields, which are computed where it is written.
+    """A log line with fields, which are computed only if it is written.
 
     Parameters
     ----------
     name : str
         The first word of the line.
     fields : callable
-        Returns the fields; those that are None are left out.
+        Returns the fields; fields that are None are left out.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _value(value: str | float) -> str:
     if not isinstance(value, str):
         return f"{value}"
     text = shown(value)
-    # Quoted where it could be taken for several fields.
+    # Quoted if it could be read as several fields.
     if not text or not _QUOTED.isdisjoint(text):
         return json.dumps(text, ensure_ascii=False)
     return text
@@ -121,17 +121,17 @@ def verdict(
     door : str
         The door that was asked.
     recipients : iterable of str
-        For whom the profile answered.
+        The recipients for whom the profile answered.
     seconds : float
-        From the message to its verdict.  Unit: seconds.
+        Time from the message to its verdict.  Unit: seconds.
     words : bool
-        Whether the text of words may be kept.
+        Whether the line may contain the text of words.
     action : str, optional
-        What a mail server is asked for.
+        The action that is requested from a mail server.
     queue : str, optional
         The mail server's own id of the message.
     by : Principal, optional
-        Who asked; the line names a key or a person.
+        Who asked; the line names the key or the person.
     """
 
     def fields() -> dict[str, str | float | None]:
@@ -168,14 +168,14 @@ def verdict(
 
 
 class Via(NamedTuple):
-    """The way of a feedback, for its line.
+    """How a feedback arrived, for its line.
 
     Parameters
     ----------
     door : str
         The door that it came through.
     by : Principal or None
-        Who sent it, which may be a mail server that names its users as sources.
+        Who sent it.  This may be a mail server that names its users as sources.
     """
 
     door: str
@@ -187,7 +187,7 @@ def feedback(
 ) -> Event:
     """Return the line of a feedback; its verdict is that from before it was learned.
 
-    A command came by no way.
+    A command has no door.
     """
 
     def fields() -> dict[str, str | float | None]:
@@ -210,14 +210,14 @@ def feedback(
 
 
 def _other_than(source: str, by: Principal | None) -> str | None:
-    """Return the name of who asked, where the source does not say it."""
+    """Return the name of the principal; None if the source already names it."""
     if by is None or by.kind == "local" or by.name == source:
         return None
     return by.name
 
 
 class TextFormat(logging.Formatter):
-    """Lines for people: time in UTC, level, place, and what happened."""
+    """Lines for people: time in UTC, level, place and message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a line, and those of a traceback."""
@@ -267,15 +267,15 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[
 
 
 class SparingLog(logging.LoggerAdapter[logging.Logger]):
-    """A log of what strangers can repeat: each kind of line once a minute.
+    """A log for events that strangers can repeat: each kind of line once a minute.
 
-    Lines are of one kind if they have the same text before their values, and the same
-    class of error among these.
+    Lines are of one kind if they have the same format string, and the same class of
+    error among their values.
 
     Parameters
     ----------
     log : Logger
-        Where lines go.
+        Receives the lines.
     clock : callable
         Returns a time that only grows.  Unit: seconds.
     """
@@ -287,10 +287,11 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
         self._limit = Limit(clock)
 
     def log(self, level: int, msg: object, *args: object, **named: Any) -> None:
-        """Log a line, unless one of its kind was written a moment ago."""
+        """Log a line, unless one of its kind was written within the last minute."""
         if not self.isEnabledFor(level):
             return
-        # By the error too: one that strangers cause hides no outage.
+        # The class of error counts too, so that errors caused by strangers do not hide
+        # an outage.
         errors = (type(x).__name__ for x in args if isinstance(x, Exception))
         left_out = self._limit.passes(" ".join((str(msg), *errors)))
         if left_out is not None:
@@ -302,17 +303,17 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
 def logging_if_slow(
     line: str, *, timer: Callable[..., threading.Timer] = threading.Timer
 ) -> Iterator[None]:
-    """Log a line where something takes longer than `SLOW` seconds, while it does.
+    """Log a line as soon as something has taken longer than `SLOW` seconds.
 
     Parameters
     ----------
     line : str
-        What takes so long.
+        Says what takes so long.
     timer : callable
         Returns a thread that calls a function after some seconds.
     """
     slow = timer(SLOW, log.info, (line,))
-    # What it waits for may fail, and end the process.
+    # The work may fail and end the process.
     slow.daemon = True
     slow.start()
     try:
@@ -322,14 +323,14 @@ def logging_if_slow(
 
 
 class _Sparing(logging.Filter):
-    """Limits what a library logs of its clients."""
+    """Limits the lines that a library logs about its clients."""
 
     def __init__(self) -> None:
         super().__init__()
         self._limit = Limit()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Pass a line, unless it has just been written."""
+        """Pass a line, unless one like it was just written."""
         left_out = self._limit.passes(str(record.msg))
         if left_out:
             record.msg = str(record.msg).rstrip() + left_out
@@ -339,8 +340,8 @@ class _Sparing(logging.Filter):
 def keep_log(settings: Settings) -> None:
     """Log from the level of the settings on, in their format.
 
-    Where somebody else has set something up, it stays; what was set up here follows the
-    settings, which may have been read again.
+    Handlers that somebody else has set up stay.  Those set up here follow the settings,
+    which may have been reloaded.
     """
     logger = logging.getLogger()
     if not logger.handlers:
@@ -351,10 +352,10 @@ def keep_log(settings: Settings) -> None:
             json_lines = settings.log_format == "json"
             handler.setFormatter(JsonFormat() if json_lines else TextFormat())
             logger.setLevel(settings.log_level.upper())
-    # What they do at a start and an end we say ourselves, and once.
+    # Postbayes logs its start and its end itself, once.
     for name in ("alembic", "uvicorn", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # Which port it is of those that are free, uvicorn alone knows.
+    # Only uvicorn knows which free port it was given.
     if settings.port == 0:
         logging.getLogger("uvicorn").setLevel(logging.INFO)
     for name in ("uvicorn.error", "asyncio"):

@@ -1,12 +1,12 @@
-"""Metrics: counters and timings for a monitoring system, and their traces.
+"""Metrics: counters, timings and traces for a monitoring system.
 
-Every door of a process counts into one value.  Several workers write their counts into
-files of a folder that they share, and the worker that is asked adds up all files: that
-is how `prometheus_client` does it where the
-variable ``PROMETHEUS_MULTIPROC_DIR`` is set before the workers start.
+All doors of a process share one set of counters.  Several workers write their counts
+into files in a shared folder, and the worker that answers a request sums all files:
+`prometheus_client` does so if the variable ``PROMETHEUS_MULTIPROC_DIR`` is set before
+the workers start.
 
-Contract of this file: nothing of OpenTelemetry is imported before traces are asked for,
-and no span holds anything of a mail, nor who sent or received it.
+Contract of this file: OpenTelemetry is imported only if traces are enabled, and spans
+contain neither the content of a mail nor its sender or recipients.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder that workers share."""
+"""Variable with the folder that the workers share."""
 # A verdict takes about a millisecond, and a megabyte of HTML a hundred.
 # Unit: seconds.
 _BUCKETS: Final = (
@@ -53,8 +53,8 @@ STAGES: Final = ("parse", "features", "score")
 
 
 def _workers(folder: Path) -> list[str]:
-    """Return the process ids of the workers that count into a folder and live."""
-    # Each has a file of its own for the time of its start.
+    """Return the process ids of the live workers that count into a folder."""
+    # Each worker has a file for the time of its start.
     found = {file.stem.rpartition("_")[2] for file in folder.glob("gauge_min_*.db")}
     return sorted(each for each in found if Path("/proc", each).exists())
 
@@ -65,9 +65,9 @@ class Stages:
     Parameters
     ----------
     histograms : mapping of str to Histogram
-        Where the times go, by stage.
+        The histogram of each stage.
     tracer : Tracer or None
-        What makes a span of each.
+        Makes a span for each stage.
     """
 
     __slots__ = ("_begun", "_histograms", "_tracer")
@@ -96,7 +96,7 @@ class Tally:
     Attributes
     ----------
     tracer : Tracer or None
-        What makes spans of requests; None where nobody traces.
+        Makes spans of requests; None if tracing is off.
     """
 
     tracer: Tracer | None = None
@@ -109,7 +109,7 @@ class Tally:
         else:
             own = self.registry
 
-        # Looked up once, which takes longer than to count.
+        # Looked up once, because a look-up takes longer than counting.
         def counter(name: str, meaning: str, *by: str) -> Callable[..., None]:
             labelled = cache(Counter(name, meaning, by, registry=own).labels)
 
@@ -166,7 +166,7 @@ class Tally:
             "postbayes_feedback_seconds",
             "Time from the scored message to its feedback on disk.",
         )
-        # The oldest: a worker that took another one's place is not a new service.
+        # The oldest start: a worker that replaces another does not restart the service.
         started = Gauge(
             "postbayes_started_seconds",
             "Start time of the service, in Unix time.",
@@ -180,8 +180,8 @@ class Tally:
             ("door",),
         )
         self._delivering = cache(delivering.labels)
-        # In microseconds of a verdict of 1,000: 1.3 for each stage, or 4.7 where
-        # several workers count into files. Looked up once, which takes as long.
+        # Each stage takes 1.3 of the 1,000 microseconds of a verdict, or 4.7 if several
+        # workers count into files. A look-up would take as long again.
         stages = histogram(
             "postbayes_stage_seconds",
             "Time of each stage of a verdict: parse, features (words and "
@@ -196,7 +196,7 @@ class Tally:
         self._teaching.observe(seconds)
 
     def teaching(self) -> Callable[..., None]:
-        """Return what counts one feedback when it ends: `taught`."""
+        """Return the function that counts one feedback when it ends: `taught`."""
         return self.taught
 
     @contextmanager
@@ -214,14 +214,14 @@ class Tally:
         """Release the files of the counters; the counts stay in memory."""
 
     def uptime(self) -> float:
-        """Return for how long the service has run, all its workers. Unit: seconds."""
+        """Return how long the service with all its workers has run.  Unit: seconds."""
         started = self.registry.get_sample_value("postbayes_started_seconds")
         return max(0.0, time.time() - (started or time.time()))
 
     def processes(self) -> Iterator[Metric]:
         """Yield CPU time, memory, start and descriptors of the process.
 
-        Of each worker where there are several, with its process id.
+        If there are several workers, one value for each, with its process id.
         """
         if SHARED not in os.environ:
             yield from ProcessCollector(registry=None).collect()
@@ -291,12 +291,12 @@ def tally_of(settings: Settings) -> Tally:
 
 
 class TracedTally(Tally):
-    """Counters that make spans of what they measure.
+    """Counters that also make spans.
 
     Parameters
     ----------
     processor : SpanProcessor
-        Where finished spans go.
+        Receives finished spans.
     """
 
     def __init__(self, processor: SpanProcessor) -> None:
@@ -307,7 +307,7 @@ class TracedTally(Tally):
         resource = Resource.create(
             {"service.name": "postbayes", "service.version": __version__}
         )
-        # Not that of the whole process, which can be set once.
+        # Not the provider of the whole process, which can be set only once.
         self._provider: TracerProvider = TracerProvider(resource=resource)
         self._provider.add_span_processor(processor)
         self.tracer: Tracer = self._provider.get_tracer("postbayes", __version__)
@@ -322,8 +322,8 @@ class TracedTally(Tally):
             yield
 
     def teaching(self) -> Callable[..., None]:
-        """Return what counts a feedback, whose span is one of the request."""
-        # The thread of the writer calls it.
+        """Return the function that counts a feedback, with a span in its request."""
+        # Called by the writer's thread.
         context = contextvars.copy_context()
 
         def taught(outcome: str, *, seconds: float) -> None:
@@ -336,7 +336,7 @@ class TracedTally(Tally):
         _ended(self.tracer, "commit", seconds, outcome=outcome)
 
     def close(self) -> None:
-        """Send the spans that wait."""
+        """Send the waiting spans."""
         self._provider.shutdown()
 
 

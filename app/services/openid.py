@@ -1,10 +1,10 @@
 """OpenID Connect: people who sign in at a provider of the site.
 
-Contract of this file: it is the authorization code flow with PKCE, begun and ended in
-one browser.  Nothing that a provider says counts before the signature, the issuer, the
-audience, the times and the nonce of its ID token are right, and nobody gets in whom
-`postbayes people` has not added.  A provider that is away, slow or endless costs one
-thread of a few, for a bounded time: all of it is for threads, not for the event loop.
+Contract of this file: this is the authorization code flow with PKCE, begun and ended in
+one browser.  Claims count only after the signature, issuer, audience, times and nonce
+of the ID token are verified, and only people added by `postbayes people` get in. A
+provider that is unavailable, slow or sends without end blocks one thread of a few for a
+bounded time; these functions must not run in the event loop.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 5.0
-"""How long a provider may be silent, and take for an answer.  Unit: seconds."""
+"""Longest silence of a provider, and longest time for an answer.  Unit: seconds."""
 MOST_BYTES: Final = 256 * 1024
-"""Of an answer.  Precedent: Microsoft's keys take 11 kB, a metadata document 2."""
+"""Most bytes of an answer.  Precedent: Microsoft's keys have 11 kB, metadata 2 kB."""
 KEPT: Final = 3600.0
-"""How long the addresses of a provider are kept; its keys are not.  Unit: seconds."""
+"""How long a provider's addresses (not its keys) are cached.  Unit: seconds."""
 LEEWAY: Final = 60
-"""How wrong the clock of a provider may be.  Unit: seconds."""
+"""Largest error of a provider's clock.  Unit: seconds."""
 SCOPE: Final = "openid profile email"
-# Signatures by a key that the provider alone has: not `none`, and not the client's
-# secret (RFC 8725 section 3.1).
+# Signatures with a key that only the provider has: not `none`, and not with the
+# client's secret (RFC 8725 section 3.1).
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
@@ -69,13 +69,13 @@ class OpenIDProvider:
     Parameters
     ----------
     issuer : str
-        Its address, as its tokens have it.
+        Its address, exactly as in its tokens.
     client : str
-        What this service is called there.
+        Client id of this service at the provider.
     secret : str
-        The password of this service there.
+        Client secret of this service at the provider.
     claim : str
-        What of a token is the name of a person: `email` or `preferred_username`.
+        The claim with the name of a person: `email` or `preferred_username`.
     sessions : Sessions
         Begins the sessions.
     refused : callable
@@ -98,8 +98,8 @@ class OpenIDProvider:
         """Begin without the addresses of the provider."""
         self.host = urlsplit(self.issuer).hostname or self.issuer
         self._failures = Failures(self.steady)
-        # Nothing can be guessed here; it bounds what others have this service ask the
-        # provider.
+        # Guessing is impossible here; this bounds the requests that others can make
+        # this service send to the provider.
         self._turns = Buckets(1 / 3, 30, clock=self.steady)
         self._found: tuple[float, Mapping[str, Any]] | None = None
 
@@ -116,7 +116,7 @@ class OpenIDProvider:
         Raises
         ------
         SignInUnavailable
-            If the provider does not answer, or not as one.
+            If the provider does not answer, or answers wrongly.
         """
         from authlib.oauth2.rfc6749.parameters import (  # noqa: PLC0415
             prepare_grant_uri,
@@ -152,9 +152,9 @@ class OpenIDProvider:
         Parameters
         ----------
         cookie : str or None
-            What `begin` gave the browser.
+            The cookie from `begin`.
         answer : mapping of str to str
-            What the provider sends back with it.
+            The parameters that the provider sent back.
         back : str
             As for `begin`.
         host : str or None
@@ -163,10 +163,10 @@ class OpenIDProvider:
         Raises
         ------
         Unauthenticated
-            If the provider has signed in nobody, or somebody who is not known here, or
+            If the provider has signed nobody in, or a person who is unknown here, or
             its answer cannot be trusted.
         TooManyRequests
-            If too many browsers came back to this address.
+            If too many sign-ins were finished from this address.
         SignInUnavailable
             As for `begin`.
         """
@@ -184,12 +184,12 @@ class OpenIDProvider:
             raise
 
     def _begun(self, cookie: str | None, answer: Mapping[str, str]) -> dict[str, str]:
-        """Return the state in the browser, if this is the answer to it."""
+        """Return the state from the browser's cookie, if the answer belongs to it."""
         begun = None if cookie is None else self.sessions.unseal(cookie)
         state = answer.get("state", "")
         if begun is None or not compare_digest(state.encode(), begun["state"].encode()):
             raise Unauthenticated(_BEGIN_AGAIN)
-        # The answer of another provider (RFC 9207 section 2.4).
+        # The answer is from another provider (RFC 9207 section 2.4).
         if answer.get("iss", self.issuer) != self.issuer:
             why = "the answer came from another provider"
             raise self._untrusted(why)
@@ -200,7 +200,7 @@ class OpenIDProvider:
         return begun
 
     def _identify(self, code: str, begun: Mapping[str, str], back: str) -> str:
-        """Return the name of whom the provider has signed in."""
+        """Return the name of the person whom the provider has signed in."""
         found = self._discover()
         tokens = self._redeem(found, code, begun["verifier"], back)
         claims = self._checked(found, tokens.get("id_token"), begun["nonce"])
@@ -208,7 +208,7 @@ class OpenIDProvider:
         if name is None and "userinfo_endpoint" in found:
             bearer = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
             more = self._ask("GET", found["userinfo_endpoint"], headers=bearer)
-            # OpenID Connect Core section 5.3.2: it may be somebody else's.
+            # OpenID Connect Core section 5.3.2: it may be about somebody else.
             if more.get("sub") == claims["sub"]:
                 name = self._named(more)
         if name is None:
@@ -228,8 +228,7 @@ class OpenIDProvider:
             return None
         if self.claim != "email":
             return name
-        # Some providers write booleans as text. An address that nobody has verified
-        # may be anybody's.
+        # Some providers write booleans as text. An unverified address may be anybody's.
         verified = claims.get("email_verified") in (True, "true")
         return name.lower() if verified else None
 
@@ -282,11 +281,11 @@ class OpenIDProvider:
         from joserfc.jwk import KeySet  # noqa: PLC0415
         from joserfc.jws import JWSRegistry  # noqa: PLC0415
 
-        # Asked each time: a provider changes its keys when it likes.
+        # Fetched each time, because a provider may change its keys at any time.
         keys: Any = self._ask("GET", found["jwks_uri"])
         registry = JWSRegistry(
             algorithms=[*ALGORITHMS],
-            # Others than the standard's are no harm; critical ones are refused.
+            # Non-standard header fields are harmless; critical ones are refused.
             strict_check_header=False,
         )
         try:
@@ -309,8 +308,8 @@ class OpenIDProvider:
         return said
 
     def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
-        """Return the document that a provider answers with."""
-        # Whoever waits now would wait for what others have just waited for.
+        """Return the document in a provider's answer."""
+        # Do not wait again for a provider that others have just waited for in vain.
         if self._failures.pausing(self.issuer):
             raise SignInUnavailable(self._away)
         place = urlsplit(url).path
@@ -358,18 +357,18 @@ class OpenIDProvider:
 
 
 class _Broken(Exception):
-    """A provider does not answer, or without an end."""
+    """A provider does not answer, or its answer has no end."""
 
 
 def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
-    """Return the status and the body of an answer, which is bounded."""
-    # Here, since most services have no provider.
+    """Return the status and the bounded body of an answer."""
+    # Imported here, since most services have no provider.
     import httpx2  # noqa: PLC0415
 
     until = time.monotonic() + TIMEOUT
     headers = {
         "Accept": "application/json",
-        # What is counted below is what comes.
+        # Uncompressed, so that the bytes counted below are those received.
         "Accept-Encoding": "identity",
         "User-Agent": f"Postbayes/{__version__}",
         **given.get("headers", {}),
@@ -392,7 +391,7 @@ def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, byte
 
 
 def _is_safe(address: object) -> bool:
-    """Return whether what is sent to an address stays with its owner.
+    """Return whether data sent to an address can be read only by its owner.
 
     Examples
     --------
@@ -438,12 +437,13 @@ def provider_of(
 
 
 def oidc_secret(settings: Settings) -> str | None:
-    """Return the secret that the provider knows this service by; None without one.
+    """Return the client secret for the provider; None without a provider.
 
     Raises
     ------
     InvalidSetting
-        If the provider cannot be used, or the extra `oidc` is not installed.
+        If the settings of the provider are invalid, or the extra `oidc` is not
+        installed.
     """
     if settings.oidc_issuer is None:
         return None

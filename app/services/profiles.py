@@ -1,4 +1,4 @@
-"""Profiles: made, renamed and deleted; their policies, and the file of their key."""
+"""Profiles: creation, renaming, deletion, policies, and the file of the key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
     engine : Engine
         The database.
     only : str or None
-        The name of the one that is wanted; None wants all.
+        The only profile to return; None returns all.
 
     Raises
     ------
@@ -68,8 +68,8 @@ def create_profile(
 ) -> None:
     """Create a profile unless it exists with the same labels.
 
-    Its feature ids are keyed where the digest of a key is given, and the events say who
-    made it.
+    Its feature ids are keyed if the digest of a key is given.  The events record who
+    created it.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def create_profile(
 
 
 def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[str]]:
-    """Return how many messages of each label each of some profiles has learned."""
+    """Return the learned messages by label, for each of some profiles."""
     with reading(engine) as connection:
         counts = profiles.count_by_month(connection, [row.id for row in rows])
     return [counts[row.id].by_label() for row in rows]
@@ -121,8 +121,8 @@ def rename_profile(engine: Engine, name: str, new: str) -> None:
 def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[int]:
     """Delete a profile and all that it has learned, in steps.
 
-    It is gone with the first step.  The upkeep of a service goes on where the steps
-    were interrupted.
+    The first step makes it unavailable.  If the steps are interrupted, the maintenance
+    of a service completes them.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
     Yields
     ------
     int
-        The steps that were done, 1.
+        Number of steps done: 1.
 
     Raises
     ------
@@ -160,10 +160,10 @@ def learned(counted: MessageCounts) -> dict[str, int]:
 
 
 def label_of(row: ProfileRow, word: str) -> str:
-    """Return the label of a profile that a word stands for.
+    """Return the label of a profile for a word of a protocol.
 
-    Protocols that only know *spam* and *ham* mean the first label of that side where a
-    profile has other labels.  Any other word is taken for a label.
+    Some protocols know only *spam* and *ham*.  If a profile has other labels, each word
+    stands for the first label of its side.  Any other word is returned as a label.
     """
     if word in row.labels or word not in {"spam", "ham"}:
         return word
@@ -184,7 +184,7 @@ class Changed:
     before, after : Policy
         The policy itself.
     specification_before, specification_after : Specification
-        The specification that follows under the service's settings.
+        The resulting specification under the service's settings.
     """
 
     before: Policy
@@ -205,8 +205,8 @@ def specification_of(row: ProfileRow, service: Specification) -> Specification:
 
     Notes
     -----
-    Where the policy cannot be read, mail is marked and passes: nothing is held or
-    refused by guess, and one damaged profile does not stop the others.
+    If the policy cannot be read, mail is marked and passes: a damaged profile must not
+    hold or refuse mail, or stop other profiles.
     """
     labelled = replace(service, labels=row.labels, spam_labels=row.spam_labels)
     try:
@@ -225,7 +225,7 @@ def specification_of(row: ProfileRow, service: Specification) -> Specification:
 
 
 def current(engine: Engine, name: str, service: Specification) -> Changed:
-    """Return the policy of a profile, as a change that changes nothing.
+    """Return the policy of a profile, as an empty change.
 
     Raises
     ------
@@ -292,7 +292,7 @@ def change(
 
 
 def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey | None:
-    """Return the key of a database; None if it has none and needs none.
+    """Return the key of a database; None if it has none and does not need one.
 
     Parameters
     ----------
@@ -301,13 +301,13 @@ def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey |
     settings : Settings
         Names the file.
     make : bool, default False
-        Whether the file is made if there is none and no profile has a key yet.
+        Whether to create the file if it does not exist and no profile has a key yet.
 
     Raises
     ------
     InvalidSetting
-        If a profile needs a key that the file does not hold, or the file cannot be
-        read or made.
+        If a profile needs a key that the file lacks, or the file cannot be read or
+        created.
     """
     needed = {row.id_key: row for row in list_profiles(engine) if row.id_key}
     for row in needed.values():
@@ -322,7 +322,7 @@ def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:
     Raises
     ------
     InvalidSetting
-        If the file does not hold it.
+        If the file lacks it.
     """
     if row.id_key is None:
         return None
@@ -339,7 +339,7 @@ def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:
 
 
 def id_key_of_new(engine: Engine, settings: Settings) -> str | None:
-    """Return the digest of a new profile's key; None where words are stored.
+    """Return the digest of a new profile's key; None if words are stored.
 
     Raises
     ------
@@ -365,7 +365,7 @@ def _read(file: Path) -> IdKey | None:
 
 
 def _made(file: Path) -> IdKey | None:
-    """Return the key of a new file, which only its owner may read."""
+    """Create the file, readable only by its owner, and return its key."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", dir=file.parent, encoding="ascii") as new:
@@ -373,10 +373,10 @@ def _made(file: Path) -> IdKey | None:
             new.flush()
             os.fsync(new.fileno())
             give_to_owner_of(file.parent, new.fileno())
-            # A rename would replace the key that another process has made meanwhile.
+            # A rename would replace a key that another process created meanwhile.
             with suppress(FileExistsError):
                 os.link(new.name, file)
-        # Feedback that is answered outlives a power cut, and so has the key.
+        # Answered feedback survives a power cut, so the key must survive it too.
         folder = os.open(file.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -1,12 +1,11 @@
 """Recipients: the profiles of the recipients of a message, and aliases in a file.
 
-Contract of this file: any text is a recipient, and every recipient has a profile, in
-the end the site's: a door never fails for an address.  The profile that learns is the
-most personal one; the one that answers is the most personal that has learned enough
-and can be had: a new profile does not switch the filter off for its recipients, nor
-does one that is not in memory while the database is away.  A changed file
-of aliases is read within a second or so, whole or not at all: where it cannot be read,
-the aliases stay as they were.
+Contract of this file: any text is a valid recipient, and every recipient has a profile,
+at least the site's, so a door never fails because of an address.  The most personal
+profile learns; the most personal profile that is available and has learned enough
+answers.  A new profile, or one that cannot be loaded, therefore does not switch the
+filter off for its recipients.  A changed file of aliases is read within about a second,
+whole or not at all: if it is invalid, the old aliases stay.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
-# Postfix takes as many of a message at once (smtpd_recipient_limit).
+# Postfix accepts as many recipients of a message (smtpd_recipient_limit).
 MAX_RECIPIENTS: Final = 1_000
-# Precedent: what Postfix's recipient_delimiter, Gmail and Fastmail have; RFC 5233
-# calls what follows it the detail.
+# Precedent: Postfix's recipient_delimiter, Gmail and Fastmail.  RFC 5233 calls the part
+# after it the detail.
 DELIMITER: Final = "+"
 
 
 class Names(Protocol):
-    """Aliases: the name that is looked up in place of another."""
+    """Aliases: names to look up in place of others."""
 
     def get(self, name: str, /) -> str | None:
         """Return the alias of a name in lower case; None if it has none."""
@@ -47,15 +46,15 @@ class Recipients:
     Parameters
     ----------
     names : container of str
-        The names of the profiles that there are, asked at each call: a
-        profile that is made later counts from then on.
+        The names of the existing profiles.  It is consulted at each call, so a new
+        profile counts at once.
     site : str
-        The profile that answers where no other does.
+        The profile that answers if no other does.
     aliases : Names
-        From an address, a user or ``@domain``, in lower case, to the name that
-        is looked up in its place: a mapping, or `Aliases`.
+        From an address, a user or ``@domain``, in lower case, to the name to look up in
+        its place: a mapping, or `Aliases`.
     ready : callable, optional
-        Returns whether the profile of a name has learned enough, and can be had.
+        Returns whether the profile of a name is available and has learned enough.
 
     Examples
     --------
@@ -98,25 +97,24 @@ class Recipients:
     def answering(self, recipients: Iterable[str]) -> str:
         """Return the profile that answers about a message with some recipients.
 
-        It is the one that they share, or the next one above it that has learned
-        enough.
+        It is the profile that they share, or the next one above it that is ready.
         """
         return self._common(recipients, self.ready)
 
     def shared(self, recipients: Iterable[str]) -> str:
         """Return the profile of a message with several recipients, which learns it.
 
-        It is the most personal one that could answer for each of them: the
-        recipient's own if there is but one, the domain's if they share it, else
-        the site's.
+        It is the most personal profile common to all: the recipient's own if there is
+        only one recipient, the domain's if they share the domain, and the site's
+        otherwise.
 
         Notes
         -----
-        A protocol with one answer per message has to choose.  The strictest
-        verdict of all would let one user's training lose another's mail; the
-        most lenient would let a spammer add a recipient who trains little.
-        What the recipients have in common has learned from the mail of all of
-        them, and no single one can train it against the others.
+        A protocol with one answer per message has to choose.  With the strictest
+        verdict, one user's training could lose another's mail; with the most lenient, a
+        spammer could add a recipient who trains little.  The common profile has learned
+        from the mail of all recipients, and no single one can train it against the
+        others.
         """
         return self._common(recipients, lambda _: True)
 
@@ -160,8 +158,7 @@ def candidates(recipient: str) -> list[str]:
     Returns
     -------
     list of str
-        The recipient as it is spelt, in lower case, without its detail, and
-        ``@domain``.
+        The recipient as spelt, in lower case, without its detail, and ``@domain``.
 
     Examples
     --------
@@ -173,7 +170,7 @@ def candidates(recipient: str) -> list[str]:
     """
     spelt = recipient.strip().removeprefix("<").removesuffix(">").strip()
     local, at, domain = spelt.lower().rpartition("@")
-    # "example.org." is the same domain, written to its root.
+    # "example.org." with the dot of the root is the same domain.
     domain = domain.removesuffix(".")
     if not at:
         local, domain = domain, ""
@@ -185,10 +182,10 @@ def candidates(recipient: str) -> list[str]:
 
 
 def above(name: str, site: str) -> list[str]:
-    """Return the names of the profiles that one backs off to, most personal first.
+    """Return the names of the profiles to which one backs off, most personal first.
 
-    A profile that is named neither like an address nor like a domain is one for a
-    purpose of its own, and has none above it.
+    A profile whose name is neither an address nor a domain has a purpose of its own,
+    and does not back off.
 
     Examples
     --------
@@ -209,12 +206,12 @@ class Aliases:
     Parameters
     ----------
     file : Path or None
-        Of lines ``alias: profile``, see `parse_aliases`; None has none.
+        Lines ``alias: profile``, see `parse_aliases`; None means no aliases.
 
     Raises
     ------
     InvalidSetting
-        If the file cannot be read, or a line of it is not an alias.
+        If the file cannot be read, or a line is not an alias.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -255,13 +252,13 @@ class Aliases:
 
 
 def _version(file: Path) -> tuple[int, int, int] | None:
-    """Return values that change with a file; None if there is no file."""
+    """Return values that change whenever the file does; None if there is no file."""
     try:
         found = file.stat()
     except OSError:
         return None
-    # The size as well, because two writes may have one time, and the number of
-    # the file, because another one may have been put in its place with an older.
+    # Size, because two writes may have the same time; inode, because an older file may
+    # have replaced it.
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
@@ -282,8 +279,8 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
     ----------
     text : str
         One alias per line, ``alias: profile``: an address, a user's name or
-        ``@domain``, and what is looked up in its place.  Blank lines and those
-        that begin with ``#`` say nothing.
+        ``@domain``, and the name to look up in its place.  Blank lines and lines that
+        begin with ``#`` are ignored.
     file : str
         Name of the file, for errors.
 
@@ -295,8 +292,7 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
     Raises
     ------
     InvalidSetting
-        If a line is not of that form, an alias stands twice, or aliases lead back to
-        themselves.
+        If a line is malformed, an alias occurs twice, or aliases form a loop.
 
     Examples
     --------
@@ -324,8 +320,8 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
             msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
             raise InvalidSetting(msg)
         aliases[alias] = profile
-        # Only one alias is looked up for a recipient: a loop does no harm, but means
-        # nothing that its author can have wanted.
+        # Only one alias is looked up for a recipient, so a loop is harmless, but it is
+        # surely a mistake.
         way = _way(aliases, alias)
         if way[-1] == alias:
             msg = (
@@ -337,7 +333,7 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
 
 
 def _way(aliases: Mapping[str, str], alias: str) -> list[str]:
-    """Return the chain of aliases from one, up to itself at most."""
+    """Return the chain of aliases from one, ending at the latest with itself."""
     way = [aliases[alias].lower()]
     while way[-1] != alias and way[-1] in aliases:
         way.append(aliases[way[-1]].lower())

@@ -1,10 +1,10 @@
-"""Scheduler: folding, following and expiry in the pauses of feedback (decision 0019).
+"""Scheduler: folding, following and expiry while feedback pauses (decision 0019).
 
-A step of maintenance reads and sums without a lock, and holds the write lock
-of SQLite for some ten milliseconds at the end.  Feedback that never pauses would
-meet that lock again and again, so the next step then waits: for as long as the step
-before it returned, and for an interval at most.  Whether feedback pauses follows from
-revisions alone, whichever process was taught.
+A step of maintenance reads and sums without a lock, and holds the write lock of SQLite
+for some ten milliseconds at the end.  Continuous feedback would meet that lock again
+and again.  The next step therefore waits for a pause, as long as the previous step
+returned, but at most for an interval.  Pauses are recognised by revisions, so feedback
+through any process counts.
 """
 
 from __future__ import annotations
@@ -55,20 +55,19 @@ if TYPE_CHECKING:
     from app.services.memory.recent import RecentMessages
     from app.settings import Settings
 
-# Feedback that never pauses is left for afterwards, up to so many rows: many rows at
-# once are cheaper, because they have most of their features in common
-# (`app.services.upkeep`).  Rows that are not folded are read by a start, 1,000 in
-# 0.17 s.
+# Unfolded rows up to which continuous feedback is folded later: many rows at once are
+# cheaper, because they share most of their features (`app.services.upkeep`).  A start
+# reads unfolded rows, 1,000 in 0.17 s.
 BURST: Final = 4_000
-# Beside feedback that goes on, steps have the interpreter for this share of the time
-# where `BURST` rows are left, twice of it where twice as many are, and at most `MOST`.
+# During continuous feedback, steps may use this share of the time if `BURST` rows are
+# left, twice this share for twice as many, and at most `MOST`.
 SHARE: Final = 0.25
 MOST: Final = 0.75
-# What a batch of a thousand rows takes to be decoded and summed, with the pauses in it.
-# Unit: seconds.
+# Time to decode and sum a batch of a thousand rows, with the pauses in it. Unit:
+# seconds.
 STEP: Final = 0.4
-# Without feedback for so long, it pauses.  A client that teaches message after message
-# comes back within a few ms.  Unit: seconds.
+# Time without feedback that counts as a pause.  A client that teaches message after
+# message returns within a few ms.  Unit: seconds.
 PAUSE: Final = 0.02
 
 
@@ -80,14 +79,14 @@ class IdleDetector:
         self._since = 0.0
 
     def due(self, revision: int, *, folded: int) -> bool:
-        """Return whether to make a step now.
+        """Return whether to do a step now.
 
         Parameters
         ----------
         revision : int
-            The ledger row that was learned last.
+            The last ledger row learned.
         folded : int
-            The last one that is folded.
+            The last ledger row folded.
         """
         now = time.monotonic()
         if revision != self._revision:
@@ -101,8 +100,7 @@ def rest(left: int) -> float:
     Parameters
     ----------
     left : int
-        Rows that are not folded; without more than `BURST` there is no step but in a
-        pause, however long that takes.
+        Rows not folded.  With at most `BURST` of them, a step always waits for a pause.
     """
     if left <= BURST:
         return float("inf")
@@ -111,7 +109,7 @@ def rest(left: int) -> float:
 
 
 log = logging.getLogger(__name__)
-# Seconds between two looks at what other processes have learned.
+# Seconds between two looks for rows of other processes.
 INTERVAL: Final = 0.5
 
 
@@ -121,8 +119,8 @@ class Scheduler:
     Parameters
     ----------
     task : callable
-        One short step of work; returns 0 if nothing is left to be done, else
-        for how long the next step may wait for a pause.  Unit: seconds.
+        Does one short step of work.  Returns 0 if nothing is left to do, and otherwise
+        how long the next step may wait for a pause.  Unit: seconds.
     idle : callable
         Returns the time since the last feedback.  Unit: seconds.
 
@@ -155,11 +153,11 @@ class Scheduler:
 
     @property
     def age(self) -> float:
-        """For how long no step has succeeded.  Unit: seconds."""
+        """Time since the last successful step.  Unit: seconds."""
         return time.monotonic() - self._succeeded
 
     def stop(self) -> None:
-        """Finish the step that is under way, and end the thread."""
+        """Finish the present step, and end the thread."""
         self._stopping.set()
         self._thread.join()
 
@@ -177,7 +175,7 @@ class Scheduler:
         try:
             patience = self._task()
         except (Unavailable, Inconsistent) as error:
-            # Two lines a second would bury the rest of the log.
+            # Logging at every step, twice a second, would bury the rest of the log.
             if self._failures.report("task", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
@@ -196,7 +194,7 @@ class Scheduler:
         return patience
 
     def _note(self, error: Exception) -> float:
-        """Note a step that failed; one alone may have met a lock."""
+        """Note a failed step; a single failure may only have met a lock."""
         self._failed += 1
         if self._failed > 1:
             self.failure = str(error) or type(error).__name__
@@ -205,12 +203,12 @@ class Scheduler:
 
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
-# Scored messages forgotten in one transaction: of 50,000 in one, SQLite's write lock
-# was held for 2 s, so these take 10 ms.  And how long the next ones may wait for a
-# pause of feedback, so that a busy service forgets as quickly as it remembers.
+# Scored messages deleted in one transaction: 50,000 held SQLite's write lock for 2 s,
+# so these take 10 ms.  The next ones wait this long for a pause of feedback, so that a
+# busy service deletes as fast as it stores.
 FORGOTTEN_ROWS: Final = 256
 FORGET_SECONDS: Final = 0.1
-# A page that was written several times since is copied once.
+# A page written several times since is copied only once.
 CHECKPOINT_SECONDS: Final = 4.0
 
 
@@ -225,17 +223,17 @@ class Maintenance:
     live : LiveProfiles
         The profiles in memory.
     recent : RecentMessages or None
-        The messages that were scored last.
+        The latest scored messages.
     settings : Settings
-        How long and how much of each kind is kept.
+        Limits of age and number for each kind of data.
     clock : callable
         Returns the time now, in UTC.
     keys : LiveKeys or None
-        The keys and the people, where requests ask for them.
+        The keys and the people, if requests need them.
     lists : LiveLists or None
-        The lists of senders, where messages are scored.
+        The lists of senders, if messages are scored.
     correspondents : Correspondents or None
-        Whom users write to, where anybody asks.
+        The correspondents of users, if they are counted.
     """
 
     engine: Engine
@@ -256,17 +254,17 @@ class Maintenance:
         self._folding = Folding(self.engine)
         self._failures = Failures()
         self._log_has_words = False
-        # Profiles by their keys, those first whose turn is next.  Who has none here
+        # Queues of profile keys; the first is next.  A profile that is in no queue
         # costs a step nothing.
         self._unfolded: dict[int, int] = {}
         self._detectors: dict[int, IdleDetector] = {}
         self._undoing: deque[int] = deque()
         self._expiring: deque[int] = deque()
-        # The newest row that forgets a message, at the last look for what is too old
-        # and at the one before: all processes have followed these.
+        # The newest row that forgets a message, at the last look for old data and at
+        # the one before: all processes have followed the latter.
         self._forgotten: dict[int, int] = {}
         self._erasable: dict[int, int] = {}
-        # Up to which profile this minute's look for what is too old has come.
+        # Last profile reached by this minute's look for old data.
         self._looked_at: int | None = None
         self._abandoned: list[int] = []
 
@@ -276,15 +274,15 @@ class Maintenance:
         Returns
         -------
         float
-            0 if nothing is left to be done; else for how long the next step may wait
-            for a pause of feedback.  Unit: seconds.
+            0 if nothing is left to do; otherwise how long the next step may wait for a
+            pause of feedback.  Unit: seconds.
 
         Raises
         ------
         DatabaseUnavailable
-            If the database did not take it; nothing of the step is stored.
+            If the step could not be stored; nothing of it is stored.
         """
-        # A server that hangs is asked by this thread alone.
+        # Only this thread waits for a server that hangs.
         probe(self.engine)
         now = time.monotonic()
         if now >= self._follow_at:
@@ -306,13 +304,13 @@ class Maintenance:
                 self._remove(),
             ]
         except DatabaseUnavailable:
-            # A step that asks the database nothing does not show that it is back.
+            # A step without a query does not show that the database is available again.
             self._follow_at = 0.0
             raise
         return min(filter(None, waits), default=0.0)
 
     def _follow(self) -> None:
-        """Take over what other processes did, and store what waits."""
+        """Take over changes of other processes, and store waiting data."""
         self.live.refresh()
         if self.keys is not None:
             self.keys.refresh()
@@ -322,7 +320,7 @@ class Maintenance:
             self.recent.flush(with_short_timeout(self.engine))
         if self.correspondents is not None:
             self.correspondents.flush()
-        # Undos whose process ended before it carried them out.
+        # Undos of processes that ended before carrying them out.
         with reading(with_short_timeout(self.engine)) as connection:
             pending = work.profiles_pending(connection)
         self._undoing = deque(_in_turn(self._undoing, pending))
@@ -333,10 +331,10 @@ class Maintenance:
         }
 
     def _next(self, queue: deque[int], act: Callable[[CachedProfile], float]) -> float:
-        """Do a little for the profile whose turn it is, and return as a call does."""
+        """Do a little for the next profile; return as a call does."""
         if not queue:
             return 0.0
-        # Whatever comes of it, the others are next.
+        # Whatever the outcome, the other profiles are next.
         queue.rotate(-1)
         profile = self.live.by_key(queue[-1])
         wait = 0.0 if profile is None else self._attempt(profile, act)
@@ -347,9 +345,9 @@ class Maintenance:
     def _attempt(
         self, profile: CachedProfile, act: Callable[[CachedProfile], float]
     ) -> float:
-        """Do a little for one profile, and return as a call does."""
+        """Do a little for one profile; return as a call does."""
         key = act.__name__, profile.row.id
-        # To find the error in a thousand rows again takes half a second.
+        # Finding the same error in a thousand rows again takes half a second.
         if self._failures.pausing(key):
             return 0.0
         # An error of one profile must not stop the others: the profile keeps its
@@ -357,11 +355,11 @@ class Maintenance:
         try:
             wait = act(profile)
         except ProfileReplaced:
-            # By an import; the next step loads the profile in its place.
+            # Replaced by an import; the next step loads its successor.
             self._follow_at = 0.0
             return FOLLOW_SECONDS
-        # The steps between two folds succeed: where only a right to the counts is
-        # missing, each fold would be logged if success forgot the error.
+        # Other steps between two folds succeed.  If only the counts cannot be written,
+        # an error that success resets would be logged at each fold.
         except (Inconsistent, DatabaseUnprepared) as error:
             if self._failures.report(key, error):
                 log.error(  # noqa: TRY400
@@ -389,7 +387,7 @@ class Maintenance:
         )
 
     def _expire(self) -> None:
-        """Begin to look for what is too old."""
+        """Begin to look for old data."""
         self.live.drop_idle()
         if self.recent is not None:
             there = {each.row.id for each in self.live}
@@ -410,7 +408,7 @@ class Maintenance:
             self._looked_at = 0
 
     def _look(self) -> float:
-        """Look for what is too old in the next profiles, and return as a call does."""
+        """Look for old data in the next profiles; return as a call does."""
         if self._looked_at is not None and not self._expiring:
             with reading(self.engine) as connection:
                 due, self._looked_at = retention.due(
@@ -420,7 +418,7 @@ class Maintenance:
         return 0.0 if self._looked_at is None else FORGET_SECONDS
 
     def _remove(self) -> float:
-        """Remove a little of an unfinished import, and return as a call does."""
+        """Remove a little of an unfinished import; return as a call does."""
         if self._abandoned:
             with writing(self.engine) as connection:
                 if not profiles.remove_step(connection, self._abandoned[-1]):
@@ -428,19 +426,19 @@ class Maintenance:
         return FOLLOW_SECONDS if self._abandoned else 0.0
 
     def _undo(self, profile: CachedProfile) -> float:
-        """Carry out a little of an undo, and return as a call does."""
+        """Carry out a little of an undo; return as a call does."""
         return FOLLOW_SECONDS if carry_out(self.engine, profile) else 0.0
 
     def _fold(self) -> float:
-        """Fold a little of one profile, and return as a call does."""
+        """Fold a little of one profile; return as a call does."""
         waits = []
         for key, folded in tuple(self._unfolded.items()):
             profile = self.live.by_key(key)
             if profile is None:
                 del self._unfolded[key]
             elif self._detectors[key].due(profile.revision, folded=folded):
-                # One batch in a call, though a thousand profiles have rows to fold:
-                # what other processes learn is followed in between.
+                # One batch per call, even if a thousand profiles have rows to fold:
+                # rows of other processes are followed in between.
                 del self._unfolded[key]
                 waits.append(self._attempt(profile, self._fold_rows))
                 break
@@ -451,19 +449,19 @@ class Maintenance:
         return min(filter(None, waits), default=0.0)
 
     def _fold_rows(self, profile: CachedProfile) -> float:
-        """Fold a batch, and return as a call does."""
+        """Fold a batch; return as a call does."""
         step = self._folding.step(profile.row)
         left = 0 if step is None else profile.revision - step.upto
-        # Else all is folded, or another process is at it: the next look for changes
-        # shows which.
+        # Otherwise all rows are folded, or another process folds them: the next look
+        # for changes shows which.
         if step is not None and left > 0:
-            # Who was folded last comes last.
+            # The profile folded last comes last.
             self._unfolded[profile.row.id] = step.upto
             return min(rest(left), FOLLOW_SECONDS)
         return 0.0
 
     def _shorten(self, profile: CachedProfile) -> float:
-        """Remove a little of what is too old, and return as a call does."""
+        """Remove a little old data; return as a call does."""
         waits = [
             FORGET_SECONDS if self._forget(profile) else 0.0,
             FORGET_SECONDS if self._erase(profile) else 0.0,
@@ -472,7 +470,7 @@ class Maintenance:
         return min(filter(None, waits), default=0.0)
 
     def _forget(self, profile: CachedProfile) -> bool:
-        """Drop a few scored messages of a profile; True if there may be more."""
+        """Drop a few scored messages of a profile; return whether more may be left."""
         limits = self._limits
         with reading(self.engine) as connection:
             last = scored.last_over(
@@ -499,7 +497,7 @@ class Maintenance:
         return gone > 0
 
     def _erase(self, profile: CachedProfile) -> bool:
-        """Erase a few forgotten messages of a profile; True if there may be more."""
+        """Erase a few forgotten messages; return whether more may be left."""
         upto = self._erasable.get(profile.row.id)
         if upto is None or not erase_some(self.engine, profile.row, upto=upto):
             return False
@@ -507,7 +505,7 @@ class Maintenance:
         return True
 
     def _drop(self, profile: CachedProfile) -> bool:
-        """Drop a few old vectors of one profile; return True if there may be more."""
+        """Drop a few old vectors of a profile; return whether more may be left."""
         before = self._limits.vectors
         if before is None:
             return False
@@ -528,5 +526,5 @@ class Maintenance:
 
 
 def _in_turn(before: Iterable[int], now: Collection[int]) -> list[int]:
-    """Return keys in the order of before, with new ones at the end."""
+    """Return keys in their previous order, with new ones at the end."""
     return [key for key in dict.fromkeys([*before, *now]) if key in now]

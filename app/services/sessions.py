@@ -2,9 +2,9 @@
 
 Contract of this file:
 
-- A password is hashed by Argon2id outside of the event loop.
+- Passwords are hashed with Argon2id, outside of the event loop.
 - A session is a signed cookie that names a person and the revision of that person's
-  row, so that a changed password, a changed role and a removal end it in every process.
+row.  A changed password, a changed role or a removal ends it in every process.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from app.services.access import LiveKeys
 
 SHORTEST_PASSWORD: Final = 8
-"""Letters of a password (NIST SP 800-63B-4 section 3.1.1.2 has 15 without a second)."""
+"""Least length of a password (NIST SP 800-63B-4 section 3.1.1.2: 15 if sole factor)."""
 LONGEST_PASSWORD: Final = 1024
 # RFC 9106 section 4, the second recommendation: 64 MiB, some 60 ms.
 _HASHER: Final = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
-# What nobody's password is, hashed: a name that is not there takes as long as one that
-# is.
+# Hash of a password that nobody has, so an unknown name takes as long as a known one.
 _NOBODYS: Final = (
     "$argon2id$v=19$m=65536,t=3,p=1$AAAAAAAAAAAAAAAAAAAAAA"
     "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -53,7 +52,7 @@ _SECRET_BYTES: Final = 32
 ELSEWHERE: Final = 600
 """How long a person may take to sign in at a provider.  Unit: seconds."""
 SKEW: Final = 300
-"""How far ahead the clock of another host may be that signs cookies.  Unit: seconds."""
+"""How far the clock of another host that signs cookies may be ahead.  Unit: seconds."""
 
 
 def check_password(password: str) -> None:
@@ -62,7 +61,7 @@ def check_password(password: str) -> None:
     Raises
     ------
     InvalidInput
-        If it is.
+        If the password is too short or too long.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         msg = (
@@ -88,13 +87,13 @@ def add_person(
     engine : Engine
         The database.
     name : str
-        What they sign in as; the ledger has `user:` and the name as the source.
+        Name to sign in with; the source in the ledger is `user:` and the name.
     role : str
         A name of `ROLES`.
     password : str or None
-        None: a proxy or a provider says who they are.
+        None if a proxy or a provider signs them in.
     profile : str or None
-        The only profile that they see; None: all.
+        The only profile that they see; None means all.
     who : str
         Who adds them, for the events.
 
@@ -103,7 +102,7 @@ def add_person(
     InvalidInput
         If the name, the role, the password or the profile cannot be used.
     NameTaken
-        If there is somebody of this name.
+        If a person with this name exists.
     """
     check_access_name(name, of="person")
     if role not in ROLES:
@@ -132,7 +131,7 @@ def remove_person(engine: Engine, name: str, *, who: str) -> None:
     Raises
     ------
     UnknownPerson
-        If there is nobody of this name.
+        If there is no person with this name.
     """
     with writing(engine) as connection:
         access.change_person(connection, name, removed_at=now(), password=None)
@@ -147,7 +146,7 @@ def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
     InvalidInput
         If it is too short or too long.
     UnknownPerson
-        If there is nobody of this name.
+        If there is no person with this name.
     """
     check_password(password)
     hashed = _HASHER.hash(password)
@@ -169,11 +168,11 @@ class Session:
     Parameters
     ----------
     name : str
-        Who.
+        Name of the person.
     revision : int
-        Of their row when they did.
+        Revision of the person's row at sign-in.
     began : int
-        When.  Unit: seconds since 1970.
+        Time of the sign-in.  Unit: seconds since 1970.
     """
 
     name: str
@@ -182,7 +181,7 @@ class Session:
 
 
 class _Signer(TimestampSigner):
-    """A signer with a clock of ours."""
+    """A signer with a given clock."""
 
     def __init__(self, secret: bytes, salt: str, clock: Callable[[], float]) -> None:
         super().__init__(secret, salt=salt)
@@ -198,11 +197,11 @@ class _Signer(TimestampSigner):
         Raises
         ------
         BadSignature
-            If it is not ours, or too old.
+            If the signature is wrong, or too old.
         """
         value, at = self.unsign(signed, return_timestamp=True)
         age = self._clock() - at.timestamp()
-        # max_age of unsign would refuse what a host whose clock is ahead has signed.
+        # max_age of unsign would refuse signatures of a host whose clock is ahead.
         if not -SKEW <= age <= within:
             raise BadSignature(f"the signature is {age:.0f} seconds old")
         return value, age
@@ -210,7 +209,7 @@ class _Signer(TimestampSigner):
 
 @dataclass(eq=False)
 class Sessions:
-    """Sign-in, and the cookies of those who have.
+    """Sign-in, and the session cookies.
 
     Parameters
     ----------
@@ -219,7 +218,8 @@ class Sessions:
     keys : LiveKeys
         The people in memory.
     idle, most : float
-        A session ends so long after its last page, and after its begin.  Unit: seconds.
+        A session ends this long after its last page, and after its start.  Unit:
+        seconds.
     refused : callable
         Is given the reason of each refusal: `password` or `rate`.
     clock, steady : callable
@@ -237,19 +237,19 @@ class Sessions:
 
     def __post_init__(self, steady: Callable[[], float]) -> None:
         """Limit the attempts to sign in."""
-        # Precedent: as for wrong keys, but a password can be guessed.
+        # Precedent: as for wrong keys, but slower, because a password can be guessed.
         self._of_names = Buckets(1 / 30, 5, clock=steady)
         self._of_hosts = Buckets(1 / 30, 10, clock=steady)
 
     def sign_in(self, name: str, password: str, *, host: str | None) -> str:
         """Return the cookie of a new session.
 
-        It takes some 60 ms of CPU: not for the event loop.
+        It takes some 60 ms of CPU, so it must not run in the event loop.
 
         Raises
         ------
         Unauthenticated
-            If the password is wrong, or there is nobody of this name.
+            If the password is wrong, or there is no person with this name.
         TooManyRequests
             If there were too many attempts for this name or from this address.
         """
@@ -260,12 +260,12 @@ class Sessions:
     ) -> str:
         """Change the password of a person, and return the cookie of a new session.
 
-        All sessions until then end.
+        All earlier sessions end.
 
         Raises
         ------
         Forbidden
-            If it is not a person, or one who signs in elsewhere.
+            If the principal is not a person, or signs in elsewhere.
         InvalidInput
             If the new password is too short or too long.
         Unauthenticated, TooManyRequests
@@ -293,7 +293,7 @@ class Sessions:
         *,
         wrong: str = "the name or the password is wrong",
     ) -> Person:
-        """Return the person of a name and a password."""
+        """Return the person with a name and a password."""
         tries = (
             (self._of_names, name[:64]),
             (self._of_hosts, network(host or "")),
@@ -317,7 +317,7 @@ class Sessions:
         Raises
         ------
         Unauthenticated
-            If there is nobody of this name.
+            If there is no person with this name.
         """
         person = self.keys.people.get(name)
         if person is None:
@@ -335,7 +335,7 @@ class Sessions:
         return self.begin(person)
 
     def prepare(self) -> None:
-        """Have a secret that cookies and forms are signed with.
+        """Create the secret that signs cookies and forms, if it is missing.
 
         Raises
         ------
@@ -351,17 +351,17 @@ class Sessions:
     def begin(self, person: Person) -> str:
         """Return the cookie of a new session of an authenticated person.
 
-        It may ask the database for the secret of the cookies.
+        It may read the secret of the cookies from the database.
         """
         if self.keys.secret is None:
             self.prepare()
         return self._signed(Session(person.name, person.revision, int(self.clock())))
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
-        """Return who asks with a cookie, and the cookie that is to take its place.
+        """Return who asks with a cookie, and a new cookie if it is time for one.
 
-        None where it does not count: it is not ours, too old, or of somebody who is
-        gone or has another password.
+        None if the cookie is invalid or too old, or the person was removed or has a new
+        password.
         """
         signer = self._signer("session")
         if signer is None:
@@ -376,19 +376,19 @@ class Sessions:
             return None
         if self.clock() - session.began >= self.most:
             return None
-        # Not with each page, whose answers could then overtake each other.
+        # Not with each page, because answers could overtake each other.
         old = age > self.idle / 10
         return person.principal, self._signed(session) if old else None
 
     def named(self, name: str) -> Principal | None:
-        """Return somebody by name, whose identity others vouch for."""
+        """Return the principal for a name that a proxy has authenticated."""
         person = self.keys.people.get(name)
         return None if person is None else person.principal
 
     def seal(self, fields: Mapping[str, str]) -> str:
         """Return a cookie with the state of a sign-in at a provider.
 
-        It may ask the database for the secret of the cookies.
+        It may read the secret of the cookies from the database.
         """
         if self.keys.secret is None:
             self.prepare()
@@ -412,13 +412,13 @@ class Sessions:
         Parameters
         ----------
         of : str
-            The name of the principal, and what tells its browser from others.
+            The name of the principal, with a value that distinguishes its browser.
         """
         signer = self._signer("form")
         return "" if signer is None else signer.sign(of.encode()).decode()
 
     def is_token(self, token: str, of: str) -> bool:
-        """Return whether a form has the proof that `token` returned."""
+        """Return whether a form has a valid proof from `token`."""
         signer = self._signer("form")
         if signer is None:
             return False
@@ -448,7 +448,7 @@ class Sessions:
 
 
 def _is_right(hashed: str | None, password: str) -> bool:
-    """Return whether a password matches a hash, in the same time without a hash."""
+    """Return whether a password matches a hash; it takes as long without a hash."""
     try:
         return _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
     except (VerificationError, InvalidHashError):

@@ -1,7 +1,7 @@
-"""Site: the settings in force without their secrets, and what a reload changes.
+"""Site: the settings in force without their secrets, and their reload.
 
-Contract of this file: a reload takes over all that it can, or nothing where a setting
-cannot be used; the other settings stay as they were until a restart.
+Contract of this file: a reload applies every setting that needs no restart, or none if
+any setting is invalid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.services.application import Application
 
 HIDDEN: Final = "(hidden)"
-"""In the place of a secret."""
+"""Shown in place of a secret."""
 _SECRET: Final = ("password", "secret", "key", "token")
 
 
@@ -31,12 +31,11 @@ class SettingState:
     Parameters
     ----------
     variable : str
-        Its variable.
+        Name of its variable.
     value, default : str or None
-        What it is, and what it is where nobody sets it, as a variable has it; None is
-        unset.
+        The present and the default value, as in a variable; None if unset.
     description : str
-        What it does.
+        Its effect.
     """
 
     variable: str
@@ -59,26 +58,26 @@ def in_force(settings: Settings) -> tuple[SettingState, ...]:
 
 
 def _shown(name: str, value: Any) -> str | None:
-    """Return a value as text; of one that is a secret, or has one in it, the rest.
+    """Return a value as text, without the secrets in it.
 
-    What is named like a secret is hidden, whatever it holds, but for the path of a
-    file that holds it.
+    A setting named like a secret is hidden, unless it is the path of a file with the
+    secret.
     """
     if value is None:
         return None
     if name == "database_url":
         return without_password(parse(value))
     if name == "webhook":
-        # The path of many a webhook is what proves who may call it.
+        # For many webhooks, the path itself is the secret.
         parts = urlsplit(value)
         return f"{parts.scheme}://{parts.hostname}/{HIDDEN}"
-    # Numbers and networks are none, and a path is where one is.
+    # Numbers and networks are not secrets, and a path only tells where one is.
     secret = any(each in name for each in _SECRET) and isinstance(value, str)
     return HIDDEN if secret else _written(value)
 
 
 def _written(value: Any) -> str:
-    """Return a value as a variable has it."""
+    """Return a value as it is written in a variable."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (tuple, list)):
@@ -106,9 +105,9 @@ class Reloaded:
     Parameters
     ----------
     taken : tuple of str
-        Those that count from now on.
+        The settings in force from now on.
     left : tuple of str
-        Those that need a restart.
+        The settings that need a restart.
     """
 
     taken: tuple[str, ...]
@@ -130,7 +129,7 @@ def take_over(application: Application, found: Settings) -> Reloaded:
     ------
     InvalidSetting
         If they contradict each other, or the aliases cannot be read; nothing is
-        changed then.
+        changed.
     """
     old = application.settings
     changed = [

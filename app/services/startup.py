@@ -1,4 +1,4 @@
-"""Startup: the database of the settings, and the specification under them."""
+"""Startup: the database and the specification for the settings."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
     Parameters
     ----------
     settings : Settings
-        Its URL, and the name and labels of the profile of the site.
+        Have its URL, and the name and labels of the site's profile.
     make : bool
-        Whether a database that is not there, or that has no profile, is made.  A
-        command that only looks would take one in the wrong folder for the site's.
+        Whether to create a database that does not exist or has no profile.  A command
+        that only reads must not create one, for instance in the wrong folder.
     upgrade : bool, default False
-        Whether an older database is migrated: who looks something up with a newer
-        version does not mean to close the database to the service that runs.
+        Whether to migrate an older database.  A read with a newer version must not lock
+        the running service out of its database.
 
     Raises
     ------
     InvalidSetting
-        If the URL cannot be used, or there is no database and none may be made.
+        If the URL is invalid, or there is no database and none may be created.
     DatabaseUnprepared
-        If an older version of Postbayes made its tables, and they stay so.
+        If its tables are of an older version of Postbayes, and `upgrade` is false.
     DatabaseUnavailable
         If the database does not answer.
     DatabaseDamaged
-        If it is damaged, or the file is no database.
+        If it is damaged, or the file is not a database.
     DatabaseTooNew
         If a newer version of Postbayes wrote it.
     """
@@ -140,7 +140,7 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
 
 def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
     """Return the profiles of a database, for a command without threads."""
-    # A key that is missing is an error here, not one of a single profile.
+    # Here a missing key is an error of the command, not of one profile.
     key_of(engine, settings)
     live = LiveProfiles(engine, specify(settings), now)
     live.refresh()
@@ -208,7 +208,7 @@ def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
     def specified(row: ProfileRow) -> Specification:
         try:
             key = key_for(row, settings)
-        # Of one profile, which must not stop the others; a start looks before.
+        # An error of one profile must not stop the others; a start checks this before.
         except InvalidSetting as error:
             raise Inconsistent(str(error)) from error
         return specification_of(row, replace(service, key=key))

@@ -1,4 +1,4 @@
-"""Transfer of a profile: an export, an import, and the dump of another filter."""
+"""Transfer of a profile: export, import, and dumps of other filters."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     Progress = Callable[[int], object]
 
 Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
-"""The filters whose dumps are known."""
-# Bytes of a dump that are hashed at once.
+"""The filters whose dumps can be read."""
+# Bytes of a dump hashed at once.
 _CHUNK: Final = 1024 * 1024
 
 
 def read_export(file: BinaryIO, *, progress: Progress) -> Survey:
-    """Check an export to its last byte, and go back to its beginning.
+    """Check an export to its last byte, and rewind it.
 
     Parameters
     ----------
     file : binary file
-        The export; it can seek.
+        The export; must be seekable.
     progress : callable
-        Is given the bytes that are read.
+        Called with the number of bytes read.
 
     Raises
     ------
     MalformedExport
-        If the file is not an export, is damaged or cut short.
+        If the file is not an export, or is damaged or truncated.
     """
     file.seek(0)
     found = survey(file, progress=progress)
@@ -66,7 +66,7 @@ class Dump:
     Parameters
     ----------
     tally : DumpTally
-        What was read.
+        Its counts.
     digest : str
         SHA-256 of the dump, in hexadecimal.
     """
@@ -83,16 +83,16 @@ def read_dump(
     Parameters
     ----------
     file : binary file
-        The dump; it can seek.
+        The dump; must be seekable.
     program : str
         The filter that wrote it.
     words : iterable of str or None
-        Text with the words to look for in a dump that has only hashes.
+        Texts with the words to look for in a dump that has only hashes.
 
     Raises
     ------
     MalformedDump
-        If it is not a dump of that filter, or of one whose dumps have no words.
+        If it is not a dump of that filter, or dumps of that filter have no words.
     """
     digest = sha256()
     while chunk := file.read(_CHUNK):
@@ -119,11 +119,11 @@ class ImportedFile:
     learned : Imported
         The outcome.
     messages : mapping of str to int
-        Messages that the file was learned from, per label.
+        Messages behind the file, per label.
     summed : bool
-        Whether the file has counts, and not every message.
+        Whether the file has only counts, not single messages.
     tally : DumpTally or None
-        What was read from a dump; None for an export.
+        The counts of a dump; None for an export.
     """
 
     learned: Imported
@@ -145,7 +145,7 @@ class Transfer:
     store_words : bool
         Whether the text of features is kept.
     key : IdKey or None
-        The key of the database, which an import into keyed ids needs.
+        The key of the database, needed to import into a profile with keyed ids.
     """
 
     engine: Engine
@@ -172,7 +172,7 @@ class Transfer:
             return profiles.find(connection, name)
 
     def size(self, profile: ProfileRow, contents: Contents) -> int:
-        """Return how many steps of progress an export has."""
+        """Return the number of progress steps of an export."""
         with reading(self.engine) as connection:
             return size(connection, profile, contents)
 
@@ -185,14 +185,14 @@ class Transfer:
         words: bool,
         progress: Progress,
     ) -> Exported:
-        """Write what a profile has learned, while learning goes on.
+        """Write the content of a profile, while it goes on learning.
 
         Raises
         ------
         UnknownProfile
-            If there is none of that name.
+            If there is no profile of that name.
         DatabaseUnavailable
-            If a ledger is asked for while an undo is carried out.
+            If the ledger is requested while an undo is carried out.
         """
         with reading(self.engine) as connection:
             return export(
@@ -207,12 +207,12 @@ class Transfer:
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Add an export to a profile, which is created if there is none.
+        """Add an export to a profile, which is created if it does not exist.
 
         Raises
         ------
         OtherProfile
-            If it does not fit, or is an export of this profile itself.
+            If it does not fit the profile, or is an export of the same profile.
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
@@ -226,12 +226,12 @@ class Transfer:
         Raises
         ------
         OtherProfile
-            If the export has another feature set, or feedback that came meanwhile
+            If the export has a different feature set, or feedback given meanwhile
             cannot be taught to the new profile.
         ProfileReplaced
             If another import was faster.
         DatabaseUnavailable
-            If it could not be stored; then all is as it was.
+            If it could not be stored; then nothing is changed.
         """
         return learn.replace(self.engine, profile, self._source(file, survey, progress))
 
@@ -250,25 +250,25 @@ class Transfer:
         Parameters
         ----------
         name : str
-            Of the profile.
+            Name of the profile.
         tally : DumpTally
             The counts of the dump.
         digest : str
-            Of the dump, in hexadecimal.
+            Digest of the dump, in hexadecimal.
         ham, spam : str
-            The labels that the two kinds of mail get; "" for the first of the
-            profile that is not, or is, a spam label.
+            The labels for the two kinds of mail; "" means the profile's first label of
+            that side.
         progress : callable
-            Is given how many of the features are written.
+            Called with the number of features written.
 
         Raises
         ------
         UnknownProfile, UnknownLabel
             If a name does not exist, or is a label of the other side.
         MalformedDump
-            If there is nothing to learn in the dump, or more than can be counted.
+            If the dump has nothing to learn, or counts that are too large.
         OtherProfile
-            If there is more than fits beside what the profile has learned.
+            If its counts and those of the profile together are too large.
         DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
     from app.storage.undo.work import Plan
 
-# Messages of the live figures of a forecast: all.
+# The live figures of a forecast are of all messages.
 WINDOW: Final = 2**31 - 1
-# An undo of more messages than this, and than this share of those that the profile has
-# learned, has to be confirmed. Twenty is what one person takes back at a time, and less
-# than 1 % of the mail moves no figure that people notice.
+# An undo must be confirmed if it is of more messages than this, and of more than this
+# share of the learned messages.  One person takes back about twenty at a time, and less
+# than 1 % of the mail moves no figure noticeably.
 UNCONFIRMED: Final = 20
 UNCONFIRMED_SHARE: Final = 0.01
 _TOKEN: Final = re.compile(r"(\d{1,18})-[0-9a-f]{16}", re.ASCII)
-# Times that another undo may have to be finished first.
+# How often an earlier undo may have to be finished first.
 _TRIES: Final = 100
 
 
@@ -53,10 +53,9 @@ class Forecast:
     features : int
         Features and measured fields whose counts would change.
     errors_before, errors_after : Errors
-        The live error figures of all scored messages, without the undo and
-        with it.
+        The live error figures of all scored messages, before and after the undo.
     confirm : str or None
-        What confirms the undo; None where it need not be confirmed.
+        The value that confirms the undo; None if it need not be confirmed.
     """
 
     features: int
@@ -72,18 +71,18 @@ class Undone:
     Parameters
     ----------
     profile : str
-        Whose ledger.
+        Name of the profile.
     plan : Plan
         The rows and undos that it takes back.
     name : str or None
-        The source of the rows that it wrote, by which it can be undone; None
-        where nothing was noted.
+        The source of the rows that it wrote, by which it can be undone; None if it
+        wrote none.
     forecast : Forecast or None
-        Of a dry run only.
+        For a dry run only.
     revision : int
-        Of the newest ledger row after it.
+        Revision of the newest ledger row after it.
     finished : tuple of str, default ()
-        Sources of undos that had been begun before, and were carried out first.
+        Sources of earlier unfinished undos that were carried out first.
     """
 
     profile: str
@@ -96,7 +95,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Take back teachings, exactly, and take that back too.
+    """Takes back teachings exactly; an undo can itself be undone.
 
     Parameters
     ----------
@@ -121,7 +120,7 @@ class Undo:
         return replace(undone, revision=revision)
 
     def forecast(self, profile: str, asked: Selection) -> Undone:
-        """Return what an undo would change; nothing is changed.
+        """Return what an undo would change, without changing anything.
 
         Raises
         ------
@@ -165,32 +164,32 @@ class Undo:
     def begin(
         self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
     ) -> Undone:
-        """Record an undo; `finish` carries it out, or else the maintenance.
+        """Record an undo; `finish` or the maintenance carries it out.
 
-        Once recorded it is carried out, whatever happens to this process.
+        Once recorded, it is carried out whatever happens to this process.
 
         Parameters
         ----------
         profile : str
-            Whose ledger.
+            Name of the profile.
         asked : Selection
             What to take back.
         source : str
-            Who asks.
+            Source of the undo.
         confirm : str or None
-            What a forecast gave; what was taught since is then left.
+            The value from a forecast; later teachings are then left alone.
 
         Raises
         ------
         Unconfirmed
-            If it would take back much, and `confirm` is not of this undo.
+            If it would take back much, and `confirm` does not belong to it.
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
             If the selection is empty, or names what does not exist.
         Expired, Irreversible
             If it cannot be undone; nothing is changed.
         DatabaseUnavailable
-            If it could not be recorded; then nothing is undone, except for an earlier
-            undo that has to be finished first, which the error says.
+            If it could not be recorded; then nothing is undone, except perhaps an
+            earlier undo that had to be finished first, which the error mentions.
         """
         require_something(asked)
         live = self.live.find(profile)
@@ -217,7 +216,7 @@ class Undo:
         """Return the plan of an undo; None while an earlier one is unfinished."""
         given = _TOKEN.fullmatch(confirm or "")
         upto = None if given is None else int(given[1])
-        # A read transaction: for many rows it takes a while, and nobody waits.
+        # A read transaction: it may take a while for many rows, and blocks nobody.
         with reading(self.engine) as connection:
             if work.pending(connection, live.row.id):
                 return None
@@ -236,7 +235,7 @@ class Undo:
             return plan
 
     def _record(self, live: CachedProfile, plan: Plan) -> bool:
-        """Record a plan; return whether it still applied."""
+        """Record a plan; return whether it was still valid."""
         with writing(self.engine) as connection:
             begun = work.begin(connection, live.row, plan)
             if begun and not plan.empty:
@@ -251,9 +250,9 @@ class Undo:
         return begun
 
     def _finish_earlier(self, live: CachedProfile) -> set[str]:
-        """Carry out an earlier undo, whoever recorded it, and return its sources."""
+        """Carry out earlier undos of any process, and return their sources."""
         finished = set()
-        # It may be the same undo, requested again.
+        # It may be a repeated request for the same undo.
         with explaining(
             "an earlier undo must be finished first; a running service does so once "
             "the database is back. This undo was not recorded"
@@ -266,7 +265,7 @@ class Undo:
     def finish(self, undone: Undone) -> Iterator[int]:
         """Carry out a recorded undo, yielding the newest revision after each step.
 
-        The last revision holds the undo, in memory as well.
+        At the last revision the undo is complete, also in memory.
 
         Parameters
         ----------
@@ -276,11 +275,10 @@ class Undo:
         Raises
         ------
         ProfileReplaced
-            If an import has put another profile in the place of this one; nothing of
-            the undo is left.
+            If an import has replaced the profile; the undo is void.
         DatabaseUnavailable
-            If the database went away: the maintenance does the rest, which the error
-            says.
+            If the database became unavailable: the maintenance completes the undo, and
+            the error says so.
         """
         stored = (
             f"{undone.name} is recorded but not finished; a running service finishes "
@@ -289,11 +287,11 @@ class Undo:
         with nullcontext() if undone.name is None else explaining(stored):
             live = self.live.find(undone.profile)
             for rows in steps(self.engine, live.row):
-                # Into memory where no row is missing before them; else the
-                # maintenance, which follows the ledger, adds them within a second.
+                # Added to memory if no row is missing before them; otherwise the
+                # maintenance follows the ledger and adds them within a second.
                 live.apply(rows)
                 yield rows[-1].revision
-            # The maintenance, or another process, may have done a step or all.
+            # The maintenance or another process may have done some or all steps.
             self.live.refresh()
         yield self.live.find(undone.profile).revision
 
@@ -311,7 +309,7 @@ def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
     Raises
     ------
     DatabaseUnavailable, ProfileReplaced, InconsistentCounts
-        If a step is not done; those before it are.
+        If a step fails; the steps before it are done.
     """
     left = True
     while left:
@@ -325,7 +323,7 @@ def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
 def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
     """Do one step; return its rows and whether more is left.
 
-    Nothing is appended where a later teaching has the same effect.
+    No row is appended if a later teaching has the same effect.
     """
     with writing(engine) as connection:
         rows = work.step(connection, profile, limit=work.STEP)
@@ -373,7 +371,7 @@ def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
 
 
 def _changed(before: Errors, plan: Plan, spam_labels: tuple[str, ...]) -> Errors:
-    """Return the error figures with the messages of a plan as they would be."""
+    """Return the error figures with a plan carried out."""
     figures = {
         "ham": before.ham,
         "ham_lost": before.ham_lost,

@@ -43,7 +43,7 @@ def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
     engine : Engine
         The database.
     only : str or None
-        The profile to audit; None audits all.
+        The only profile to audit; None audits all.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def backup(
     file : Path
         The copy.
     progress : callable
-        Is given the pages that are copied, and all pages.
+        Called with the number of pages copied, and of all pages.
 
     Returns
     -------
@@ -104,26 +104,26 @@ def _opened(file: Path) -> Iterator[Engine]:
     try:
         yield engine
     finally:
-        # Also when interrupted: else the files of SQLite's log stay beside it.
+        # Also when interrupted; otherwise the files of SQLite's log stay beside it.
         engine.dispose()
 
 
 @dataclass(slots=True, kw_only=True)
 class Fold:
-    """The fold of one profile, and how far it is.
+    """The progress of the fold of one profile.
 
     Parameters
     ----------
     name : str
         The profile.
     behind : int
-        Ledger rows that were not folded when it began.
+        Ledger rows not folded at its beginning.
     rows : int
-        Ledger rows that are folded now.
+        Ledger rows folded so far.
     seconds : float
-        How long that took.
+        Time taken.  Unit: seconds.
     folded_revision : int
-        The ledger row up to which the counts hold everything.
+        The ledger row up to which the counts are complete.
     """
 
     name: str
@@ -136,8 +136,8 @@ class Fold:
 def fold(engine: Engine, only: str | None = None) -> Iterator[Fold]:
     """Fold ledgers into the counts; yield the same `Fold` after each step.
 
-    Then what was forgotten is erased, which waits for the counts.  A profile begins
-    with a `Fold` of no rows.
+    Afterwards forgotten messages are erased, which requires complete counts.  The first
+    `Fold` of a profile has no rows.
 
     Raises
     ------
@@ -172,15 +172,15 @@ def _folded(engine: Engine, row: ProfileRow) -> int:
         return folded_revision(connection, row.id)
 
 
-# Messages whose vectors are dropped in one transaction.
+# Messages erased in one transaction.
 DROPPED_ROWS: Final = 64
 
 
 def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
     """Erase a few messages that were forgotten up to a revision.
 
-    Returns whether there were any; then SQLite's log has to be emptied, which has them
-    still.
+    Returns whether there were any.  Then SQLite's log, which still has them, must be
+    emptied.
     """
     with reading(engine) as connection:
         erasure = retention.prepare_erasure(
@@ -192,23 +192,23 @@ def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
         return retention.write(connection, profile, erasure)
 
 
-# On SQLite a transaction holds the one write lock.  What takes long, to decode and sum
-# the rows of a batch and to merge runs, is done before it begins.
+# On SQLite a transaction holds the only write lock.  The slow work, decoding and
+# summing rows and merging runs, is done before the transaction begins.
 
-# Rows of a batch, which is held in memory: some 10 MB.
+# Rows of a batch, held in memory: some 10 MB.
 MOST_ROWS: Final = 1000
-# The same of a fold by hand, and bytes of their vectors: the larger a batch, the fewer
-# counts are written twice.  Some 150 MB.
+# Rows of a batch, and bytes of their vectors, in a fold by hand: larger batches write
+# fewer counts twice.  Some 150 MB.
 MOST_BY_HAND: Final = 8000
 BYTES_BY_HAND: Final = 32 * 1024 * 1024
-# A service that finds that another process has moved the mark leaves the rows to it,
-# until the mark has stood for so long: to sum the next batch takes that one 0.7 s, and
-# more the busier it is.  Unit: seconds.
+# If another process has moved the mark, a service leaves the rows to that process until
+# the mark has not moved for this time: summing a batch takes 0.7 s, and longer on a
+# busy machine.  Unit: seconds.
 AWAY: Final = 3.0
 
 
 class Folding:
-    """Folds ledgers, and merges the runs that folds leave.
+    """Folds ledgers, and merges the runs that folds create.
 
     Parameters
     ----------
@@ -222,24 +222,24 @@ class Folding:
         self._moved: dict[int, float] = {}
 
     def step(self, profile: ProfileRow) -> Step | None:
-        """Fold the next rows, unless another process does.
+        """Fold the next rows, unless another process does so.
 
         Returns
         -------
         Step or None
-            The rows; None if all is folded, or another process folds the same rows.
+            The folded rows; None if no row is left, or another process folds them.
 
         Raises
         ------
         DatabaseUnavailable
-            If the database did not take it; the counts are as they were.
+            If the step could not be stored; the counts are unchanged.
         InconsistentCounts, CorruptVector
-            If the ledger cannot be folded; the counts are as they were.
+            If the ledger cannot be folded; the counts are unchanged.
         """
         return None if self._another_folds(profile) else self._step(profile)
 
     def _step(self, profile: ProfileRow, *, by_hand: bool = False) -> Step | None:
-        """Do a step, whatever other processes do."""
+        """Do a step even if other processes fold."""
         with reading(self._engine) as connection:
             step = (
                 folding.prepare(
@@ -262,7 +262,7 @@ class Folding:
         return step if written else None
 
     def compact(self, profile: ProfileRow) -> None:
-        """Merge all that is counted: what was taken back takes no room any more.
+        """Merge all runs, so that counts taken back no longer take room.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class Folding:
             pause()
 
     def _merge(self, profile: ProfileRow, *, whole: bool = False) -> bool:
-        """Merge runs where there are many; return whether there were."""
+        """Merge runs if there are many; return whether there were."""
         with reading(self._engine) as connection:
             merge = runs.prepare_merge(connection, profile, "counts", whole=whole)
         if merge is None:
@@ -284,11 +284,11 @@ class Folding:
             return runs.write_merge(connection, profile, merge)
 
     def all(self, profile: ProfileRow) -> Iterator[int]:
-        """Fold the rows until now, yielding the number of each step.
+        """Fold all present rows, yielding the number of rows in each step.
 
-        Rows that come meanwhile are left, so the fold ends however fast they come; a
-        service leaves the rows to it until then.  It may be interrupted anywhere: rows
-        that are folded stay folded.
+        Rows that come meanwhile are left, so the fold ends however fast they come, and
+        a service does not fold at the same time.  It may be interrupted anywhere:
+        folded rows stay folded.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class Folding:
         with reading(self._engine) as connection:
             newest = last_revision(connection, profile.id)
         while self._is_behind(profile, newest):
-            # None if another process was faster: it may have begun the next rows.
+            # None if another process was faster and may have begun the next rows.
             step = self._step(profile, by_hand=True)
             yield 0 if step is None else step.rows
             pause()
@@ -308,7 +308,7 @@ class Folding:
             return folding.is_behind(connection, profile.id, revision=revision)
 
     def _another_folds(self, profile: ProfileRow) -> bool:
-        """Whether the mark was moved a moment ago, and not from here."""
+        """Whether another process moved the mark a moment ago."""
         with reading(self._engine) as connection:
             mark = state.folded_revision(connection, profile.id)
         now = time.monotonic()
@@ -318,7 +318,7 @@ class Folding:
         return now - self._moved.get(profile.id, -AWAY) < AWAY
 
 
-# An undo of many messages appends its rows in steps, for as long as it takes.
+# An undo of many messages appends its rows in several steps.
 _TRIES: Final = 10
 
 
@@ -329,11 +329,11 @@ class Pruned:
     Parameters
     ----------
     features : mapping of str to int
-        Features, view by view.
+        Number of features by view.
     rows : int
         Rows of counts.
     revision : int
-        Of the newest ledger row after it.
+        Revision of the newest ledger row after it.
     """
 
     features: Mapping[str, int]
@@ -348,11 +348,11 @@ class Criterion:
     Parameters
     ----------
     max_messages : int
-        Features of at most so many messages.
+        Prune features that at most this many messages had.
     months : int
-        Only those that no message of the last so many months had.
+        Prune only features that no message of this many last months had.
     weak : mapping of str to ndarray of int64
-        Further features, if as old (`app.classifier.explain.insignificant`).
+        Further features to prune, if as old (`app.classifier.explain.insignificant`).
     """
 
     max_messages: int
@@ -362,7 +362,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Takes out old features that say next to nothing.
+    """Removes old features with next to no evidence.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ class Prune:
     def forecast(
         self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
     ) -> Pruned:
-        """Return what would be pruned; nothing changes but for the fold.
+        """Return what would be pruned; the only change is the fold.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ class Prune:
         criterion : Criterion
             The features to prune.
         progress : callable
-            Is given the ledger rows that each step folded.
+            Called with the number of ledger rows folded in each step.
 
         Raises
         ------
@@ -413,7 +413,7 @@ class Prune:
             If something was imported, undone or pruned meanwhile.
         DatabaseUnavailable
             As `forecast`; then nothing is pruned.  Or if the pruning could not be
-            folded, which the error says.
+            folded, and the error says so.
         """
         found = self._find(profile, criterion, progress)
         with writing(self.engine) as connection:

@@ -1,10 +1,9 @@
 """Webhook: verdicts and feedback posted to a URL, signed and retried.
 
-Contract of this file: no verdict and no feedback waits for a receiver.  An event is
-what its log line says, and no more of the mail.  The events wait in a queue of bounded
-length for one thread; where it is full the oldest goes, and is counted.  They are
-posted one after the other in their order, each until it is taken or refused for good: a
-receiver may get one twice.
+Contract of this file: verdicts and feedback do not wait for a receiver.  An event has
+only the fields of its log line.  Events wait for one thread in a queue of bounded
+length; if it is full, the oldest is dropped and counted.  They are posted in order,
+each until it is accepted or refused for good, so a receiver may get an event twice.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EVENTS: Final = ("feedback", "spam", "unsure", "ham")
-"""Feedback, and verdicts by their decision."""
+"""The kinds of events: feedback, and verdicts by decision."""
 MOST_WAITING: Final = 1_000
-"""Events that wait, at most: about 1 MB."""
+"""Most waiting events: about 1 MB."""
 TIMEOUT: Final = 10.0
-"""How long a receiver may take.  Unit: seconds."""
+"""Longest time for a receiver's answer.  Unit: seconds."""
 LAST: Final = 2.0
-"""How long a service that stops goes on posting what waits.  Unit: seconds."""
+"""How long a stopping service goes on posting waiting events.  Unit: seconds."""
 SIGNATURE: Final = "Postbayes-Signature"
 """Header `t=…,v1=…`: Unix time, and HMAC-SHA256 of it, a dot and the body, in hex."""
 _LOOK: Final = 0.25
-# A receiver says so of itself or of the network, and may take the event later.
+# Answers after which a receiver may accept the event later.
 _LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class Posted(NamedTuple):
-    """The answer to an event: taken, or refused for a reason, for good or not."""
+    """The answer to an event: accepted, or refused with a reason, perhaps for good."""
 
     taken: bool
     final: bool
@@ -80,19 +79,19 @@ class Webhook:
     Parameters
     ----------
     url : str
-        Where to.
+        Address of the receiver.
     secret : bytes
-        What signs them.
+        Key of the signatures.
     events : collection of str
         Which of `EVENTS` are posted.
     now : callable
         Returns the time now, in UTC.
     tally : Tally
-        Counts what becomes of them.
+        Counts their outcomes.
     failures : Failures
-        When to try again.
+        Decides when to try again.
     most : int
-        Events that wait, at most.
+        Most waiting events.
     """
 
     url: str
@@ -117,14 +116,14 @@ class Webhook:
         return kind in self.events
 
     def __call__(self, event: Event) -> None:
-        """Leave an event for the thread; does not wait."""
+        """Add an event to the queue, without waiting."""
         document = {
             "event": event.name,
             "event_id": uuid4().hex,
             "time": self.now().isoformat(timespec="milliseconds"),
             **{name: value for name, value in event.fields().items() if name != "ms"},
         }
-        # Half of a surrogate pair, which a header can have, as an escape.
+        # A header can contain a lone surrogate, which is written as an escape.
         body = json.dumps(document).encode()
         with self._changed:
             if len(self._waiting) >= self.most:
@@ -138,7 +137,7 @@ class Webhook:
         self._thread.start()
 
     def stop(self) -> None:
-        """Post what waits, for a moment, and end the thread; twice does nothing."""
+        """Post waiting events for a moment, and end the thread; idempotent."""
         with self._changed:
             if self._until is None:
                 self._until = time.monotonic() + LAST
@@ -147,7 +146,7 @@ class Webhook:
             self._thread.join()
 
     def _run(self) -> None:
-        # Here, since most services have no webhook.
+        # Imported here, since most services have no webhook.
         import httpx2  # noqa: PLC0415
 
         with httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client:
@@ -164,7 +163,7 @@ class Webhook:
             log.warning("%d webhook events were lost", left)
 
     def _next(self) -> bytes | None:
-        """Wait for an event, and for the end of a pause; None: it is time to end."""
+        """Wait for an event and for the end of a pause; None means stop."""
         with self._changed:
             while True:
                 if self._until is not None and (
@@ -204,7 +203,7 @@ class Webhook:
             SIGNATURE: signature(self.secret, body, at=int(time.time())),
         }
         try:
-            # The status says it all: a body, which may have no end, is not read.
+            # Only the status counts. The body is not read, because it may have no end.
             with client.stream(
                 "POST", self.url, content=body, headers=headers
             ) as answer:
@@ -218,7 +217,7 @@ class Webhook:
         )
 
     def _done(self, body: bytes, outcome: str) -> None:
-        """Take an event out of the queue, unless the queue was too long for it."""
+        """Remove an event from the queue, unless it was dropped already."""
         with self._changed:
             if self._waiting and self._waiting[0] is body:
                 self._waiting.popleft()
@@ -248,7 +247,7 @@ def webhook_secret(settings: Settings) -> bytes | None:
     Raises
     ------
     InvalidSetting
-        If the webhook cannot be used.
+        If the settings of the webhook are invalid.
     """
     if settings.webhook is None:
         return None

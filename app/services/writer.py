@@ -1,8 +1,8 @@
-"""Writer: the thread that appends to the ledger, and what wakes it and its peers.
+"""Writer: the thread that appends to the ledger, and the notifier of commits.
 
-Concurrent feedback shares the work: the thread takes all that waits, scores it,
+Concurrent feedback shares the work: the thread takes all waiting feedback, scores it,
 appends it in one transaction, answers, and learns it.  A single feedback does not wait
-for more, and who asks for the counts after an answer waits until they have learned it.
+for others.  Readers of the counts after an answer wait until it is learned.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from app.storage.database.dialect import CommitListener
 
 log = logging.getLogger(__name__)
-# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, for which the next
-# feedback has to wait.
+# Rows of one shared commit: 256 rows of 7.6 kB took 45 ms on SQLite, while the next
+# feedback waits.
 GROUP: Final = 256
 
 
@@ -60,12 +60,12 @@ class Written:
     Parameters
     ----------
     outcome : Outcome
-        Of the ledger.
+        The outcome in the ledger.
     verdict_before : Verdict or None
-        The verdict on the message before it was learned; None where it was not
-        scored here.
+        The verdict on the message before it was learned; None if it was not scored
+        here.
     profile : LiveProfile
-        The profile that was taught: another one where it was just replaced.
+        The profile that was taught; the successor if it was just replaced.
     """
 
     outcome: Outcome
@@ -85,9 +85,9 @@ class Writer(ProfileThread[_Job]):
     Parameters
     ----------
     engine : Engine
-        Where the ledger is.
+        The database.
     notify : callable
-        Notifies other processes of a commit; does not wait.
+        Notifies other processes of a commit, without waiting.
     successor : callable
         Loads the profile that is in the place of another, and returns it.
     """
@@ -107,11 +107,11 @@ class Writer(ProfileThread[_Job]):
 
     @property
     def idle(self) -> float:
-        """For how long nothing was taught. Unit: seconds."""
+        """Time since the last teaching.  Unit: seconds."""
         return time.monotonic() - self._committed_at
 
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
-        """Have one message taught; the result comes after its commit.
+        """Submit a teaching; its result comes after the commit.
 
         A teaching with features and without a score is scored first.
 
@@ -121,8 +121,9 @@ class Writer(ProfileThread[_Job]):
             If too many requests wait, or the service is stopping.
         """
         job = _Job(profile=profile, teaching=teaching)
-        # Running, so that it cannot be cancelled: it is written anyway, and an answer
-        # to a cancelled future would raise in the writer's thread.
+        # Marked as running, so that it cannot be cancelled: the teaching is written in
+        # any case, and setting the result of a cancelled future would raise in the
+        # writer's thread.
         job.answer.set_running_or_notify_cancel()
         self._queue.put(job)
         return job.answer
@@ -139,23 +140,23 @@ class Writer(ProfileThread[_Job]):
         *,
         known: int,
     ) -> None:
-        """Learn rows that were just committed, and answer before if nothing is amiss.
+        """Learn rows just committed; answer before that unless rows are missing.
 
-        `known` is the revision of memory before they were written.  Maintenance
-        may have read them meanwhile, and they are passed over then.
+        `known` is the revision of memory before they were written.  If the maintenance
+        has read them meanwhile, they are skipped.
         """
         if rows and rows[0].revision <= known:
             profile.reload(self._engine, "the database issued a revision twice")
             return
         try:
             if profile.last_row and profile.opened != connections_opened(self._engine):
-                # Another server may have lost rows, and given their revisions to what
-                # others taught.
+                # After a failover, a server that lost rows may have given their
+                # revisions to other teachings.
                 profile.follow(self._engine)
             if profile.apply(rows, answer=answer):
                 return
-            # After an import beside it memory may be far behind. The maintenance
-            # reads that, and these rows with it; meanwhile nobody waits.
+            # After a concurrent import, memory may be far behind. The maintenance reads
+            # the missing rows with these, and the clients do not wait for it.
             if rows[0].revision - profile.revision <= live.CATCH_UP_ROWS:
                 profile.follow(self._engine)
         except Inconsistent as error:
@@ -174,13 +175,14 @@ class Writer(ProfileThread[_Job]):
             for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
                 if not job.answer.done():
                     job.answer.set_result(Written(outcome, verdict, profile))
-            # Lets go of the interpreter: else the threads that wait for the answers go
-            # on when all is learned.  From the commit until a waiting request went on
-            # took 1.7 to 2.0 times what the transaction had taken where learning came
-            # first, 0.6 to 1.0 times where it came last, and 0.4 to 0.5 times so.
+            # Releases the interpreter; otherwise the threads that wait for the answers
+            # go on only after learning.  The time from the commit until a waiting
+            # request went on, relative to that of the transaction, was 1.7 to 2.0 with
+            # learning first, 0.6 to 1.0 with learning last, and 0.4 to 0.5 with this
+            # release.
             time.sleep(0)
 
-        # From here on the rows are durable: whatever happens below, the answer is that
+        # From here on the rows are durable: whatever fails below, the answer is that
         # they were learned.
         try:
             self._apply(profile, rows_of(outcomes), answer, known=known)
@@ -189,7 +191,7 @@ class Writer(ProfileThread[_Job]):
         answer()
 
     def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
-        """Log that memory is behind the ledger of a profile, not at every feedback.
+        """Log that memory is behind the ledger of a profile, but not at every feedback.
 
         A traceback of eighty lines for each would bury the rest of the log.
         """
@@ -213,7 +215,7 @@ class Writer(ProfileThread[_Job]):
 
 
 def _is_possible(job: _Job) -> bool:
-    """Return whether the profile has the label; answer the job if it has not.
+    """Return whether the profile has the label; answer the job if it does not.
 
     The use case has checked it, but the profile may have been replaced since.
     """
@@ -226,18 +228,18 @@ def _is_possible(job: _Job) -> bool:
 
 
 def _scored(job: _Job) -> tuple[Teaching, Verdict | None]:
-    """Return what a job teaches with its scores, and the verdict."""
+    """Return the teaching of a job with its scores, and the verdict."""
     with job.profile.scoring() as snapshot:
         return scored(job.teaching, snapshot)
 
 
 # A worker that has committed feedback notifies the others on a connection of its own,
-# and they follow the ledger at once.  Nothing depends on it: where a connection was
-# lost, or a pooler in between does not pass notifications on, the maintenance finds the
-# rows within half a second.
+# and they follow the ledger at once.  Correctness does not depend on it: if the
+# connection is lost, or a pooler does not pass notifications on, the maintenance finds
+# the rows within half a second.
 
-# Seconds between two looks, however many notifications come: feedback that never pauses
-# would have every other process look after each commit.
+# Least seconds between two looks: with continuous feedback, every other process would
+# otherwise look after each commit.
 PAUSE: Final = 0.05
 # Seconds after which a lost connection is tried again.
 RETRY: Final = 5.0
@@ -251,7 +253,7 @@ class Notifier:
     engine : Engine
         A PostgreSQL database.
     follow : callable
-        Adds what any process has learned to memory.
+        Adds rows of other processes to memory.
     """
 
     def __init__(self, engine: Engine, follow: Callable[[], object]) -> None:
@@ -265,15 +267,15 @@ class Notifier:
 
     def start(self) -> None:
         """Start the thread."""
-        # Sockets, not a pipe: a thread that notifies after the end gets an error, and
-        # does not write into whatever was opened since.
+        # Sockets instead of a pipe: a thread that notifies after the end gets an error,
+        # and cannot write into a file opened since.
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; a second time does nothing."""
+        """End the thread; idempotent."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -284,11 +286,11 @@ class Notifier:
             self._wake_write.close()
 
     def notify(self) -> None:
-        """Have the others notified of a commit; does not wait."""
-        # Before the start nothing was committed here.
+        """Have the other processes notified of a commit, without waiting."""
+        # Nothing was committed before the start.
         if self._wake_write is None:
             return
-        # A full socket wakes the thread anyway, and a closed one has none to wake.
+        # A full socket wakes the thread anyway, and a closed one has no thread to wake.
         with suppress(OSError):
             self._wake_write.send(b"\0")
 
@@ -309,15 +311,16 @@ class Notifier:
 
     def _attend(self, listener: CommitListener) -> None:
         """Listen and notify until the end, or until the connection is lost."""
-        # Until now nobody listened.
+        # Commits before now were not heard.
         self._notified = True
         with DefaultSelector() as selector:
             selector.register(listener, EVENT_READ)
             selector.register(self._wake_read, EVENT_READ)
             while True:
                 woken = self._woken()
-                # Read after the socket: `stop` sets the event first and writes then, so
-                # that this thread does not sleep on a socket that it has emptied.
+                # Checked after reading the socket: `stop` sets the event before it
+                # writes, so this thread cannot miss the event and sleep on an emptied
+                # socket.
                 if self._stopping.is_set():
                     return
                 if woken:
@@ -326,13 +329,13 @@ class Notifier:
                 selector.select(self._follow_if_due())
 
     def _woken(self) -> bool:
-        """Return whether this process has something to notify of."""
+        """Return whether this process has a commit to notify of."""
         with suppress(BlockingIOError):
             return bool(self._wake_read.recv(4096))
         return False
 
     def _follow_if_due(self) -> float | None:
-        """Follow if others notified; return the seconds to wait, None for ever."""
+        """Follow if others notified; return the seconds to wait, or None for ever."""
         if not self._notified:
             return None
         wait = self._follow_at - time.monotonic()
@@ -355,15 +358,15 @@ class AutoLearn:
     clock : callable
         Returns the time now, in UTC.
     own_from : float
-        From this far from 0 on, log-odds are confident.  Unit: nats.
+        Least distance of confident log-odds from 0.  Unit: nats.
     per_day : int
-        Messages that a profile may learn so on a day, in UTC.
+        Messages that a profile may learn by itself on a day, in UTC.
     store_words : bool
         Whether the text of features is kept.
 
     Notes
     -----
-    The ledger keeps to `per_day` across workers and starts, and skips messages that
+    The ledger enforces `per_day` across workers and restarts, and skips messages that
     were taught before.  The count here only saves look-ups.
     """
 
@@ -375,7 +378,7 @@ class AutoLearn:
     store_words: bool
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _day: date | None = field(default=None, init=False)
-    # Learned or on the way, by profile; of that day only.
+    # Messages learned or submitted, by profile, on that day.
     _learned: dict[int, int] = field(default_factory=dict, init=False)
 
     def __call__(

@@ -1,1 +1,1 @@
-"""State that a process keeps in memory."""
+"""In-memory state of a process."""

@@ -1,10 +1,10 @@
-"""Profile cache: all profiles by name, and the counts of those that are asked.
+"""Profile cache: all profiles by name, and the counts of the profiles in use.
 
-Contract of this file: the row of every profile is in memory, and its counts from the
-first request on, until nobody has asked for some time or others need the room
-(decision 0025).  The site's own stay.  However many ask at once, a profile is loaded
-once; and while anybody uses what is dropped, it is followed, and is what the next
-request gets: there are never two of one profile that learn apart.
+Contract of this file: the row of every profile is in memory.  Its counts are in memory
+from the first request until the profile is idle or others need the room (decision
+0025); those of the site's profile stay.  Concurrent requests load a profile once.
+Dropped counts that are still in use keep following the ledger, and the next request
+gets them back, so a profile never has two sets of counts that learn separately.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     Specify = Callable[[ProfileRow], Specification]
 
 log = logging.getLogger(__name__)
-# A request waits so long for a profile; then others answer in its place, or the sender
-# tries again.  Precedent: rspamd gives a message 8 s (`task_timeout`), and Postfix a
-# milter 30 s for a command.  Unit: seconds.
+# How long a request waits for a profile.  Then others answer in its place, or the
+# sender tries again.  Precedent: rspamd gives a message 8 s (`task_timeout`), and
+# Postfix a milter 30 s for a command.  Unit: seconds.
 PATIENCE: Final = 5.0
 
 
@@ -59,14 +59,14 @@ class CachedProfile:
     Parameters
     ----------
     row : ProfileRow
-        The profile when it was read last.
+        The row of the profile when last read.
     specification : Specification
-        What it is made of.
+        Its specification.
 
     Attributes
     ----------
     used : float
-        When it was asked for last.  Unit: seconds.
+        Time of the last request for it.  Unit: seconds.
     """
 
     def __init__(self, row: ProfileRow, specification: Specification) -> None:
@@ -80,12 +80,12 @@ class CachedProfile:
 
     @property
     def live(self) -> LiveProfile | None:
-        """The counts, where they are in memory: kept, or in use by somebody."""
+        """The counts, if in memory: kept, or still in use."""
         return self.kept or self._alive()
 
     @property
     def row(self) -> ProfileRow:
-        """The profile when it was read last."""
+        """The row of the profile when last read."""
         live = self.live
         return self._row if live is None else live.row
 
@@ -97,7 +97,7 @@ class CachedProfile:
 
     @property
     def revision(self) -> int:
-        """The ledger row that was learned last."""
+        """The last ledger row learned."""
         live = self.live
         return self._row.revision if live is None else live.revision
 
@@ -108,7 +108,7 @@ class CachedProfile:
         return self._messages if live is None else live.snapshot.messages
 
     def apply(self, rows: Iterable[LedgerRow]) -> None:
-        """Learn ledger rows where the counts are in memory, as `LiveProfile.apply`."""
+        """Learn ledger rows if the counts are in memory, as `LiveProfile.apply`."""
         live = self.live
         if live is not None:
             live.apply(rows)
@@ -119,7 +119,7 @@ class CachedProfile:
         self._alive = weakref.ref(live)
 
     def drop(self) -> None:
-        """Let the counts go, as soon as nobody uses them, and keep their figures."""
+        """Release the counts once nobody uses them, and keep their figures."""
         live, self.kept = self.kept, None
         if live is not None:
             snapshot = live.snapshot
@@ -128,7 +128,7 @@ class CachedProfile:
             self._messages = snapshot.messages
 
     def decide_as(self, row: ProfileRow, specification: Specification) -> None:
-        """Decide by another policy from the next message on."""
+        """Apply another policy from the next message on."""
         live = self.live
         if live is not None:
             live.adopt(row, specification)
@@ -136,7 +136,7 @@ class CachedProfile:
         self._specification = self._specification.deciding_as(specification)
 
     def count(self, row: ProfileRow, counts: MonthlyCounts, epoch: int | None) -> None:
-        """Take over a row with the messages of each month; ages are from `epoch` on."""
+        """Take over a row with its messages per month; ages count from `epoch`."""
         self._row = row
         self._specification = made_of = self._specification.as_of(epoch)
         decay, messages = made_of.decay, np.zeros_like(self._messages)
@@ -150,12 +150,12 @@ class CachedProfile:
 
 
 class Loading:
-    """A profile on its way into memory.
+    """A profile that is being loaded.
 
     Attributes
     ----------
     ended : Future of LiveProfile or None
-        The profile, as soon as it is there; None if it could not be loaded.
+        Set to the profile when it is loaded, or None if it could not be.
     """
 
     def __init__(self, patience: float) -> None:
@@ -164,12 +164,12 @@ class Loading:
 
     @property
     def patience(self) -> float:
-        """How long a request still waits for it.  Unit: seconds."""
+        """Remaining time that a request waits for it.  Unit: seconds."""
         return self._until - time.monotonic()
 
 
 class LiveProfiles:
-    """All profiles of the database; the counts of those that are asked are in memory.
+    """All profiles of the database, with the counts of those in use.
 
     Parameters
     ----------
@@ -182,12 +182,12 @@ class LiveProfiles:
     site : str, optional
         The profile that is never dropped.
     levels : bool, default False
-        Whether a profile backs off to that of its domain and that of the site.
+        Whether a profile backs off to the profiles of its domain and of the site.
     most_bytes : float
-        Most memory of the counts together; the profile that was asked last and that
-        of the site stay all the same.
+        Most memory of all counts together.  The profile asked last and the site's
+        profile stay in any case.
     idle : float
-        A profile that nobody has asked for so long is dropped.  Unit: seconds.
+        Time without a request after which a profile is dropped.  Unit: seconds.
     patience : float
         How long a request waits for a profile to be loaded.  Unit: seconds.
     """
@@ -213,27 +213,28 @@ class LiveProfiles:
         self._idle = idle
         self._patience = patience
         self._profiles: dict[str, CachedProfile] = {}
-        # Memory of the counts, but for what they learned since `drop_idle`: a load that
-        # adds up 10,000 profiles takes as long as for a large one.
+        # Memory of the counts, without what they learned since `drop_idle`: to sum
+        # 10,000 profiles at each load takes as long as loading a large one.
         self._size = 0
-        # Those that cannot be read at all, by name: their key is missing.
+        # Profiles that cannot be read because their key is missing, by name.
         self._broken: dict[str, Inconsistent] = {}
-        # Why the counts of a profile cannot be had, by its key.
+        # Why the counts of a profile cannot be loaded, by its key.
         self._errors: dict[int, Exception] = {}
         self._failures = Failures()
         self._opened = 0
-        # What was last read of the profiles together, and of each by its key.
+        # Last-read version of all profiles together, and of each by its key.
         self._total: Row[*tuple[Any, ...]] | None = None
         self._marks: dict[int, ProfileMark] = {}
-        # Those to be read again although nothing changes: they could not be read, or
-        # something older was loaded meanwhile.
+        # Profiles to read again even if unchanged: they could not be read, or an older
+        # version was loaded meanwhile.
         self._again: set[int] = set()
-        # The last row of the ledger that is counted, where there are further ones.
+        # The last counted row of each ledger that has further rows.
         self.unfolded: dict[int, int] = {}
         self._refreshing = threading.Lock()
-        # Which profiles are kept.
+        # The profiles that are kept.
         self._changing = threading.Lock()
-        # One at a time: a large one takes a core and, while it is read, twice its room.
+        # One load at a time: a large profile takes a core and, while it is read, twice
+        # its memory.
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="profile-loader")
 
     def __iter__(self) -> Iterator[CachedProfile]:
@@ -241,7 +242,7 @@ class LiveProfiles:
         return iter(tuple(self._profiles.values()))
 
     def by_key(self, profile_id: int) -> CachedProfile | None:
-        """Return a profile by its key; None where there is none that can be read."""
+        """Return a profile by its key; None if there is none or it cannot be read."""
         mark = self._marks.get(profile_id)
         cached = None if mark is None else self._profiles.get(mark[1])
         return cached if cached is not None and cached.row.id == profile_id else None
@@ -251,7 +252,7 @@ class LiveProfiles:
         return name in self._profiles
 
     def find(self, name: str) -> CachedProfile:
-        """Return a profile by name, without having its counts loaded.
+        """Return a profile by name, without loading its counts.
 
         Raises
         ------
@@ -270,19 +271,19 @@ class LiveProfiles:
     def get(self, name: str) -> LiveProfile:
         """Return a profile by name, with its counts.
 
-        Where they are not in memory, a thread loads them: the caller waits, unless it
-        is in an event loop.
+        If they are not in memory, a thread loads them.  The caller waits, unless it is
+        in an event loop.
 
         Raises
         ------
         UnknownProfile
             As `find`.
         ProfileLoading
-            If the counts are not there yet.
+            If the counts are not loaded yet.
         Inconsistent
             If its stored data cannot be read.
         DatabaseUnavailable
-            If the database is away.
+            If the database does not answer.
         """
         cached = self.find(name)
         cached.used = time.monotonic()
@@ -319,7 +320,7 @@ class LiveProfiles:
     def above(self, name: str) -> list[CachedProfile]:
         """Return the profiles that one backs off to, the most personal first.
 
-        That of the domain of an address, and that of the site, where they exist.
+        These are the profiles of an address's domain and of the site, if they exist.
         """
         if not self._levels or self._site is None:
             return []
@@ -337,7 +338,7 @@ class LiveProfiles:
                 return live
 
     def answers(self, name: str) -> bool:
-        """Return whether the counts of a profile and its levels are there, or soon."""
+        """Return whether counts of a profile and its levels are loaded, or will be."""
         cached = self._profiles.get(name)
         return cached is not None and all(
             each.live is not None
@@ -349,7 +350,7 @@ class LiveProfiles:
         )
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
-        """Load the profile that is in the place of another, and return it.
+        """Load the profile that replaced another, and return it.
 
         Raises
         ------
@@ -362,17 +363,18 @@ class LiveProfiles:
         return self.get(replaced.row.name)
 
     def found_again(self, replaced: CachedProfile) -> CachedProfile:
-        """Return the profile that is in the place of another, as `successor` does."""
+        """Return the profile that replaced another, as `successor` does."""
         self.refresh()
         return self.find(replaced.row.name)
 
     def refresh(self) -> int:
         """Find new profiles, follow those in memory, and return the rows added.
 
-        A profile that cannot be read is logged, and left as it is.
+        A profile that cannot be read is logged and stays unchanged.
         """
-        # One at a time: rows that are read first are applied first, so that a thread
-        # that has changed a policy and refreshes does not get the old one back.
+        # One refresh at a time, so rows are applied in the order in which they are
+        # read: a thread that changes a policy and refreshes must not get the old one
+        # back.
         with self._refreshing:
             try:
                 return self._refresh()
@@ -381,11 +383,11 @@ class LiveProfiles:
                 raise
 
     def respecify(self, specify: Specify) -> None:
-        """Have all profiles decide by other settings from the next message on."""
+        """Apply other settings to all profiles from the next message on."""
         with self._refreshing:
             self._specify = specify
             for cached in self:
-                # The key of its ids is missing: it goes on as it was.
+                # The key of its ids is missing: its old specification stays.
                 with suppress(Inconsistent):
                     cached.decide_as(cached.row, specify(cached.row))
 
@@ -394,7 +396,7 @@ class LiveProfiles:
         self._most_bytes, self._idle = most_bytes, idle
 
     def drop_idle(self) -> None:
-        """Drop idle profiles, and the least recent ones beyond the limit."""
+        """Drop idle profiles, and the least recently used ones beyond the limit."""
         with self._changing:
             before, now = self.nbytes, time.monotonic()
             self._size = before
@@ -407,7 +409,7 @@ class LiveProfiles:
             _return_memory()
 
     def close(self) -> None:
-        """Load nothing more."""
+        """Start no more loads."""
         self._loader.shutdown(cancel_futures=True)
 
     @property
@@ -416,7 +418,7 @@ class LiveProfiles:
         return sum(each.kept.nbytes for each in self if each.kept is not None)
 
     def advance_month(self) -> bool:
-        """Count ages from a month that has begun; return False, as nothing is left.
+        """Count ages from a month that has begun; return False: nothing is left.
 
         Raises
         ------
@@ -437,7 +439,7 @@ class LiveProfiles:
         return False
 
     def _begin(self, cached: CachedProfile) -> LiveProfile | Loading:
-        """Return the counts, or have them loaded."""
+        """Return the counts, or start loading them."""
         with self._changing:
             live = cached.live
             if live is not None:
@@ -445,7 +447,7 @@ class LiveProfiles:
                 return live
             error = self._errors.get(cached.row.id)
             if error is not None:
-                # Each raise would add to the traceback of the last, for ever.
+                # Each raise would lengthen the traceback of the last.
                 raise error.with_traceback(None)
             if cached.loading is None:
                 cached.loading = Loading(self._patience)
@@ -453,7 +455,7 @@ class LiveProfiles:
             return cached.loading
 
     def _load(self, cached: CachedProfile, loading: Loading) -> None:
-        """Load a profile, and let go of who waits for it."""
+        """Load a profile, and release the callers that wait for it."""
         row, begun = cached.row, time.monotonic()
         live = None
         try:
@@ -469,7 +471,7 @@ class LiveProfiles:
                 self._keep(cached, live)
                 self._again.add(row.id)
                 cached.loading = None
-            # The settings may have been read again meanwhile.
+            # The settings may have been reloaded meanwhile.
             with suppress(Inconsistent):
                 live.adopt(row, self._specify(row))
             if row.name != self._site:
@@ -478,7 +480,7 @@ class LiveProfiles:
         loading.ended.set_result(live)
 
     def _fail(self, row: ProfileRow, error: Exception) -> None:
-        """Have an error answered until the profile can be tried again."""
+        """Answer requests with an error until the profile can be tried again."""
         if self._failures.report(row.id, error):
             if isinstance(error, PostbayesError):
                 log.error("the profile %r cannot be loaded: %s", row.name, error)
@@ -496,7 +498,7 @@ class LiveProfiles:
         self._make_room()
 
     def _live_above(self, name: str) -> list[LiveProfile]:
-        """Return the profiles that one backs off to, those that are in memory."""
+        """Return the profiles in memory to which one backs off."""
         lives = (cached.live for cached in self.above(name))
         return [live for live in lives if live is not None]
 
@@ -504,7 +506,7 @@ class LiveProfiles:
         """Drop profiles until the others have room; the lock is held."""
         if self._size <= self._most_bytes:
             return
-        # Somebody waits for the one that was asked last.
+        # A request waits for the profile that was asked last.
         for cached in sorted(self._droppable(), key=lambda each: each.used)[:-1]:
             self._drop(
                 cached, "other profiles need the memory (POSTBAYES_PROFILE_BYTES)"
@@ -528,9 +530,9 @@ class LiveProfiles:
 
     def _refresh(self) -> int:
         with reading(with_short_timeout(self._engine)) as connection:
-            # With this connection among them, which may be the first to a new server.
+            # Including this connection, which may be the first to a new server.
             opened = connections_opened(self._engine)
-            # The ledger of another server may be as long, by other rows.
+            # The ledger of another server may be as long, but with different rows.
             moved = self._opened != opened
             total = profiles.total(connection)
             rows: list[ProfileRow] = []
@@ -557,7 +559,7 @@ class LiveProfiles:
         live = None if cached is None else cached.live
         if cached is None or live is None:
             return 0
-        # A profile that was replaced has its name and another key.
+        # A profile that replaced another has its name and a different key.
         if live.row.id != row.id:
             self._replace(row)
             return 0
@@ -575,7 +577,7 @@ class LiveProfiles:
         try:
             if row.policy != live.row.policy:
                 cached.decide_as(row, self._specify(row))
-            # Fewer rows are there, or feedback was given since: that looks which.
+            # The ledger has fewer rows, or feedback came since; `follow` finds out.
             if row.revision != live.revision or diverged(live, last_rows):
                 followed = live.follow(self._engine)
         # An error of one profile must not stop the others.
@@ -594,7 +596,7 @@ class LiveProfiles:
         self, connection: Connection, there: dict[int, ProfileMark]
     ) -> list[ProfileRow]:
         """Take over the profiles that have changed, and count those not in memory."""
-        # Before the profiles are compared: what is loaded from now on comes next time.
+        # Before the profiles are compared: later loads are handled next time.
         with self._changing:
             again, self._again = self._again, set()
         changed = [
@@ -626,11 +628,11 @@ class LiveProfiles:
         return rows
 
     def _read(self, row: ProfileRow) -> CachedProfile | None:
-        """Take over a row; return a profile whose messages are to be counted."""
+        """Take over a row; return the profile if its messages are to be counted."""
         cached, key = self._profiles.get(row.name), ("specify", row.id)
-        # One that was replaced goes on scoring until the new one is loaded.
+        # A replaced profile goes on scoring until the new one is loaded.
         if cached is not None and cached.live is not None:
-            # Dropped, and counted once nobody uses it any more.
+            # Dropped, and counted when it is no longer in use.
             if cached.kept is None:
                 self._again.add(row.id)
             return None
@@ -675,18 +677,18 @@ class LiveProfiles:
                 self._keep(cached, live)
 
     def _load_again(self, cached: CachedProfile) -> None:
-        """Have the profile of the site loaded; an error is that of who asks for it."""
+        """Load the profile of the site; the next request gets its error."""
         with suppress(Exception):
             self._begin(cached)
 
     def _retry(self) -> None:
-        """Let profiles be tried again: the database answers."""
+        """Allow failed profiles to be tried again, because the database answers."""
         for key, error in tuple(self._errors.items()):
             if not (isinstance(error, Inconsistent) and self._failures.pausing(key)):
                 self._errors.pop(key, None)
 
     def _start_over(self, live: LiveProfile) -> None:
-        """Load a profile that cannot follow once, in case memory is wrong."""
+        """Reload once a profile that cannot follow, in case memory is wrong."""
         with suppress(Inconsistent):
             live.reload(
                 self._engine,
@@ -695,9 +697,10 @@ class LiveProfiles:
 
 
 def _return_memory() -> None:
-    """Give memory that is free back to the system."""
-    # glibc keeps blocks of this size: of nine profiles, 46 MB went back without this,
-    # and 169 with it, in 9 ms (experiment 0077).  Other C libraries lack it.
+    """Return free memory to the operating system."""
+    # glibc keeps blocks of this size.  Dropping nine profiles returned 46 MB without
+    # this call and 169 MB with it, in 9 ms (experiment 0077).  Other C libraries lack
+    # it.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,10 +1,11 @@
-"""Live profile: the counts of a profile in memory, as the ledger has them.
+"""Live profile: the counts of one profile in memory, following the ledger.
 
-Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database,
-so a verdict is of one revision.  A thread that follows others prepares the sum without
-that lock, and takes it to add what is prepared, for microseconds.  The writer takes it
-before it answers, until it has learned what it answers: so nobody who has an answer
-sees older counts, and the answer does not wait for the counts.
+Contract of this file: scoring holds the lock of a `LiveProfile` and does not query the
+database, so a verdict belongs to one revision.  A thread that follows other processes
+prepares sums without the lock, and holds it for microseconds to add them. The writer
+takes the lock before it answers a feedback, and holds it until it has learned the
+feedback: a client with an answer never sees older counts, and the answer does not wait
+for the counts.
 """
 
 from __future__ import annotations
@@ -38,20 +39,19 @@ if TYPE_CHECKING:
     _State = tuple[str, Snapshot, Specification, int]
 
 log = logging.getLogger(__name__)
-# Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits
-# while they are added.
+# Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits while
+# they are added.
 CATCH_UP_ROWS = 250
 DIVERGED: Final = "the ledger went back (a restored backup, or a failover)"
 
 
 class LiveProfile:
-    """One profile in memory: its row and what answers now.
+    """One profile in memory: its row and its present counts.
 
-    `above` returns the profiles that it backs off to, the most personal first, those
-    that are in memory.
-    Where counts decay, `month` is that of the newest row, 0 before the first.
-    `last_row` identifies the newest row, None if there is none; `opened` is how many
-    connections there were when the row was last seen in the ledger.
+    `above` returns the profiles in memory to which it backs off, the most personal
+    first. If counts decay, `month` is the month of the newest row, or 0 before the
+    first. `last_row` identifies the newest row, or is None if there is none.  `opened`
+    is the number of connections opened until that row was last seen in the ledger.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LiveProfile:
         self._snapshot = snapshot
         self.above: Callable[[], Sequence[LiveProfile]] = tuple
         self._scorer: tuple[list[_State], Scorer] | None = None
-        # The thread that holds it may ask as others do.
+        # Reentrant: the thread that holds it may score as well.
         self._scoring = threading.RLock()
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
@@ -80,14 +80,14 @@ class LiveProfile:
     def held(self) -> Iterator[Snapshot]:
         """Hold the counts unchanged.
 
-        Single numbers can be read of `snapshot` without.
+        Single numbers can be read from `snapshot` without the lock.
         """
         with self._scoring:
             yield self._snapshot
 
     @property
     def snapshot(self) -> Snapshot:
-        """The counts, with everything that was answered as learned."""
+        """The counts, including every feedback that was answered."""
         with self._scoring:
             return self._snapshot
 
@@ -95,7 +95,7 @@ class LiveProfile:
     def scoring(self) -> Iterator[Scorer]:
         """Hold the counts of this profile and the levels above, for a score."""
         with ExitStack() as holding:
-            # The most personal first, always: so no two threads wait for each other.
+            # Always the most personal first, to prevent deadlocks.
             lives = (self, *self.above())
             found = [holding.enter_context(live.held()) for live in lives]
             if len(found) == 1:
@@ -105,7 +105,7 @@ class LiveProfile:
             yield self._backed_off([*map(Level, names, found)])
 
     def _backed_off(self, levels: list[Level]) -> Scorer:
-        """Return what scores by some levels; the same until one of them changes."""
+        """Return the scorer for some levels; the same one until a level changes."""
         state = [
             (profile, snapshot, snapshot.specification, snapshot.revision)
             for profile, snapshot in levels
@@ -116,19 +116,19 @@ class LiveProfile:
 
     @property
     def revision(self) -> int:
-        """The ledger row that was learned last."""
+        """The last ledger row learned."""
         return self.snapshot.revision
 
     @property
     def specification(self) -> Specification:
-        """The specification of the profile; nobody waits for it."""
+        """The specification of the profile, read without the lock."""
         return self._snapshot.specification
 
     @property
     def month_began(self) -> bool:
-        """Whether a month began after the one that the snapshot counts ages from.
+        """Whether a month has begun since the one from which the snapshot counts ages.
 
-        Or that one has not begun: a clock that ran ahead was corrected.
+        Also true if that month lies in the future, after a fast clock was corrected.
         """
         decay = self.specification.decay
         if decay is None or decay.epoch is None:
@@ -152,18 +152,18 @@ class LiveProfile:
     ) -> bool:
         """Learn ledger rows, in the order of their revisions.
 
-        Rows that are known already are passed over.
+        Rows that are already known are skipped.
 
         Parameters
         ----------
         rows : iterable of LedgerRow
             The rows.
         ahead : Snapshot or None
-            A copy of the snapshot that has learned these rows and those before them:
-            it answers from now on, and nothing is learned twice.
+            A copy of the snapshot that has learned these rows and all before them.  It
+            replaces the snapshot, so the rows are not learned twice.
         answer : callable or None
-            Says that the rows are learned.  It is called before they are, with the
-            counts held, or not at all where a row is missing.
+            Announces that the rows are learned.  It is called just before, while the
+            counts are held, and not at all if a row is missing.
 
         Returns
         -------
@@ -183,7 +183,7 @@ class LiveProfile:
                     break
                 new.append(row)
             if new:
-                # Before the answer: who has it may ask for the month.
+                # Before the answer, because its receiver may ask for the month.
                 if self.specification.decay is not None:
                     last = _last(self._clock)
                     times = (row.time for row in new if last is None or row.time < last)
@@ -210,16 +210,16 @@ class LiveProfile:
         row : ProfileRow
             The profile with that policy.
         specification : Specification
-            Whose thresholds and actions count from now on.
+            Has the new thresholds and actions.
         """
         with self._learning, self._scoring:
             self.row = row
             self._snapshot.decide_as(specification)
 
     def follow(self, engine: Engine) -> int:
-        """Add the rows of any process since, and return their number.
+        """Add newer rows of any process, and return their number.
 
-        Where the ledger has another history than memory, the profile is reloaded.
+        If the ledger and memory have different histories, the profile is reloaded.
         """
         start = self.revision
         before = connections_opened(engine)
@@ -233,8 +233,8 @@ class LiveProfile:
             if last is not None and (not rows or rows[0].identity != last):
                 self.reload(engine, f"{DIVERGED}: row {last.revision} is another one")
                 return self.revision - start
-            # A process that stood still for a minute: what such a row took back is
-            # gone (`app.storage.retention`).
+            # This process stood still for a minute, and the features that such a row
+            # took back have been deleted (`app.storage.retention`).
             if any(
                 row.forgotten and row.vector is None and row.revision > self.revision
                 for row in rows
@@ -246,21 +246,21 @@ class LiveProfile:
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
                 return self.revision - start
-            # No row but the last one known; or even a sum would have been among them.
+            # Caught up: no row is new, or even a sum would have fitted.
             room = CATCH_UP_ROWS - sum(map(ledger.weight, rows))
             if len(rows) <= (last is not None) or room >= ledger.WEIGHT_OF_SUM:
                 self.opened = before
                 return self.revision - start
 
     def reload(self, engine: Engine, reason: str) -> None:
-        """Load the profile again, where memory and ledger have diverged.
+        """Reload the profile after memory and ledger have diverged.
 
         Parameters
         ----------
         engine : Engine
             The database.
         reason : str
-            Logged as an error, because it never happens while the ledger only grows.
+            Logged as an error, because it cannot happen while the ledger only grows.
         """
         log.error("reloading the profile %r: %s", self.row.name, reason)
         loaded = load(engine, self.row, self.specification, self._clock)
@@ -270,7 +270,7 @@ class LiveProfile:
     def advance_month(self, engine: Engine) -> None:
         """Count ages from the month of the newest row.
 
-        Scoring and learning go on with the old weights while the counts are read
+        Scoring and learning continue with the old weights while the counts are read
         with the new ones.
         """
         turned = load(engine, self.row, self.specification, self._clock)
@@ -278,7 +278,7 @@ class LiveProfile:
             turned.follow(engine)
 
     def take_over(self, turned: LiveProfile) -> bool:
-        """Answer as another that has learned as much; return whether it has."""
+        """Take over another's counts, if as new; return whether they were."""
         with self._learning:
             known = turned.revision >= self.revision
             if known:
@@ -286,7 +286,7 @@ class LiveProfile:
         return known
 
     def _answer_as(self, other: LiveProfile) -> None:
-        """Take over the counts of another, but not its policy, which may be older."""
+        """Take over another's counts, but not its policy, which may be older."""
         other.snapshot.decide_as(self.specification)
         self._snapshot = other.snapshot
         self.month = other.month
@@ -295,7 +295,7 @@ class LiveProfile:
 
 
 def _alike(before: list[_State], after: list[_State]) -> bool:
-    """Return whether no level has changed: specifications are too large to compare."""
+    """Return whether no level has changed, without comparing large specifications."""
     return len(before) == len(after) and all(
         a[1] is b[1] and a[2] is b[2] and (a[0], a[3]) == (b[0], b[3])
         for a, b in zip(before, after, strict=True)
@@ -303,10 +303,10 @@ def _alike(before: list[_State], after: list[_State]) -> bool:
 
 
 def _last(clock: Clock | None) -> datetime | None:
-    """Return when rows end that ages are counted from; None knows no end.
+    """Return the latest time of rows from which ages count; None means no limit.
 
-    A clock that ran ahead would let all mail before it weigh nothing, also when it has
-    been corrected.
+    Otherwise a row from a fast clock would give all earlier mail no weight, even after
+    the clock is corrected.
     """
     return None if clock is None else clock() + timedelta(days=1)
 
@@ -314,14 +314,14 @@ def _last(clock: Clock | None) -> datetime | None:
 def newest_epoch(
     connection: Connection, profile_id: int, clock: Clock | None
 ) -> int | None:
-    """Return the month that ages are counted from; None before anything was learned."""
+    """Return the month from which ages count; None before the first message."""
     return ledger.newest_epoch(connection, profile_id, before=_last(clock))
 
 
 def load(
     engine: Engine, row: ProfileRow, specification: Specification, clock: Clock | None
 ) -> LiveProfile:
-    """Return a profile as the database has it."""
+    """Load a profile from the database."""
     before = connections_opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
@@ -339,7 +339,7 @@ def load(
 
 
 def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
-    """Whether the newest row of a ledger is another one than memory has."""
+    """Whether the newest row of a ledger differs from the one in memory."""
     there, here = last_rows.get(live.row.id), live.last_row
     return (
         there is not None

@@ -1,4 +1,4 @@
-"""Queue: jobs that a thread takes all at once, and jobs of replaced profiles."""
+"""Queue: jobs that a thread takes together, and jobs of replaced profiles."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Profile = LiveProfile | CachedProfile
     Successor = Callable[[Any], Profile]
 
-# More than this many waiting means that the disk cannot keep up; a new job is then
-# refused with "try again later" instead of growing the queue.
+# A longer queue means that the disk cannot keep up; further jobs are refused with "try
+# again later".
 BACKLOG: Final = 10_000
 T = TypeVar("T")
 
@@ -32,16 +32,16 @@ class JobQueue(Generic[T]):
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[T | None] = queue.SimpleQueue()
         self._closed = threading.Event()
-        # Without it, a job could be put after the last look of a thread that ends.
+        # Otherwise a job could be put after the last look of a thread that ends.
         self._putting = threading.Lock()
 
     @property
     def size(self) -> int:
-        """How many jobs wait, or one more when it is closed."""
+        """Number of waiting jobs, plus one if the queue is closed."""
         return self._jobs.qsize()
 
     def put(self, job: T) -> None:
-        """Leave a job for the thread.
+        """Add a job for the thread.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class JobQueue(Generic[T]):
         """
         jobs: list[T] = []
         job = self._jobs.get(timeout=within)
-        # None marks the end: it is put last, and stays there.
+        # None marks the end. It is put last and stays in the queue.
         while job is not None:
             jobs.append(job)
             if len(jobs) == most or self._jobs.empty():
@@ -98,9 +98,8 @@ class JobQueue(Generic[T]):
                 self._jobs.put(None)
 
 
-# It waits for the one that is in its place now, which is loaded at once.  To load it
-# takes as long as at a start, so there is a thread for it: other profiles are served
-# meanwhile.
+# A job of a replaced profile waits for its successor.  Loading it takes as long as at a
+# start, so a separate thread does it while other profiles are served.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class Job:
     answer : Future
         The outcome.
     requeued : bool
-        Whether it was a job for another profile, which was replaced.
+        Whether it was first a job for a profile that was replaced.
     """
 
     profile: Profile
@@ -126,14 +125,14 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class Replacements(Generic[AnyJob]):
-    """Jobs that wait for the successors of profiles.
+    """Jobs that wait for the successors of replaced profiles.
 
     Parameters
     ----------
     successor : callable
-        Loads the profile that is in the place of another, and returns it.
+        Loads the profile that replaced another, and returns it.
     queue : JobQueue
-        Where a job is left for the thread that does it.
+        Queue of the thread that does the jobs.
     """
 
     def __init__(self, successor: Successor, queue: JobQueue[AnyJob]) -> None:
@@ -145,14 +144,14 @@ class Replacements(Generic[AnyJob]):
     def requeue(
         self, replaced: Profile, jobs: Iterable[AnyJob], error: Exception
     ) -> None:
-        """Have jobs done with the successor of their profile; return at once.
+        """Requeue jobs for the successor of their profile; return at once.
 
         Parameters
         ----------
         replaced : LiveProfile or CachedProfile
-            The profile that is gone.
+            The replaced profile.
         jobs : iterable of Job
-            The jobs for it.
+            Its jobs.
         error : Exception
             The answer to jobs that were requeued before.
         """
@@ -187,22 +186,22 @@ class Replacements(Generic[AnyJob]):
                 job.answer.set_exception(error)
 
     def _take(self, replaced: Profile) -> list[AnyJob]:
-        """Return all jobs that wait; later ones begin anew."""
+        """Return all jobs that wait for a successor; a later one loads it again."""
         with self._changing:
             return self._waiting.pop(replaced.row.id)
 
 
 class ProfileThread(ABC, Generic[AnyJob]):
-    """A thread that does the jobs that wait, those of one profile together.
+    """A thread that does waiting jobs, the jobs of one profile together.
 
     Parameters
     ----------
     name : str
-        Of the thread.
+        Name of the thread.
     successor : callable
-        Loads the profile that is in the place of another, and returns it.
+        Loads the profile that replaced another, and returns it.
     at_once : int
-        Jobs that are taken together, at most.
+        Most jobs taken together.
     """
 
     def __init__(self, name: str, successor: Successor, *, at_once: int) -> None:
@@ -222,26 +221,26 @@ class ProfileThread(ABC, Generic[AnyJob]):
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait for the thread."""
+        """Number of waiting jobs."""
         return self._queue.size
 
     def stop(self) -> None:
-        """Finish the jobs that wait, and end the thread."""
+        """Finish the waiting jobs, and end the thread."""
         self._queue.close()
         self._thread.join()
 
     @abstractmethod
     def _do(self, profile: Any, jobs: list[AnyJob]) -> None:
-        """Do the jobs of one profile, and answer them; an error is their answer."""
+        """Do and answer the jobs of one profile; an error becomes their answer."""
 
     def _done(self) -> None:
-        """Follow up the jobs that were taken together."""
+        """Finish a round of jobs that were taken together."""
 
     def _run(self) -> None:
         try:
             while jobs := self._queue.take(self._at_once):
                 self._do_all(jobs)
-                # A profile that is dropped leaves the memory, though no job follows.
+                # Lets a dropped profile leave memory even if no further job comes.
                 jobs.clear()
                 self._done()
         finally:
@@ -258,8 +257,8 @@ class ProfileThread(ABC, Generic[AnyJob]):
             except ProfileReplaced as error:
                 left = [job for job in group if not job.answer.done()]
                 self._replacements.requeue(profile, left, error)
-            # The outermost loop of the thread: any error is the answer to those who
-            # wait, and the next ones are served.
+            # The outermost loop of the thread: any error becomes the answer to the
+            # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
                 for job in group:
                     if not job.answer.done():

@@ -1,15 +1,15 @@
-"""Recent messages: those scored lately, in memory, and their look-up by id.
+"""Recent messages: a cache of scored messages, and their look-up by id.
 
-Scoring writes nothing.  It leaves the observation here, and the maintenance writes the
-observations to the `scored` table about twice a second.  The newest written ones stay
-in memory, so that a feedback by id soon after waits for no query.
+Scoring does not write to the database.  It leaves the observation here, and the
+maintenance writes the observations to the `scored` table about twice a second.  The
+newest ones stay in memory, so feedback by id soon after needs no query.
 
 Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
-takes all that wait.  While the database is away, they wait together, and hold no other
-thread.
+takes all that wait.  While the database is unavailable, they wait together and block no
+other thread.
 
-Contract of this file: any sender can write a header with an id, so an id is a hint and
-never a proof.
+Contract of this file: any sender can write a header with an id, so an id is only a
+hint.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Value = TypeVar("Value")
 class BoundedCache(Generic[Key, Value]):
     """A cache that drops its oldest entries when they are too many or too heavy.
 
-    One thread at a time may change it; any may `get` meanwhile.
+    Only one thread at a time may change it; any thread may call `get` meanwhile.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class BoundedCache(Generic[Key, Value]):
         return [*self._entries.items()]
 
     def put(self, key: Key, value: Value) -> None:
-        """Add an entry, in place of one with that key, as the newest."""
+        """Add or replace an entry, as the newest."""
         self.drop(key)
         self._entries[key] = value
         self._weight += self.weigh(value)
@@ -128,25 +128,25 @@ class BoundedCache(Generic[Key, Value]):
             self._weight -= self.weigh(oldest)
 
     def drop(self, key: Key) -> None:
-        """Drop an entry, if it is there."""
+        """Drop an entry if it exists."""
         value = self._entries.pop(key, None)
         if value is not None:
             self._weight -= self.weigh(value)
 
 
-# Flushed twice a second, in which at full speed 750 messages are scored. What
-# does not fit while the database is away is dropped, oldest first: the id then
-# gets the 404 that says to send the message itself.
+# Flushed twice a second; at full speed 750 messages are scored in between. While the
+# database is unavailable, the oldest messages that do not fit are dropped: feedback by
+# their ids then gets a 404 that asks for the message itself.
 CAPACITY: Final = 8_192
-# Of those together, in some 50 MB: messages of the SpamAssassin corpus have 600 on
-# average, in 31 kB with their words; one of 4 MiB had 57,000, in 2.7 MB.
+# Features of all waiting messages, some 50 MB: messages of the SpamAssassin corpus have
+# 600 on average, in 31 kB with their words; one of 4 MiB had 57,000, in 2.7 MB.
 FEATURES: Final = 1_000_000
-# Of those that are written: 15 kB each on that corpus as they are written, and 26 kB
-# of arrays, so some 1,200 messages. Asking the database took 0.4 ms of the processor
-# for a single id, of 3.6 for the whole feedback, and 0.13 of 2.1 where 32 clients ask
-# at once. To decode the arrays anew at each feedback took 0.08 of 0.88.
+# Memory of the written messages, enough for some 1,200: on that corpus each has 15 kB
+# as written, and 26 kB of arrays. A query for a single id took 0.4 ms of the 3.6 ms of
+# CPU of a feedback, and 0.13 of 2.1 ms with 32 concurrent clients. Decoding the arrays
+# at each feedback took 0.08 of 0.88 ms.
 WRITTEN_BYTES: Final = 48 * 1024 * 1024
-# Written in one transaction, for which feedback may have to wait.
+# Written in one transaction; feedback may have to wait for it.
 FLUSH_ROWS: Final = 64
 FLUSH_FEATURES: Final = 100_000
 
@@ -172,24 +172,25 @@ class RecentMessages:
         self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
         )
-        # Lines of the history, which are written with them and then gone from here.
+        # Lines of the history; they are written together with the messages and then
+        # removed.
         self._noted: BoundedCache[tuple[int, bytes], HistoryLine] = BoundedCache(
             most=CAPACITY, weigh=lambda _: 1, heaviest=CAPACITY
         )
         self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
-        # By profile, since the last one of them that was taught.
+        # By profile, since its last taught message.
         self._arrived: Counter[int] = Counter()
         self._lock = threading.Lock()
 
     @property
     def waiting(self) -> int:
-        """Messages that are not written yet."""
+        """Number of messages not written yet."""
         return len(self._waiting)
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
-        """Add one message that a profile has scored."""
+        """Add a message that a profile has scored."""
         observation = observation.stored(words=self._store_words)
         with self._lock:
             self._arrived[profile_id] += 1
@@ -203,17 +204,17 @@ class RecentMessages:
         return self._waiting.get(key) is not None or self._written.get(key) is not None
 
     def arrived(self, profile_id: int) -> int:
-        """Return how many messages a profile has scored since it was asked last."""
+        """Return the number of messages a profile has scored since the last call."""
         with self._lock:
             return self._arrived.pop(profile_id, 0)
 
     def note(self, profile_id: int, line: HistoryLine) -> None:
-        """Add the line of a verdict; of two before the next `flush`, the newer one."""
+        """Add the line of a verdict; it replaces an older unwritten one."""
         with self._lock:
             self._noted.put((profile_id, line.digest), line)
 
     def get(self, profile_id: int, digest: bytes) -> ScoredRow | None:
-        """Return a message that is still in memory, or None."""
+        """Return a message if it is still in memory."""
         key = profile_id, digest
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -228,14 +229,14 @@ class RecentMessages:
             self._written.drop((profile_id, digest))
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
-        """Drop written messages that the database drops too.
+        """Drop written messages that the database also drops.
 
         Parameters
         ----------
         before : datetime
-            Messages that were scored earlier are dropped.
+            Messages scored before this time are dropped.
         profiles : container of int
-            So are messages of other profiles.
+            Messages of other profiles are dropped too.
         """
         with self._lock:
             for key, row in self._written.items():
@@ -245,7 +246,7 @@ class RecentMessages:
                 del self._arrived[profile_id]
 
     def flush(self, engine: Engine) -> int:
-        """Write the messages that wait to the database; return how many.
+        """Write the waiting messages to the database; return their number.
 
         Raises
         ------
@@ -254,7 +255,7 @@ class RecentMessages:
         """
         with self._lock:
             waiting, noted = dict(self._waiting.items()), dict(self._noted.items())
-        # By profile, in one pass: of 2,000 profiles a pass for each took minutes.
+        # By profile, in one pass: with 2,000 profiles, one pass for each took minutes.
         of_profile: dict[int, tuple[dict[bytes, _Scored], list[HistoryLine]]] = {}
         for (profile_id, digest), seen in waiting.items():
             of_profile.setdefault(profile_id, ({}, []))[0][digest] = seen
@@ -278,7 +279,7 @@ class RecentMessages:
         """Write some messages, and some lines of the history, of one profile."""
         rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
-            # The messages of a profile that was replaced since go with it.
+            # If the profile was replaced since, its messages are dropped with it.
             there = profiles.is_there(connection, profile_id)
             if there:
                 put_many(connection, profile_id, rows)
@@ -289,7 +290,7 @@ class RecentMessages:
                     self._noted.drop((profile_id, line.digest))
             for row in rows:
                 key = profile_id, row.digest
-                # First, so that it is in one of the two caches at any time.
+                # First, so that the message is always in one of the two caches.
                 if there:
                     self._written.put(key, row)
                 # The message may have been scored again meanwhile.
@@ -298,7 +299,7 @@ class RecentMessages:
 
 
 def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:
-    """Yield messages as they are written, some in each transaction."""
+    """Yield the messages of each transaction."""
     part: dict[bytes, _Scored] = {}
     room = FLUSH_FEATURES
     for digest, scored in waiting.items():
@@ -316,7 +317,7 @@ def _features(scored: _Scored) -> int:
 
 
 def _bytes(row: ScoredRow) -> int:
-    # Pairs have four arrays: those of their words, too.
+    # Pairs have four arrays, with those of their words.
     arrays = sum(
         x.ids.nbytes * (4 if isinstance(x, Pairs) else 2) for x in row.views.values()
     )
@@ -324,22 +325,22 @@ def _bytes(row: ScoredRow) -> int:
 
 
 Answer = TypeVar("Answer")
-# Longer than the database's own time-out, so that its error comes first.
+# Longer than the database's own time-out, whose error comes first.
 PATIENCE: Final = 60.0
 # Seconds between two looks for an id that another worker is about to store.
 LOOK_AGAIN: Final = 0.1
-# Ids of one query: some 8 kB are read and decoded for each.
+# Ids in one query: each takes some 8 kB to read and decode.
 GROUP: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message that was scored or taught, as far as it is stored.
+    """The stored data of a message that was scored or taught.
 
     Parameters
     ----------
     evidence : ScoredRow or None
-        Its features; None where they are not stored, or no longer.
+        Its features; None if they are not, or no longer, stored.
     learned : bool
         Whether it has a label.
     """
@@ -348,7 +349,7 @@ class StoredMessage:
     learned: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything is stored of it."""
+        """Whether any data of it are stored."""
         return self.learned or self.evidence is not None
 
 
@@ -364,16 +365,16 @@ class Recall(ProfileThread[_LookUp]):
     Parameters
     ----------
     engine : Engine
-        The database, for messages that were scored a while ago.
+        The database, for messages no longer in memory.
     live : LiveProfiles
         The profiles in memory.
     recent : RecentMessages or None
-        The messages that were scored last.
+        The latest scored messages.
     store_words : bool
         Whether the text of features is kept.
     write_behind : float
-        Time in which another worker stores a scored message; an unknown id is waited
-        for as long.  Unit: seconds.
+        Time until another worker has stored a scored message; the look-up of an unknown
+        id waits for this time.  Unit: seconds.
     """
 
     def __init__(
@@ -393,7 +394,7 @@ class Recall(ProfileThread[_LookUp]):
         self.write_behind = write_behind
 
     def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
-        """Begin to look up a message.
+        """Start looking up a message.
 
         Raises
         ------
@@ -403,8 +404,8 @@ class Recall(ProfileThread[_LookUp]):
             If too many requests wait, or the service is stopping.
         """
         job = _LookUp(profile=self._live.find(profile), digest=digest)
-        # Running, so that it cannot be cancelled: an answer to a cancelled future would
-        # raise in the thread.
+        # Marked as running, so that it cannot be cancelled: setting the result of a
+        # cancelled future would raise in the thread.
         job.answer.set_running_or_notify_cancel()
         seen = None
         if self._recent is not None:
@@ -416,7 +417,7 @@ class Recall(ProfileThread[_LookUp]):
         return job.answer
 
     def wait(self, profile: str, digest: bytes) -> StoredMessage:
-        """Return a message that is stored, or will be within `write_behind`.
+        """Return a stored message, waiting up to `write_behind` for it.
 
         Raises
         ------
@@ -472,12 +473,12 @@ class Recall(ProfileThread[_LookUp]):
 
 
 def wait_for(answer: Future[Answer]) -> Answer:
-    """Wait for an answer of a thread, and return it.
+    """Wait for a thread's answer, and return it.
 
     Raises
     ------
     DatabaseUnavailable
-        If it does not come within `PATIENCE`, or the thread answers so.
+        If it does not come within `PATIENCE`, or is this error.
     """
     try:
         return answer.result(PATIENCE)
@@ -494,19 +495,19 @@ def too_late() -> DatabaseUnavailable:
 
 
 HEADER: Final = "X-Postbayes-Id"
-# Bytes of headers that are searched; Postfix takes 100 kB (header_size_limit).
+# Bytes of headers to search; Postfix accepts 100 kB (header_size_limit).
 _HEADER_BYTES: Final = 128 * 1024
 _MOST_IDS: Final = 2
-# Half of the features in common. Of 20,000 pairs of different messages of the
-# SpamAssassin corpus 5 have as much; of 1,200 messages whose subject was tagged
-# and that got a footer of 27 words, all have.
+# Half of the features in common. In the SpamAssassin corpus, 5 of 20,000 pairs of
+# different messages share that many, and so do all of 1,200 messages before and after
+# tagging the subject and adding a footer of 27 words.
 _SHARE: Final = 0.5
 _ID: Final = re.compile(
     rb"^%b:[ \t]*([0-9a-f]{32})[ \t]*\r?$" % HEADER.encode(),
     re.MULTILINE | re.IGNORECASE,
 )
-# Without the \r of the line before: a pattern that begins with what may be missing
-# is tried at every byte.
+# Without the \r of the line before: a pattern that begins with an optional part is
+# tried at every byte.
 _END_OF_HEADERS: Final = re.compile(rb"\n\r?\n")
 
 
@@ -526,12 +527,12 @@ def marked_ids(raw: bytes) -> list[bytes]:
 
 
 def is_same_message(scored: Seen, arrived: Seen) -> bool:
-    """Return whether a scored message can be the one that arrived, with some changes.
+    """Return whether an arrived message can be a changed copy of a scored one.
 
-    A server on the way may have tagged the subject or added a footer, which changes the
-    digest.  A spammer may have written the id of another message, to have that one
-    learned in place of his own: only messages that share most of their features count
-    as the same.
+    A mail server may have tagged the subject or added a footer, which changes the
+    digest.  A spammer may have written the id of another message, so that it is learned
+    in place of his own.  Therefore only messages that share most of their features
+    count as the same.
     """
     if scored.digest == arrived.digest:
         return True
