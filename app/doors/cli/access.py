@@ -252,7 +252,7 @@ def _list_people(*, as_json: bool) -> None:
 
 
 def _password(name: str) -> str:
-    """Return a password from the terminal, where it is not shown, or from a pipe."""
+    """Read a password from the terminal, without echo, or from a pipe."""
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")
         check_password(password)

@@ -101,7 +101,7 @@ def verdict_lines(
 def _entry_line(entry: EntryOut) -> Text:
     if entry.kind == "rest":
         return _line(entry.log_odds, f"({entry.features} other features)", "")
-    # What is stated is said whole.
+    # Statements are printed in full.
     text = entry.title[:60] if entry.features else entry.title
     seen = entry.parts[0].messages if entry.parts else {}
     counts = " · ".join(f"{label} {n}" for label, n in seen.items())
@@ -154,7 +154,7 @@ def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
     yield f"profile {found.profile}"
     events = [(row.time, _taught(row)) for row in found.rows]
     events += [(line.time, _decided(line)) for line in found.verdicts]
-    # A site may keep no history.
+    # The history may be switched off.
     if found.scored is not None and not found.verdicts:
         events.append((found.scored, "scored"))
     for time, event in sorted(events):
@@ -171,7 +171,7 @@ def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
 
 
 def _decided(line: HistoryLine) -> str:
-    """Return a verdict of the time with its reasons, as a sentence."""
+    """Return a past verdict with its reasons, as a sentence."""
     log_odds = "" if line.log_odds is None else f", {line.log_odds:+.2f} nats"
     reasons = "; ".join(f"{text} {nats:+.2f}" for text, nats in line.reasons or ())
     return f"{line.decision}{log_odds}  (by {line.door})" + (
@@ -193,7 +193,7 @@ def _taught(row: LedgerRow) -> str:
 
 
 def _said(row: LedgerRow) -> dict[str, Any] | None:
-    """Return the verdict before a feedback; None where there was none."""
+    """Return the verdict before a feedback; None if there was none."""
     if not row.scores or "decision" not in row.scores:
         return None
     return {name: row.scores.get(name) for name in ("decision", "log_odds")}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from app.services.application import Application
 
 API_KEY: Final = "POSTBAYES_API_KEY"
-"""The variable with the key that a command shows to the service at `--url`."""
+"""The variable with the key for the service at `--url`."""
 _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
     400: EmptyMessage,
     401: Unauthenticated,
@@ -47,7 +47,7 @@ _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
     409: Conflict,
     413: MessageTooLarge,
 }
-"""The errors of a service by its status; 400 to a raw message means an empty one."""
+"""The errors of a service by status; 400 for a raw message means it is empty."""
 Out = TypeVar("Out", ClassifyOut, FeedbackOut)
 
 
@@ -60,8 +60,7 @@ def ask(
 ) -> bytes:
     """Return the answer of a running service, or raise its error.
 
-    A request without a body takes a message back; parameters that are None are
-    left out.
+    A request without a body forgets a message.  Parameters that are None are left out.
     """
     method = "DELETE" if raw is None and document is None else "POST"
     try:
@@ -89,8 +88,8 @@ def ask(
     except (ValueError, KeyError, TypeError):
         detail = f"the service at {url} answered {answer.status_code}"
     if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and kind:
-        # An error without a type is a defect: the service answers the same request
-        # so each time. A proxy answers 500 without a problem document.
+        # A problem without a type is a defect, and a retry would fail again. A 500
+        # without a problem document is from a proxy.
         raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
@@ -107,7 +106,7 @@ def _headers(raw: bytes | None) -> dict[str, str]:
 
 
 def parse(kind: type[Out], url: str, answer: bytes) -> Out:
-    """Return the document that a service answered with."""
+    """Return the document in a service's answer."""
     try:
         return kind.model_validate_json(answer)
     except ValidationError as error:
@@ -130,13 +129,13 @@ def loaded(**settings: None) -> Iterator[Application]:
     Parameters
     ----------
     **settings : None
-        Further settings that are unset for the command.
+        Further settings to unset for the command.
     """
-    # Here, since a command that asks a service needs neither.
+    # Imported here, since a command that asks a service needs neither.
     from app.services.application import Application  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
-    # The service alone posts, and a command that only reads needs no secret for it.
+    # Only the service posts events, and a command that reads needs no secret for them.
     unset = load_settings().model_copy(update={"webhook": None, **settings})
     app = Application(unset, make=False, patience=math.inf)
     try:
@@ -148,7 +147,7 @@ def loaded(**settings: None) -> Iterator[Application]:
 @contextmanager
 def application() -> Iterator[Application]:
     """Give the application of the settings, started and stopped."""
-    # A command learns only what it is told to.
+    # A command learns nothing by itself.
     with loaded(autolearn_from=None) as app:
         app.start()
         try:

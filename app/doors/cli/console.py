@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class _Output(Console):
-    """Standard output, whose reader may stop reading."""
+    """Standard output to a reader that may stop early."""
 
     def on_broken_pipe(self) -> None:
-        """Leave the end to `app.doors.cli.main`."""
+        """Let `app.doors.cli.main` end the command."""
         raise BrokenPipeError
 
 
-# Names of files and profiles are printed as they are.
+# Names of files and profiles are printed without markup.
 OUT = _Output(highlight=False, soft_wrap=True, markup=False, emoji=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -92,7 +92,7 @@ def this_user() -> str:
     """Return the user who runs the command, for the events."""
     try:
         return f"cli:{pwd.getpwuid(os.geteuid()).pw_name}"
-    # A container may run as a number that has no name.
+    # A container may run as a user id without a name.
     except KeyError:
         return f"cli:{os.geteuid()}"
 
@@ -104,7 +104,7 @@ def show(
     as_json: bool,
     to: Console = OUT,
 ) -> None:
-    """Print a document as JSON, or else the lines that people read."""
+    """Print a document as JSON, or as lines for people."""
     if as_json:
         lines = [
             json.dumps(document)
@@ -121,15 +121,15 @@ def interruptible(
 ) -> Iterator[None]:
     """Let Ctrl-C and other signals end a command with a sentence, and clean up.
 
-    After Ctrl-C the exit code is that of the signal.  By the others the process dies,
-    as it would without this: its parent looks for that.
+    After Ctrl-C the exit code is that of the signal.  Other signals still kill the
+    process, because its parent may check for that.
 
     Parameters
     ----------
     sentence : str
-        The state in which the work is left.
+        Describes the state in which the work is left.
     ending : sequence of Signals, optional
-        The other signals; those that are ignored or handled already stay so.
+        The other signals; ignored or already handled ones stay so.
     """
     received: list[int] = []
     usual = [each for each in ending if signal.getsignal(each) == signal.SIG_DFL]
@@ -138,7 +138,7 @@ def interruptible(
         usual = []
 
     def handle(number: int, _: object) -> None:
-        # `timeout` sends it twice: the second must not interrupt the clean-up.
+        # `timeout` sends the signal twice; the second must not interrupt the clean-up.
         for each in usual:
             signal.signal(each, signal.SIG_IGN)
         received.append(number)
@@ -160,7 +160,7 @@ def interruptible(
 
 
 def progress() -> Progress:
-    """Return a progress bar on standard error; it shows on terminals only."""
+    """Return a progress bar on standard error, shown only on terminals."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -174,12 +174,12 @@ def progress() -> Progress:
 
 
 def stage(bar: Progress, name: str, total: int | None = None) -> Callable[[int], None]:
-    """Show a stage of the work in place of the one before.
+    """Show a stage of the work in place of the previous one.
 
     Returns
     -------
     callable
-        Takes the steps that were done since it was called last.
+        Takes the number of steps done since its last call.
     """
     for task in bar.task_ids:
         bar.update(task, visible=False)
@@ -197,7 +197,7 @@ def run_stage(bar: Progress, name: str, steps: Iterable[int]) -> None:
 def located_stage(
     bar: Progress, name: str, total: int | None = None
 ) -> Callable[[int], None]:
-    """Show a stage like `stage`; the callable takes all steps that are done."""
+    """Show a stage like `stage`; the callable takes the total steps done."""
     stage(bar, name, total)
     task = bar.task_ids[-1]
     return lambda done: bar.update(task, completed=done)
@@ -209,7 +209,7 @@ def confirm(question: str, otherwise: str) -> None:
     Raises
     ------
     InvalidInput
-        If there is nobody to ask; `otherwise` says how to go on.
+        If nobody can be asked; `otherwise` says how to continue.
     """
     if not sys.stdin.isatty():
         raise InvalidInput(otherwise)
@@ -217,7 +217,7 @@ def confirm(question: str, otherwise: str) -> None:
 
 
 def undo_of(source: str, *, profile: str) -> str:
-    """Return the command that takes back the rows of a source, as a shell reads it.
+    """Return the shell command that takes back the rows of a source.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def complete_or_absent(path: Path) -> Iterator[Path]:
-    """Give the path to write to, which becomes `path` at the end, or goes away.
+    """Give a path to write to, which is renamed to `path` on success, else removed.
 
     Raises
     ------
@@ -270,9 +270,10 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         raise UnreadableSource(f"{str(path)!r} is not the name of a file to write")
     part = path.with_name(path.name + ".part")
     try:
-        # An older one may belong to another user, who must not read the copy.
+        # An older temporary file may belong to another user, who must not read the
+        # copy.
         part.unlink(missing_ok=True)
-        # What is learned is as private as the mail.
+        # Learned data is as private as the mail.
         part.touch(mode=0o600, exist_ok=False)
         yield part
         part.replace(path)
@@ -285,7 +286,7 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def written(file: str) -> Iterator[BinaryIO]:
-    """Open a file to write, or standard output; the file has its name once whole."""
+    """Open a file or standard output to write; a file appears only when complete."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -301,7 +302,7 @@ class StateFile:
     Parameters
     ----------
     path : Path
-        Where; its folder is made.
+        Path of the file; its folder is created.
     variable : str
         The setting that names it.
     """
@@ -326,7 +327,7 @@ class StateFile:
             raise InvalidSetting(msg) from error
 
     def write(self, text: str) -> None:
-        """Replace the file as a whole: a crash leaves the old or the new text.
+        """Replace the file atomically: after a crash it has the old or the new text.
 
         Raises
         ------

@@ -93,12 +93,12 @@ def digest(
 def _addressed(
     app: Application, profiles: Sequence[str] | None, to: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the profiles that get a digest, and who gets it.
+    """Yield the profiles that get a digest, with the recipient of each.
 
     Raises
     ------
     InvalidInput
-        If it is not known where the digest of a profile goes.
+        If the recipient of a profile's digest is unknown.
     UnknownProfile
         If there is no such profile.
     """
@@ -106,7 +106,7 @@ def _addressed(
         msg = "--to is for one profile; name it with --profile"
         raise InvalidInput(msg)
     every = [each.row.name for each in app.live]
-    # A profile of a domain begins with the sign.
+    # The profile of a domain may begin with "@".
     named = profiles or sorted(name for name in every if "@" in name[1:])
     for name in named:
         app.live.find(name)
@@ -118,14 +118,14 @@ def _addressed(
 
 @contextmanager
 def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
-    """Give what sends a mail by a mail server; without one, it is printed.
+    """Give the function that sends a mail through a server, or prints it.
 
     Raises
     ------
     InvalidSetting
-        If the server's name cannot be used.
+        If the server's name is invalid.
     MailServerUnavailable
-        If the server does not take the mail.
+        If the server does not accept the mail.
     """
     if server is None:
         yield lambda made: OUT.print(made.as_string())
@@ -146,12 +146,12 @@ _TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=T
 
 
 class LastDigests:
-    """When each profile had its last digest, in a file that is replaced as a whole.
+    """Times of each profile's last digest, in a file that is replaced atomically.
 
     Parameters
     ----------
     path : Path
-        Where; its folder is made.
+        Path of the file; its folder is created.
 
     Raises
     ------
@@ -171,11 +171,11 @@ class LastDigests:
             raise InvalidSetting(msg) from error
 
     def last(self, profile: str) -> datetime | None:
-        """Return when a profile had its last digest; None if it had none."""
+        """Return the time of a profile's last digest; None if it had none."""
         return self._times.get(profile)
 
     def keep(self, profile: str, time: datetime) -> None:
-        """Write when a profile had its last digest.
+        """Store the time of a profile's last digest.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Entry point of `postbayes`: begins before anything is imported that takes time."""
+"""Entry point of `postbayes`: runs before any slow import."""
 
 from __future__ import annotations
 

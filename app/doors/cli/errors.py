@@ -1,10 +1,9 @@
 """Errors of a command: one line on standard error, and Ctrl-C during an import.
 
-Nothing has begun by then that would have to be put in order, and the exception that
-Python raises may come out anywhere in a module that is half read: as a traceback, or
-as an import that fails for another reason.
+During an import there is nothing to clean up.  Python's KeyboardInterrupt could be
+raised inside a half-imported module, and show as a traceback or as a different error.
 
-Contract of this file: it imports next to nothing, since it must be there first.
+Contract of this file: it imports next to nothing, because it is imported first.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from app.errors import UnreadableMessage
 
 
 def complain(sentence: str) -> None:
-    """Say what went wrong on standard error."""
+    """Print an error to standard error."""
     sys.stderr.write(f"postbayes: {sentence}\n")
 
 
 def raise_for(unreadable: int) -> None:
-    """End a command that has passed over messages, once the others are done.
+    """End a command that has skipped messages, after the others are done.
 
     Raises
     ------
     UnreadableMessage
-        If there is any such message.
+        If any message was skipped.
     """
     if unreadable:
         msg = (
@@ -39,10 +38,10 @@ def raise_for(unreadable: int) -> None:
 
 
 class Complaints(logging.Handler):
-    """Says what a thread of a command warns of, as the command itself would.
+    """Prints warnings of a command's threads like errors of the command.
 
-    Without a traceback: what ends a command is told by the command, and what does
-    not needs no more than its sentence.
+    It prints no traceback: an error that ends the command is reported by the command,
+    and for others the sentence is enough.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -51,14 +50,14 @@ class Complaints(logging.Handler):
 
 
 class EndedByCtrlC:
-    """Lets Ctrl-C end the process at once, with the code that it ends commands with."""
+    """Lets Ctrl-C end the process at once, with the usual exit code."""
 
     def __init__(self) -> None:
         self._taken = False
 
     def __enter__(self) -> None:
-        """Do so from here on, where Python would raise an exception."""
-        # Where it is ignored, as in what a shell runs beside others, it stays so.
+        """Install the handler in place of Python's, which raises an exception."""
+        # If the signal is ignored, as in background jobs of a shell, it stays so.
         if signal.getsignal(signal.SIGINT) != signal.default_int_handler:
             return
         try:
@@ -69,6 +68,6 @@ class EndedByCtrlC:
         self._taken = True
 
     def __exit__(self, *_: object) -> None:
-        """Leave the signal as it was."""
+        """Restore the previous handler."""
         if self._taken:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 TRAIN: Final = "train"
-"""The training: not a setting, since a service learns all feedback."""
+"""Name of the training, which is not a setting: a service learns all feedback."""
 AS_SET: Final = "as set"
 """The name of the configuration of the settings."""
 HEADINGS: Final = {
@@ -59,7 +59,7 @@ HEADINGS: Final = {
     "spam_missed_at_0_1_pct": "at 0.1 %",
     "ece_pct": "ece %",
 }
-"""The figures of the table that several runs make."""
+"""The figures in the table of several runs."""
 # Columns that hold names.
 _NAMES: Final = 2
 
@@ -73,12 +73,12 @@ def plan_of(
     share: float | None,
     shuffle: int | None,
 ) -> Plan:
-    """Return the plan that the options ask for.
+    """Return the plan for the options.
 
     Raises
     ------
     InvalidInput
-        If they ask for two that contradict each other.
+        If options contradict each other.
     """
     feedback = [
         name
@@ -117,12 +117,12 @@ def sources_of(
     limit: int | None,
     settings: Settings,
 ) -> list[MailSource]:
-    """Return the streams that the options name.
+    """Return the streams for the options.
 
     Raises
     ------
     InvalidInput
-        If they name none, or two kinds.
+        If they name no stream, or two kinds.
     """
     if bool(indexes) == bool(ham or spam):
         msg = (
@@ -289,7 +289,7 @@ def evaluate(
             "out"
         )
         raise InvalidInput(msg)
-    # A file that cannot be written is reported before an hour's work, not after.
+    # An unwritable file is reported before an hour's work, not after it.
     for path in (report, jsonl):
         if path is not None:
             _opened(path, "a").close()
@@ -366,12 +366,12 @@ def _opened(path: Path, mode: Literal["a", "w"]) -> TextIO:
 def configurations(
     settings: Settings, trials: Sequence[str]
 ) -> dict[str, Configuration]:
-    """Return the configurations by name; first that of the settings, which learns all.
+    """Return the configurations by name; the first has the settings and learns all.
 
     Parameters
     ----------
     settings : Settings
-        What the operator set.
+        The settings of the operator.
     trials : sequence of str
         Settings to try, as ``name=value`` with blanks between; ``train`` is the
         training (`app.evaluation.subject.Training.parse`).
@@ -379,7 +379,7 @@ def configurations(
     Raises
     ------
     InvalidSetting
-        If a trial names no settings, or its filter is that of another trial.
+        If a trial names no settings, or equals another trial.
     """
     found = {AS_SET: Configuration(specification(settings))}
     for trial in trials:
@@ -425,7 +425,7 @@ class RunFigures:
     runs : tuple of Run
         The results of each configuration on each stream.
     comparisons : tuple of Comparison
-        Each configuration but the first against the first.
+        Each other configuration compared with the first.
     seed : int
         The seed of the intervals.
     """
@@ -437,7 +437,7 @@ class RunFigures:
     def as_json(self) -> dict[str, object]:
         """Return one object: the figures of one run, or a list of several.
 
-        Contract: one run's figures stand at the top, under the names of
+        Contract: the figures of one run are at the top level, under the names of
         `app.evaluation.run.EvaluationReport`.
         """
         found: list[dict[str, object]] = [
@@ -464,7 +464,7 @@ class RunFigures:
         }
 
     def show(self, console: Console) -> None:
-        """Print the figures of one run one by one, those of several in a table."""
+        """Print the figures of one run as a list, and of several as a table."""
         if len(self.runs) == 1:
             for line in _of_one(self.runs[0], seed=self.seed):
                 console.print(line)
@@ -477,8 +477,8 @@ class RunFigures:
     def _lines(self) -> Iterator[str]:
         """Yield a table of all runs.
 
-        Not one of rich, which cuts names to the width of the terminal: names of
-        configurations often differ at their ends.
+        Rich's tables are not used because they cut names to the width of the terminal,
+        and names of configurations often differ at their ends.
         """
         headings = dict(HEADINGS)
         if any(run.several for run in self.runs):
@@ -497,7 +497,7 @@ class RunFigures:
 
 
 def _of_one(run: Run, *, seed: int) -> Iterator[str]:
-    """Yield the figures of one run, with their units and what they mean."""
+    """Yield the figures of one run, with units and meaning."""
     report = run.report()
     errors = Errors.of(run.is_spam, run.decided_spam)
     yield (
@@ -543,7 +543,7 @@ def sentence(comparison: Comparison) -> str:
 
     Notes
     -----
-    Differences are new minus old: less than 0 is better.
+    Differences are new minus old, so a negative one is better.
     """
     undefined = "is not defined"
     return (

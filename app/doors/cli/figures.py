@@ -105,7 +105,7 @@ def _reliability(document: FiguresOut) -> Table:
     for name in ("probability", "messages", "spam in them"):
         table.add_column(name, justify="right")
     table.add_column("")
-    # Most mail is as good as certain: bins that read alike are one row.
+    # Most mail is nearly certain, so bins that print alike share a row.
     for promised, alike in groupby(document.reliability, lambda b: f"{b.mean:.3f}"):
         bins = list(alike)
         messages = sum(part.messages for part in bins)
@@ -115,8 +115,8 @@ def _reliability(document: FiguresOut) -> Table:
 
 
 def teachers_table(document: FiguresOut) -> Table:
-    """Return who labelled the messages, and where the filter had said otherwise."""
-    # As narrow as it can be: in a terminal of 80 columns no cell is cut.
+    """Return the table of teachers, with the verdicts that they contradict."""
+    # Narrow, so that no cell is cut in a terminal of 80 columns.
     table = Table(
         title="Who labelled them",
         title_justify="left",
@@ -229,7 +229,7 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
     )
     table.add_column("month")
     table.add_column("label")
-    # Short names: with three digits in each, the table is as wide as a terminal.
+    # Short headings: with three digits in each column, the table fills a terminal.
     for name in ("messages", "times"):
         table.add_column(name, justify="right")
     table.add_column("share")
@@ -247,7 +247,7 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
             f"{count.messages} of {count.learned}",
             f"{count.occurrences}",
             bar(count.messages / count.learned),
-            # Of the month, not of the label: in the first of its rows.
+            # These are of the month, not of the label, so only in its first row.
             *of_month.pop(count.epoch, ()),
         )
         table.add_row(*row[: len(table.columns)])
@@ -255,7 +255,7 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
 
 
 def _ratio(log_odds: float) -> str:
-    """Return how many times as frequent a word is on one side as on the other.
+    """Return the ratio of a word's frequencies in spam and other mail.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""`postbayes forwarded`: messages taught that users forward to an address.
+"""`postbayes forwarded`: teaches messages that users forward to an address.
 
-Contract of this file: a mail server runs it for mail of anybody, so its exit code is 0
-or that of another try.  By any other one the mail server would return the message, and
-answer strangers.
+Contract of this file: a mail server runs it for mail of anybody, so it exits with 0, or
+with 75 for another try.  With any other code, the mail server would bounce the message,
+and so send mail to strangers.
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ def _teach(
 ) -> int | None:
     """Return how many messages were taught; None if there are none.
 
-    They may have been taught in an earlier try, which changes nothing.
+    A message that an earlier try taught is counted too, and does not change.
     """
-    # Here, since strangers write to such an address, too: without a sender the command
-    # takes a fifth of the CPU time (0.24 s), most of which imports take.
+    # Imported here, since strangers write to such an address too: without a known
+    # sender the command takes a fifth of the CPU time (0.24 s), which is mostly
+    # imports.
     from app.doors.cli.client import ask, parse  # noqa: PLC0415
     from app.doors.documents.feedback import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
@@ -103,7 +104,7 @@ def _teach(
         try:
             answer = ask(url, "/feedback", message, query, document)
         except (*OF_ONE_MESSAGE, NotFound) as error:
-            # Without an id to be found, it is the address that is wrong.
+            # Without an id in the message, a 404 means that the address is wrong.
             if document is None and isinstance(error, NotFound):
                 raise
             complain(f"a message was skipped: {error}")

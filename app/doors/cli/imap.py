@@ -64,8 +64,8 @@ def imap(
         store=StateFile(settings.imap_state, "POSTBAYES_IMAP_STATE"),
         marks=settings.imap_marks,
     )
-    # Told to end it dies at once: nothing is left behind, and a server that is asked
-    # to log out may take a minute.
+    # A signal ends it at once: there is nothing to clean up, and a log-out may take a
+    # minute.
     with interruptible("interrupted; everything taught is kept", ending=()):
         if once:
             with _quiet(), follower.connect() as account:
@@ -80,7 +80,7 @@ def imap(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what is the same in each run: cron mails what a command writes."""
+    """Suppress lines that are the same in each run, because cron mails them."""
     logger = logging.getLogger(logged_in.__module__)
     usual = logger.level
     logger.setLevel(logging.WARNING)
@@ -93,7 +93,8 @@ def _quiet() -> Iterator[None]:
 def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:
     """Return label and name of each folder to follow.
 
-    The inbox last: what moves into another one leaves it, and is told of there.
+    The inbox comes last: messages that move into another folder leave it, and the
+    server notifies of changes there.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def password(settings: Settings) -> str:
     Raises
     ------
     InvalidSetting
-        If there is none, or the file cannot be read.
+        If there is no password, or the file cannot be read.
     """
     file = settings.imap_password_file
     if file is None:

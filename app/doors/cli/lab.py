@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from app.lab.table import Row, Table
 
 SHOWN_ROWS = 40
-"""Rows of a learned table that are printed; `--json` has all of them."""
+"""Most printed rows of a learned table; `--json` has all of them."""
 TWO = 2
-"""Classes whose log-odds are one number."""
+"""Number of classes whose log-odds are a single number."""
 SHOWN_PRODUCT = 100
-"""Length of a product that is written out.  Unit: characters."""
+"""Longest product that is written out.  Unit: characters."""
 
 
 def lab(
@@ -278,7 +278,7 @@ def _require_other(page_file: Path | None, tables: Iterable[Path | None]) -> Non
 
 
 def _names(listed: str) -> tuple[str, ...]:
-    """Return the names in a list with commas, quoted as in a CSV file."""
+    """Return the names in a comma-separated list, quoted as in a CSV file."""
     names = next(csv.reader([listed], skipinitialspace=True), [])
     return tuple(name.strip() for name in names if name.strip())
 
@@ -316,7 +316,7 @@ def _questions(
 
 
 def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
-    """Print how the table was read, and what was learned."""
+    """Print the columns of the table, and the learned model."""
     plan = fitted.design
     _say(f"{len(plan.rows)} rows with a {plan.target}")
     for note in fitted.notes:
@@ -359,10 +359,10 @@ def _show_learned(table: LearnedTable) -> None:
 
 
 def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None:
-    """Print what is said of one row."""
+    """Print the prediction for one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
-    # A density is no probability, and is written with a small letter.
+    # A density is not a probability, and is written with a small letter.
     value_of = {
         "probability": "P(class) P(row | class)",
         "density": "P(class) p(row | class)",
@@ -418,7 +418,7 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
 
 
 def _show_validation(name: str, validation: Validation, classes: Sequence[str]) -> None:
-    """Print the figures of rows whose class is known."""
+    """Print the figures for rows with a known class."""
     _say("")
     _say(name)
     share = with_decimals(f"{validation.right}/{validation.rows}", validation.accuracy)
@@ -444,7 +444,7 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
 
 
 def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
-    """Print what each pseudo-count makes of the figures."""
+    """Print the figures for each pseudo-count."""
     if not effects:
         return
     asked = range(len(effects[0].posteriors))
@@ -473,7 +473,7 @@ def _number(number: Number) -> str:
 
 
 def _nats(number: float) -> str:
-    """Return a number with four digits; what rounds to zero has no sign."""
+    """Return a number with four digits; a rounded zero has no sign."""
     return f"{round(number, 4) + 0.0:.4f}"
 
 
@@ -482,14 +482,14 @@ def _say(sentence: str) -> None:
 
 
 def _text(words: str) -> Text:
-    """Return what a file said, without what would steer a terminal."""
+    """Return text from a file, without terminal control characters."""
     return Text("".join(c if c.isprintable() else "\ufffd" for c in words))
 
 
 def _grid(
     title: str | None, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table as wide as it is: cut cells would say something else."""
+    """Print a table in full width, because cut cells would mislead."""
     if not rows:
         return
     _say("")

@@ -234,7 +234,7 @@ def learn(
 
 
 def _survey(paths: list[Path], label: str | None, junk: str | None) -> list[MailFolder]:
-    """Return the folders at some paths, once something there looks like mail."""
+    """Return the folders at some paths; raise if nothing there looks like mail."""
     if paths:
         require_mail(paths, tried=BATCH)
     return [
@@ -245,8 +245,8 @@ def _survey(paths: list[Path], label: str | None, junk: str | None) -> list[Mail
 
 
 def _show(folders: Sequence[MailFolder]) -> None:
-    """Show which folder gets which label, where there is more than one."""
-    if len(folders) < 2:  # noqa: PLR2004  what was named is what is learned
+    """Show the label of each folder, if there are several."""
+    if len(folders) < 2:  # noqa: PLR2004  a single folder is the one that was named
         return
     lines = [("label", "files", "folder")]
     for folder in folders:
@@ -258,13 +258,13 @@ def _show(folders: Sequence[MailFolder]) -> None:
 
 
 def _name(where: str, error: UnreadableMessage) -> None:
-    """Name a message that is passed over."""
+    """Report a skipped message."""
     complain(f"{where} was skipped: {error}")
 
 
 @contextmanager
 def _reporting_learned(counted: Counter[str]) -> Iterator[None]:
-    """Report the batches that stay learned before an error that is about the next."""
+    """On an error, first report the batches that stay learned."""
     try:
         yield
     except PostbayesError:

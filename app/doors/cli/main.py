@@ -1,7 +1,7 @@
 """The command `postbayes`: its subcommands, their errors and exit codes.
 
-Contract of this file: it imports none of them before it is called.  All of them
-together take more than a second of CPU, and `--help` needs none of that.
+Contract of this file: a subcommand is imported only when it is called.  Importing all
+takes more than a second of CPU, which `--help` does not need.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from app.doors.cli.errors import Complaints, EndedByCtrlC, complain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Names of files are bytes, which need not be text.
+# File names are bytes, which need not be valid text.
 _FILES: Final = {"file", "paths", "database_url"}
 
 
 class CheckedCommand(TyperCommand):
-    """A command whose errors about values are written for users.
+    """A command with error messages for users.
 
-    typer passes on those of pydantic, which are for programmers, and takes any bytes as
-    text.
+    typer passes on the messages of pydantic, which are for programmers, and accepts any
+    bytes as text.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; report the first that cannot be used."""
+        """Read the arguments; report the first invalid one."""
         try:
             rest: list[str] = super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -56,10 +56,10 @@ class CheckedCommand(TyperCommand):
 
 
 def _no_text(value: object) -> str | None:
-    """Return why a value is not text; None if it is.
+    """Return why a value is not valid text; None if it is.
 
-    Python gives a byte of an argument that it cannot decode as half a surrogate pair,
-    which no database takes.
+    Python represents an undecodable byte of an argument by a lone surrogate, which
+    databases refuse.
     """
     for each in value if isinstance(value, (list, tuple)) else (value,):
         if isinstance(each, str) and not each.isascii():
@@ -87,7 +87,7 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
         case "less_than_equal":
             said = f"{value} is too large: {more['le']} or less."
         case "value_error":
-            # Of a choice: what there is to choose from.
+            # For a choice: the possible values.
             said = str(more["error"])
         case _:
             said = otherwise
@@ -126,7 +126,7 @@ COMMANDS: Final = {
     "export": "Export a profile to a file, for `postbayes import`.",
     "import": "Import an export of Postbayes, or the dump of another filter.",
 }
-"""The line that lists have of each command, in their order."""
+"""The line for each command in `--help`, in this order."""
 FILES: Final = {
     "access": ("keys", "people", "events"),
     "classify": ("classify", "why", "feedback"),
@@ -138,8 +138,8 @@ FILES: Final = {
 }
 """The modules of several commands; any other command is in the module of its name.
 
-A command is the function of its name; that of `import` ends in an underscore, since it
-is a word of Python.
+A command is the function with its name.  `import` is a keyword of Python, so its
+function ends in an underscore.
 """
 
 
@@ -154,11 +154,11 @@ class Commands(TyperGroup):
         super().__init__(**given | {"commands": lines})
 
     def invoke(self, ctx: Any) -> Any:
-        """Call a command; who reads its output may stop reading, as `head` does."""
+        """Call a command; the reader of its output may stop early, as `head` does."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # What is still in memory goes nowhere, and nobody is told of it.
+            # Discards buffered output, without an error message.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + signal.SIGPIPE)
 
@@ -169,10 +169,10 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Return a command as typer makes it from its function."""
+    """Return the typer command for a function."""
     file = next((file for file, names in FILES.items() if name in names), name)
-    # Objects of modules stay.  Python's collector would walk them again and again,
-    # which is a sixth of the CPU time that importing the service takes.
+    # Objects of modules are permanent.  Python's collector would traverse them again
+    # and again, which takes a sixth of the CPU time of importing the service.
     gc.disable()
     try:
         with EndedByCtrlC():
@@ -189,7 +189,7 @@ def load(name: str) -> Any:
     return typer.main.get_command(one)
 
 
-# The codes of sysexits.h, which mail servers read: 75 keeps a message in the
+# The codes of sysexits.h, which mail servers understand: 75 keeps a message in the
 # queue for another try.
 EXIT: Final[dict[type[errors.PostbayesError], int]] = {
     errors.InvalidSetting: 78,  # EX_CONFIG
@@ -234,7 +234,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Handle the options before the command."""
 
 
 def exit_code(error: errors.PostbayesError) -> int:
@@ -244,7 +244,7 @@ def exit_code(error: errors.PostbayesError) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and turn an error into one line and its exit code."""
-    # Where nothing else is set up: `serve` and `imap` keep a log.
+    # Only without another handler: `serve` and `imap` have a log.
     logging.lastResort = Complaints(logging.WARNING)
     try:
         sys.exit(cli(arguments, standalone_mode=False, prog_name=_NAME) or 0)
@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(f"{said[:1].lower()}{said[1:]}. See `{where} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        # Outside of a command, which reports itself what it leaves.
+        # Only outside of commands, which report themselves what they leave undone.
         sys.exit(130)
     except errors.PostbayesError as error:
         complain(str(error))

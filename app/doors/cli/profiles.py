@@ -139,7 +139,7 @@ def _require_not_of_the_site(name: str | None, site: str) -> None:
 
 
 def _delete(engine: Engine, name: str, *, yes: bool) -> None:
-    """Delete a profile, once somebody has agreed."""
+    """Delete a profile after confirmation."""
     (row,) = list_profiles(engine, name)
     if not yes:
         confirm(
@@ -258,7 +258,7 @@ def _shown(row: str, value: float | None) -> str:
 
 
 def percent(log_odds: float) -> str:
-    """Return a probability with as many digits as tell it from 0 and from 1.
+    """Return a probability with enough digits to distinguish it from 0 and 1.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """`postbayes serve`: the service, with its workers.
 
-Contract of this file: a folder is of a process that lives while that holds the lock of
-the file in it, which ends with the process, however it ends.  Numbers of processes
-tell nothing: after a start of the machine or of its container they are given out anew.
+Contract of this file: a folder for counters belongs to a live process as long as that
+process holds the lock on the file in it.  The kernel releases the lock however the
+process ends.  Process ids would not do, because they are reused after a restart of the
+machine or its container.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LOCK: Final = "lock"
 
 @contextmanager
 def counting(workers: int) -> Iterator[None]:
-    """Let several workers count into one folder, which is gone afterwards."""
+    """Let several workers count into a folder, which is removed afterwards."""
     if workers == 1 or SHARED in os.environ:
         yield
         return
@@ -71,9 +72,9 @@ def counting(workers: int) -> Iterator[None]:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Keep others from removing a folder."""
-    # Locked before it has its name: another that starts just now finds no lock in the
-    # folder, or one that is held.  Workers do not inherit it.
+    """Hold the lock that keeps others from removing a folder."""
+    # Locked before it gets its name: another service that starts now finds either no
+    # lock file in the folder or a held one.  Workers do not inherit the lock.
     new = folder / f"{_LOCK}.new"
     with new.open("xb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,13 +85,13 @@ def _held(folder: Path) -> Iterator[None]:
 def _remove_those_of_the_dead() -> None:
     """Remove the files of services that were killed.
 
-    Workers that have not noticed yet that their service is gone go on counting into
-    files that have no name any more.
+    Workers that have not yet noticed the end of their service go on counting into
+    deleted files.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        # Whatever cannot be looked at or removed is left.
+        # Files that cannot be read or removed are left.
         with suppress(OSError):
-            # Anybody may put something there, if not for this user.
+            # The folder may contain files of other users.
             if folder.lstat().st_uid != os.geteuid():
                 continue
             with (folder / _LOCK).open("rb") as lock:
@@ -98,7 +99,7 @@ def _remove_those_of_the_dead() -> None:
                 shutil.rmtree(folder)
 
 
-# Also uvicorn's own code, where the port is taken a moment after we looked.
+# Also uvicorn's code if the port is taken just after our check.
 IN_USE: Final = STARTUP_FAILURE
 _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__}"
 
@@ -126,7 +127,7 @@ def serve(
         "workers": workers,
     }
     settings = load_settings(**options)
-    # The application is made by uvicorn, from the environment.
+    # uvicorn creates the application, from the environment.
     for name, given in options.items():
         if given is not None:
             os.environ[f"POSTBAYES_{name.upper()}"] = str(given)
@@ -137,8 +138,8 @@ def serve(
     if settings.workers == 1:
         _run(settings, manager)
         return
-    # What no worker could start with is told here, once: uvicorn would start workers
-    # that end at once again and again.
+    # Errors that stop every worker are reported here, once: uvicorn would restart
+    # failing workers again and again.
     require_startable(settings)
     webhook_secret(settings)
     oidc_secret(settings)
@@ -158,29 +159,29 @@ class _SingleProcess(uvicorn.Server):
         self._manager = manager
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the main door, the last one."""
+        """Open the main door, after all others."""
         await super().startup(sockets)
         if self.started:
             self._manager.ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do the work of a tick, ten times a second, and return whether to end."""
+        """Do the periodic work, ten times a second, and return whether to end."""
         self._manager.beat()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what was asked, and end."""
+        """Answer pending requests, and end."""
         self._manager.stopping()
         await super().shutdown(sockets)
 
 
 def require_locked(settings: Settings) -> None:
-    """Raise if others than this machine could reach a service that knows no key.
+    """Raise if other machines could reach a service without keys.
 
     Raises
     ------
     InvalidSetting
-        With the two ways out.
+        The message has the two ways out.
     """
     if "keyless_from" in settings.model_fields_set:
         return
@@ -214,16 +215,16 @@ def _is_of(networks: Networks, host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        # That it cannot be had is said where it is opened.
+        # An unknown name is reported when the port is opened.
         return True
     return all(networks.holds(str(address[0])) for *_, address in found)
 
 
 class _Workers(Multiprocess):
-    """The workers of a service; a SIGHUP has each read its settings again.
+    """The workers of a service; on SIGHUP each reloads its settings.
 
-    uvicorn would replace them one after the other, and a new worker would find the
-    Unix sockets of the doors taken by the old one.
+    uvicorn would replace them one by one, and a new worker would find the Unix sockets
+    of the doors held by the old one.
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class _Workers(Multiprocess):
         super().terminate_all()
 
     def handle_signals(self) -> None:
-        """Act on signals, and on a SIGHUP once a worker can."""
+        """Act on signals, and on a SIGHUP as soon as a worker can handle it."""
         super().handle_signals()
         self._manager.beat()
         if (
@@ -261,7 +262,7 @@ class _Workers(Multiprocess):
             self._manager.ready()
         for worker in tuple(self._reloading):
             if worker not in self.processes:
-                # Another took its place, which has read the settings just now.
+                # Its successor has just read the settings.
                 self._reloading.remove(worker)
             elif worker.is_ready() and worker.pid is not None:
                 self._reloading.remove(worker)
@@ -270,9 +271,9 @@ class _Workers(Multiprocess):
 
 
 def _fork_workers() -> None:
-    """Have uvicorn fork its workers from a process that has imported what they need.
+    """Make uvicorn fork its workers from a process that has imported their modules.
 
-    Its own way, `spawn`, has each import it anew: 2 s and 200 MB for each
+    By default, `spawn` makes each worker import them again, which takes 2 s and 200 MB
     (`benchmarks/start.py`).  A fork of this process would inherit its locks.
     """
     context = multiprocessing.get_context("forkserver")
@@ -281,9 +282,10 @@ def _fork_workers() -> None:
 
 
 def _require_free(settings: Settings) -> None:
-    """End with a sentence where the port cannot be had.
+    """End with a sentence if the port cannot be opened.
 
-    uvicorn finds that out after all is loaded, and names neither option nor setting.
+    uvicorn would find out only after loading everything, and would not name the option
+    or setting.
     """
     try:
         for family, kind, protocol, _, where in socket.getaddrinfo(
@@ -306,29 +308,29 @@ def _require_free(settings: Settings) -> None:
 
 def _run(settings: Settings, manager: ServiceManager) -> None:
     """Serve until a signal ends it."""
-    # What a start makes stays; `app.doors.service` keeps the collector from it at last.
+    # Objects created at the start are permanent; `app.doors.service` finally excludes
+    # them from garbage collection.
     gc.disable()
     options: dict[str, Any] = {
         "factory": True,
         "workers": settings.workers,
         "host": settings.host,
         "port": settings.port,
-        # Its lines have our format, and our level.
+        # uvicorn's log lines get our format and level.
         "log_config": None,
         "loop": "uvloop",
         "http": Http1Protocol,
         "ws": "none",
         # Whose word on its clients is taken, `app.doors.serving.request` decides.
         "proxy_headers": False,
-        # Each verdict has a line of its own.
+        # Each verdict already has a log line.
         "access_log": False,
         "limit_concurrency": MAX_CONNECTIONS,
-        # A feedback that was taken is answered before the process ends.
+        # Accepted feedback is answered before the process ends.
         "timeout_graceful_shutdown": 30,
     }
-    # As `uvicorn.run` does it, which knows no manager, and says of a worker that fails
-    # while it starts, and so ends the service, that all went well: a supervisor would
-    # leave it ended.
+    # Like `uvicorn.run`, which does not support a service manager, and exits with 0
+    # when a worker fails at its start: a supervisor would then not restart the service.
     config = uvicorn.Config(_APPLICATION, **options)
     if settings.workers == 1:
         config.load_app()

@@ -114,7 +114,7 @@ def export(
         f"{file}: {header.contents} of the profile {header.profile!r} at revision "
         f"{header.revision}, {counted}{length}."
     )
-    # Standard output has the export itself.
+    # Standard output may be the export itself.
     show(result, [line], as_json=as_json, to=ERR if file == STANDARD else OUT)
 
 
@@ -251,7 +251,7 @@ def _import_export(
     profile: str | None,
     agree: Callable[[str, int], None] | None,
 ) -> tuple[Transfer, ImportedFile]:
-    """Add an export to a profile, or put it in its place once that is confirmed."""
+    """Add an export to a profile, or replace the profile by it after confirmation."""
     settings = load_settings()
     size = source.seek(0, 2)
     found = read_export(source, progress=located_stage(bar, "checking", size))
@@ -269,7 +269,7 @@ def _import_export(
 
 
 def _document(found: ImportedFile) -> dict[str, object]:
-    """Return the outcome as scripts read it."""
+    """Return the outcome for scripts."""
     learned, tally = found.learned, found.tally
     result: dict[str, object] = {
         "outcome": learned.outcome,
@@ -285,7 +285,7 @@ def _document(found: ImportedFile) -> dict[str, object]:
 
 
 def _sentences(found: ImportedFile) -> Iterator[str]:
-    """Yield the outcome as lines that a person reads."""
+    """Yield the outcome as lines for people."""
     learned, name = found.learned, found.learned.profile.name
     if learned.outcome == "unchanged":
         yield f"Nothing to do: the profile {name!r} learned all of this before."
@@ -299,13 +299,13 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
         f"The profile {name!r} {forgot}learned {counted}: {learned.rows:,} ledger "
         f"rows.{left_out}"
     )
-    # The rows of a ledger are taken back by who taught them, as before.
+    # Rows of an imported ledger are undone by their original sources.
     if found.summed and learned.outcome == "added":
         yield f"To take that back: {undo_of(learned.source, profile=name)}"
 
 
 def _agree(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
-    """Ask whether a profile may be replaced; end the command if it may not."""
+    """Ask whether to replace a profile; end the command if not."""
     if yes:
         return
     bar.stop()
@@ -318,7 +318,7 @@ def _agree(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
 
 
 def _import_stage(bar: Progress, size: int) -> Callable[[int], None]:
-    """Show how far an export of so many bytes is imported, then that it is counted."""
+    """Show the progress of an import by bytes, and then that it is being counted."""
     show = located_stage(bar, "importing", size)
     counting = False
 
@@ -341,7 +341,7 @@ def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
 
 
 def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
-    """Return which tokens of a dump carried over, and which did not."""
+    """Return the table of imported and skipped tokens of a dump."""
     grid = Table(box=SIMPLE_HEAD, pad_edge=False)
     grid.add_column(f"tokens of {program}", overflow="fold")
     grid.add_column("carried over", justify="right")
@@ -356,7 +356,7 @@ def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
 
 @contextmanager
 def _source(file: str) -> Iterator[BinaryIO]:
-    """Give the file to read; one that cannot seek is copied, as it is read twice."""
+    """Open a file that is read twice; one that is not seekable is copied."""
     with ExitStack() as stack:
         source: BinaryIO = sys.stdin.buffer
         if file != STANDARD:

@@ -231,7 +231,7 @@ def _time(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        # Without a zone it is taken for local time.
+        # A time without a zone is local.
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         msg = f"{text!r} is not a time; write 2026-03-01, or 2026-03-01T14:30+01:00"
@@ -239,7 +239,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _sentences(document: UndoOut) -> list[str]:
-    """Return the undo as lines that a person reads."""
+    """Return the undo as lines for people."""
     lines = [
         f"{document.profile}: {name} was left unfinished, and is carried out now; "
         f"to take it back: {undo_of(name, profile=document.profile)}"
@@ -254,7 +254,7 @@ def _sentences(document: UndoOut) -> list[str]:
         ]
     would = "would take" if document.dry_run else "took"
     back = list(document.undos)
-    # To undo an undo is about no row that somebody taught.
+    # An undo of an undo takes back no taught row.
     if document.rows:
         back.insert(0, f"{document.rows} rows of the ledger")
     lines.append(f"{document.profile}: {would} back {', '.join(back)}")
@@ -359,14 +359,14 @@ def backup(
 
 
 def _new(file: Path) -> Path:
-    """Return a file that is not there yet.
+    """Check that a file does not exist yet, and return it.
 
     Raises
     ------
     InvalidInput
-        If it is there: it may be the database in use, or the only good copy.
+        If it exists: it may be the database in use, or the only good copy.
     """
-    # Also the log of a database in use, which exists while it is open.
+    # This includes the log of an open database.
     if os.path.lexists(file):
         msg = f"{file} exists, and a backup replaces no file: give another name"
         raise InvalidInput(msg)

@@ -24,7 +24,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class RequestDocument(BaseModel):
-    """A document or a query of a request; a field that is not known is refused."""
+    """A document or a query of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -41,9 +41,10 @@ class AnswerDocument(BaseModel):
         Parameters
         ----------
         *described : object
-            A field is the attribute of its name; the first object that has it counts.
+            Each field is taken from the first object that has an attribute of that
+            name.
         **fields : object
-            The fields that are no attribute, or that have another value.
+            Further fields, or other values for fields.
         """
         found = {
             name: getattr(each, name)

@@ -213,7 +213,7 @@ class ListEntryIn(RequestDocument):
     )
 
     def read(self, *, source: str, now: datetime) -> ListEntry:
-        """Return the entry that somebody sets now."""
+        """Return the entry, as set by a source now."""
         return ListEntry(
             subject=ListSubject.parse(self.entry),
             source=source,
@@ -266,7 +266,7 @@ class ListsOut(BaseModel):
 
     @classmethod
     def of(cls, entries: Sequence[ListEntry], limit: int) -> Self:
-        """Return the document of the entries that were found, `limit` at most."""
+        """Return the document of the found entries, at most `limit`."""
         listed = [ListEntryOut.of(each) for each in entries]
         full = len(listed) == limit
         return cls(entries=listed, next=listed[-1].entry if full else None)

@@ -1,7 +1,7 @@
 """Documents of a message and of a problem.
 
-A contact form or a comment has no RFC 5322 message.  It is composed into one and then
-parsed like any other, so that there is one path from bytes to features.
+A contact form or a comment is not an RFC 5322 message.  It is composed into one and
+then parsed like any other, so there is one path from bytes to features.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> b
     Parameters
     ----------
     headers : mapping of str to str
-        Header values by name. A value is one line: line ends in it become
-        spaces, so that no text of a form can add a header.
+        Header values by name.  Line ends in a value become spaces, so the text of a
+        form cannot add a header.
     text : str
         The plain body.
     html : str, optional
-        The same in HTML; the message is then a multipart/alternative.
+        The same body in HTML; the message is then multipart/alternative.
 
     Returns
     -------
@@ -134,8 +134,8 @@ def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> b
     if html is None:
         lines += ["Content-Type: text/plain; charset=utf-8", "", text]
     else:
-        # A digest of the bodies cannot stand in them, save by a break of the
-        # hash; a search for a free boundary could be led on and on.
+        # A digest of the bodies does not occur in them unless the hash is broken. A
+        # search for an unused boundary could be prolonged by a sender at will.
         digest = hashlib.blake2b((text + html).encode("utf-8", "replace"))
         boundary = f"=_{digest.hexdigest()[:32]}"
         lines += [
@@ -152,5 +152,5 @@ def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> b
             f"--{boundary}--",
             "",
         ]
-    # A lone surrogate cannot be encoded, but JSON can carry it.
+    # JSON can contain a lone surrogate, which cannot be encoded.
     return "\n".join(lines).encode("utf-8", "replace")

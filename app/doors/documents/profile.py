@@ -214,7 +214,7 @@ class ProfileIn(RequestDocument):
     def of_labels(
         self, labels: tuple[str, ...], spam_labels: tuple[str, ...]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return its labels, and those for spam; what is not given is as given here.
+        """Return its labels and its spam labels; the arguments are the defaults.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class ProfileIn(RequestDocument):
         return KINDS[self.kind]
 
 
-# Not true and false, which pydantic takes for 1 and 0.
+# Not true and false, which pydantic reads as 1 and 0.
 _Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
 
 
@@ -287,7 +287,7 @@ class PolicyIn(RequestDocument):
     )
 
     def changes(self) -> dict[str, float | Literal["never"] | None]:
-        """Return the fields that were named, thresholds in nats."""
+        """Return the given fields, thresholds in nats."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return {
             name: value.nats() if isinstance(value, ThresholdIn) else value

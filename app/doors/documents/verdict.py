@@ -62,8 +62,8 @@ def verdict_fields(
 ) -> dict[str, object]:
     """Return the fields of a `VerdictOut`, in its order.
 
-    Without the classifiers that have no weight in the verdict: a Gaussian that nobody
-    fits to anything may be at -1e9 nats.
+    Classifiers without weight in the verdict are left out: a Gaussian that fits badly
+    may be at -1e9 nats.
     """
     return {
         "decision": verdict.decision,
@@ -209,7 +209,7 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
 
     @classmethod
     def of(cls, delivered: Delivered) -> Self:
-        """Return the document of an answer, and of those to its recipients."""
+        """Return the document of an answer, with the answers of its recipients."""
         return cls.model_validate(answer_fields(delivered))
 
 
@@ -238,11 +238,11 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
 
 
 def explained_pct(classified: Classified) -> float | None:
-    """Return the share of the log-odds that the listed reasons add, in per cent."""
+    """Return the share of the listed reasons in the log-odds, in per cent."""
     share = classified.explanation.share
     if share is None or classified.verdict.decision == "unsure":
         return None
-    # Where nothing is listed it may be -0.0.
+    # It may be -0.0 if no reason is listed.
     return 100.0 * share + 0.0
 
 
@@ -258,19 +258,19 @@ def _recipient_fields(classified: Classified) -> dict[str, object]:
 
 
 MAX_EXPLAINED: Final = 1000
-"""Reasons of each side that an answer explains with, at most."""
-# An entry takes some 0.4 kB, so that those of each message take 4 kB, and those of all
-# messages of a batch 4 MB.
+"""Most reasons of each side in an explanation."""
+# An entry takes some 0.4 kB, so the entries of a message take 4 kB, and those of a
+# batch 4 MB.
 MAX_BATCH_EXPLAINED: Final = 5
-# 8 MiB of JSON, which is the limit of a body, have 8 kB for each. Precedent: the
-# batchModify of Gmail's API takes 1,000 messages.
+# A body of at most 8 MiB of JSON has 8 kB for each message. Precedent: batchModify of
+# Gmail's API takes 1,000 messages.
 MAX_MESSAGES: Final = 1000
 
 
 class BatchIn(RequestDocument):
     """Messages as JSON, each of which is looked at by itself."""
 
-    # Looked at one by one: what is wrong with one is no matter of the others.
+    # Validated one by one: an invalid message does not affect the others.
     messages: list[SkipValidation[TextIn]] = Field(
         description=f"The messages, {MAX_MESSAGES:,} at most, each with the fields of "
         "the JSON of `/classify`."

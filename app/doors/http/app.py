@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 
 class TraceRequests:
-    """Makes a span of each request, within the trace of the client that names one.
+    """Makes a span of each request, within the client's trace if it sends one.
 
     Parameters
     ----------
     app : ASGI application
-        What answers.
+        The application.
     tracer : Tracer
-        What makes spans.
+        Makes spans.
     """
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
@@ -67,7 +67,7 @@ class TraceRequests:
         self._kind = SpanKind.SERVER
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+        """Answer as the application, and record the span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class TraceRequests:
 
             async def noting(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    # Not the path, which may name a person.
+                    # Not the path, which may contain a person's name.
                     route = getattr(scope.get("route"), "path_format", None)
                     if route is not None:
                         span.update_name(f"{method} {route}")
@@ -103,9 +103,9 @@ exactly. Post a message to `/classify`, and the label that a person gives it to
 do.
 """
 READ_BY_HAND: Final = (BatchIn, KeyIn, ListsIn, PersonIn, PolicyIn)
-"""Documents of requests that the framework does not see, with others inside."""
+"""Request documents that the framework does not see, with nested documents."""
 DIRECT: Final = (routes.scored, routes.taught)
-"""The routers that `install` puts in place."""
+"""The routers that `install` adds."""
 INCLUDED: Final = (
     message.router,
     routes.router,
@@ -145,7 +145,7 @@ INCLUDED: Final = (
 
 
 class Described(FastAPI):
-    """An application whose OpenAPI document has every schema that it names."""
+    """An application with a complete OpenAPI document."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
@@ -168,17 +168,17 @@ def create_app(
     application : Application
         The use cases.
     beside : callable
-        Returns what is entered when the application runs and left before it
-        stops: the other doors of the process.
+        Returns a context for the other doors of the process: entered when the
+        application runs, and left before it stops.
     guards : sequence of Guard
-        Asked before each request to any route, in order, between the one that refuses
-        the requests of other sites' pages and the one that asks for the right.
+        Called in order before each request to any route, after the guard against pages
+        of other sites and before the guard that checks the right.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(application.start)
-        # Without it the pages change nothing, as it is with the database away.
+        # Without the secret, forms are refused, as while the database is unavailable.
         with suppress(PostbayesError):
             await run_in_threadpool(application.sessions.prepare)
         try:
@@ -192,14 +192,14 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        # `reference` has both documents.
+        # `reference` serves both documents.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # A request to almost the right path is told so, not sent elsewhere.
+        # A request to a slightly wrong path gets an error, not a redirect.
         redirect_slashes=False,
-        # The service has metrics of its own, and opens no connection but the one to
-        # its database. Whether somebody traces was asked anew for each request.
+        # The service has its own metrics, and opens connections only to its database.
+        # The framework would check at each request whether tracing is on.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application

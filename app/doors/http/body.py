@@ -1,4 +1,4 @@
-"""Request bodies: read within their limit and by their type."""
+"""Request bodies: reading with a limit, and parsing by content type."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from app.mail.limits import MAX_BYTES
 if TYPE_CHECKING:
     from typing import Any
 
-# RFC 5321 section 4.5.3.1.8 has a server take 100; Postfix sends 50 at once
-# (default_destination_recipient_limit).
+# Recipients: RFC 5321 section 4.5.3.1.8 requires a server to accept 100; Postfix sends
+# 50 at once (default_destination_recipient_limit).
 MAX_QUERIED: Final = 100
 ProfileName = Annotated[
     str | None,
@@ -84,11 +84,11 @@ class FeedbackQuery(BaseModel):
 
 
 MOST_PARTS: Final = 32_768
-"""Strings, commas and brackets of a document.
+"""Most strings, commas and brackets of a document.
 
-A batch of 1,000 messages with every field has 22,000.  Whoever reads more holds up
-all others: of 8 MiB, ``{},`` again and again took 0.3 s of CPU, ``[],`` inside of a
-message 1.0 s, and 800,000 unknown names 3.8 s; to count them takes 0.02 s.
+A batch of 1,000 messages with every field has 22,000.  Parsing more would block other
+requests: in 8 MiB, repeated ``{},`` took 0.3 s of CPU, ``[],`` inside of a message 1.0
+s, and 800,000 unknown names 3.8 s.  Counting them takes 0.02 s.
 """
 
 
@@ -100,25 +100,25 @@ def require_few_parts(body: bytes, *, most: int = MOST_PARTS) -> None:
     body : bytes
         The document.
     most : int
-        How many parts it may have.
+        Most parts.
 
     Raises
     ------
     MalformedRequest
-        If it has.
+        If it has more.
 
     Notes
     -----
-    Only as far as the document is JSON: what a reader refuses there is not counted.
+    Parts are counted up to the first byte that is not JSON, where a parser stops.
 
     Examples
     --------
     >>> require_few_parts(b'{"body": "' + b"{},[]," * MOST_PARTS + b'"}')
     """
-    # There is no part without a byte.
+    # Each part has at least one byte.
     if len(body) <= most:
         return
-    # Whatever is said in strings is no part: they are cut out.
+    # The content of strings is cut out before counting.
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
     parts = bare.count(b'"') // 2
     if parts <= most:
@@ -135,8 +135,8 @@ def require_few_parts(body: bytes, *, most: int = MOST_PARTS) -> None:
 
 RAW_TYPES: Final = ("message/rfc822", "message/global", "application/octet-stream")
 JSON_TYPE: Final = "application/json"
-# JSON has to be held whole to be read. Twice what the parser looks at: the
-# escapes of a text in JSON rarely double it.
+# JSON must be held whole to be parsed. The limit is twice that of the parser, because
+# JSON escapes rarely double a text.
 MAX_JSON_BYTES: Final = 2 * MAX_BYTES
 In = TypeVar("In", bound=TextIn)
 Document = TypeVar("Document", bound=BaseModel)
@@ -145,15 +145,15 @@ Document = TypeVar("Document", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Return the body of a request, or stop as soon as it is too large.
 
-    Of a raw message no more is kept than the parser looks at, and one byte
-    that tells it so: many large messages at once do not fill the memory.
+    Of a raw message, only the bytes that the parser reads are kept, and one more that
+    shows that it is longer: many large messages at once must not fill the memory.
 
     Raises
     ------
     UnsupportedContentType
-        If it is neither a message nor JSON, before any of it is read.
+        If it is neither a message nor JSON; nothing of it is read.
     MessageTooLarge
-        If it is over the limit, before more of it is read.
+        If it is over the limit; the rest is not read.
     SlowRequest
         If it does not arrive in time.
     EmptyMessage
@@ -184,12 +184,12 @@ Body = Annotated[bytes, Depends(read_body)]
 
 
 def is_json(request: Request) -> bool:
-    """Tell JSON from a raw message by the content type.
+    """Return whether the content type says JSON, not a raw message.
 
     Raises
     ------
     UnsupportedContentType
-        If it is neither.  A missing type is taken for a raw message.
+        If it says neither.  A missing type means a raw message.
     """
     header = request.headers.get("content-type", RAW_TYPES[0])
     media_type = header.partition(";")[0].strip().lower()
@@ -206,23 +206,23 @@ def is_json(request: Request) -> bool:
 
 
 def parse_json(body: bytes, model: type[In]) -> In:
-    """Return a JSON body as the message or feedback that it should be.
+    """Parse a JSON body as a message or a feedback.
 
     Raises
     ------
     MalformedRequest
-        If it is no JSON, or not of that shape.
+        If it is not JSON, or does not have that form.
     """
     return _in_one_form(parse_document(body, model))
 
 
 def read_message(value: object) -> TextIn:
-    """Return a part of a JSON body as the message that it should be.
+    """Parse a part of a JSON body as a message.
 
     Raises
     ------
     MalformedRequest
-        If it is not of that shape.
+        If it does not have that form.
     """
     if not isinstance(value, dict):
         msg = (
@@ -244,16 +244,16 @@ def _in_one_form(given: In) -> In:
 
 
 def parse_document(body: bytes, model: type[Document]) -> Document:
-    """Return a JSON body as the document that it should be.
+    """Parse a JSON body as a document.
 
     Raises
     ------
     MalformedRequest
-        If it is no JSON, of too many parts, or not of that shape.
+        If it is not JSON, has too many parts, or does not have that form.
     """
     require_few_parts(body)
     try:
-        # Found at the first byte that is none, where the reader below would go on.
+        # Refused here at the first invalid byte, where the parser below would go on.
         body.decode()
     except UnicodeDecodeError as error:
         msg = (
@@ -282,12 +282,12 @@ def _refusal(
 
 
 def require_json(request: Request) -> None:
-    """Raise unless a request says that its body is JSON.
+    """Raise unless the content type of a request is JSON.
 
     Raises
     ------
     UnsupportedContentType
-        If it is a message, or something else.
+        If it is a message, or another type.
     """
     if not is_json(request):
         msg = (
@@ -299,7 +299,7 @@ def require_json(request: Request) -> None:
 async def read_document(
     request: Request, body: bytes, model: type[Document]
 ) -> Document:
-    """Return the body of a request that takes JSON alone.
+    """Return the body of a request that accepts only JSON.
 
     Raises
     ------
@@ -311,16 +311,16 @@ async def read_document(
 
 
 def _lenient(body: bytes) -> object:
-    """Return JSON that pydantic refuses though RFC 8259 allows it.
+    """Parse JSON that pydantic refuses although RFC 8259 allows it.
 
-    A text that was cut inside an emoji has half of a surrogate pair, and
-    programs write that as JSON all the same.  Refused, it would be a way around
-    a filter whose callers take what it does not answer.
+    A text that was cut inside an emoji has a lone surrogate, which programs write as
+    JSON.  If it were refused, spammers could use it to get around the filter of callers
+    that accept mail without an answer.
 
     Raises
     ------
     MalformedRequest
-        If it is no JSON.
+        If it is not JSON.
     """
     try:
         return json.loads(
@@ -332,7 +332,7 @@ def _lenient(body: bytes) -> object:
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a document, without those of the documents in it.
+    """Return the schema of a document, without the schemas of nested documents.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def parts_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schemas of the documents in a document, by name."""
+    """Return the schemas of nested documents, by name."""
     return dict(_schemas(model).get("$defs", {}))
 
 
@@ -354,7 +354,7 @@ def _schemas(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def openapi_body(model: type[TextIn]) -> dict[str, Any]:
-    """Return the description in /docs of a body that is read by hand."""
+    """Return the OpenAPI description of a body that is not parsed by the framework."""
     schema = schema_of(model)
     text: dict[str, Any] = {"type": "string", "format": "binary"}
     example = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"

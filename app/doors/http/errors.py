@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI, Request, Response
     from starlette.routing import BaseRoute
 
-# Of a document with many things wrong, and of a name that somebody made up.
+# Limits for documents with many faults, and for long invented names.
 _SHOWN: Final = 5
 _LONGEST: Final = 64
-# That a value is of another kind than one of those that a field takes.
+# Error types for a value that is of none of a field's kinds.
 _OF_ANOTHER_KIND: Final = ("model_type", "literal_error")
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong.
+    """One error in a document.
 
     Parameters
     ----------
     place : tuple of str or int
-        Names and indexes on the way to it, as the sender wrote them.
+        Path of names and indexes to it, as the sender wrote them.
     kind : str
         The type of the error in pydantic.
     sentence : str
-        The sentence of pydantic, without the place.
+        The message of pydantic, without the place.
     choice : tuple of str or int, or None
-        The place of a value that may be of several kinds, where it is in one of them.
+        The place of the enclosing value, if that may be of several kinds.
     """
 
     place: tuple[str | int, ...]
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
 
     @classmethod
     def of(cls, error: Mapping[str, Any]) -> Fault:
-        """Return the fault of an error of pydantic.
+        """Convert an error of pydantic.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class Fault(NamedTuple):
         ('reject_from', 'p')
         """
         kind, way = error["type"], error["loc"]
-        # An unknown name is the sender's, whatever it looks like.
+        # An unknown name is the sender's, even if it looks like one of pydantic's.
         steps = way[:-1] if kind == "extra_forbidden" else way
         marks = [n for n, step in enumerate(steps) if "[" in str(step)]
         place = tuple(step for n, step in enumerate(way) if n not in marks)
@@ -76,7 +76,7 @@ def list_faults(
     *,
     of: str,
 ) -> str:
-    """Return the errors of pydantic as a sentence.
+    """Describe the errors of pydantic in a sentence.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def list_faults(
     ... )
     'unknown parameter `labell`; the known ones are `label`, `source`'
     """
-    # Two of each place, where a value may be of two kinds.
+    # A value that may be of two kinds has two errors for a place.
     faults = [Fault.of(error) for error in errors[: 2 * _SHOWN]]
-    # Of a value that may be of several kinds, the others are no matter where it was
-    # meant as one of them.
+    # If a value was clearly meant as one of several kinds, errors about the others are
+    # left out.
     meant = {fault.choice for fault in faults if fault.kind not in _OF_ANOTHER_KIND}
     said: dict[tuple[str | int, ...], str] = {}
     for place, kind, sentence, choice in faults:
@@ -118,7 +118,7 @@ def list_faults(
 
 
 def _said(error: Mapping[str, Any]) -> str:
-    """Return the fault, to follow the name of the place.
+    """Return the text of a fault, to follow the name of its place.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def _written(place: Sequence[str | int]) -> str:
 def _unknown(
     place: tuple[str | int, ...], names: type[BaseModel] | Sequence[str], of: str
 ) -> str:
-    """Return that a name is unknown, and the known ones."""
+    """Return a sentence with an unknown name and the known ones."""
     if isinstance(names, type):
         way = [step for step in place[:-1] if isinstance(step, str)]
         names = [*_names(names, way)]
@@ -167,7 +167,7 @@ def _unknown(
 
 
 def _names(model: type[BaseModel], place: Sequence[str]) -> Iterator[str]:
-    """Yield the names of the fields at a place in a document, indexes left out."""
+    """Yield the field names at a place in a document, ignoring indexes."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if not place:
         yield from fields
@@ -177,7 +177,7 @@ def _names(model: type[BaseModel], place: Sequence[str]) -> Iterator[str]:
 
 
 def _documents(annotation: object) -> Iterator[type[BaseModel]]:
-    """Yield the documents that a field may hold."""
+    """Yield the documents that a field may contain."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for each in get_args(annotation):
@@ -185,11 +185,10 @@ def _documents(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 log = logging.getLogger(__name__)
-# Seconds. A database that restarts is back in a few; mail servers retry later
-# anyway.
+# Seconds. A database restarts in a few, and mail servers retry later anyway.
 RETRY_AFTER: Final = "5"
 CHALLENGE: Final = 'Bearer realm="Postbayes"'
-"""How a request that needs a key is refused (RFC 9110 section 11.6.1)."""
+"""The challenge to a request that needs a key (RFC 9110 section 11.6.1)."""
 STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
     errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
@@ -209,11 +208,11 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.Inconsistent: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""The nearest class in the line of ancestors decides."""
+"""The nearest ancestor of an error's class decides."""
 
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:
-    """Return the status that an error answers with."""
+    """Return the HTTP status of an error."""
     return errors.answer_to(error, STATUS)
 
 
@@ -276,14 +275,14 @@ def install(
     routers: Iterable[APIRouter],
     page: Callable[[Request, ProblemOut], Response],
 ) -> None:
-    """Have every error of an application answered as a problem document, or as a page.
+    """Make an application answer every error with a problem document or a page.
 
     Parameters
     ----------
     app : FastAPI
         The application.
     routers : iterable of APIRouter
-        All that it serves: a path may have routes in several.
+        All routers that it serves: a path may have routes in several.
     page : callable
         Returns the page of a problem, for the paths below `/ui`.
     """
@@ -331,13 +330,13 @@ def install(
         status = HTTPStatus(error.status_code)
         headers = error.headers
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
-            # The framework names those of one route, and a path may have several.
+            # The framework lists the methods of one route, but a path may have several.
             headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
         return answer(request, _problem(status, "about:blank", detail), headers)
 
 
 def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:
-    """Return the methods that a path takes."""
+    """Return the methods of a path."""
     matching = (
         route
         for route in served

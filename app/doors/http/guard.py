@@ -1,12 +1,11 @@
-"""Guard: the one place that every request to a route passes before it is answered.
+"""Guard: the checks that every request to a route must pass.
 
-Contract of this file: a guard is asked once per request, by every route of the
-application, before body and query are read.  A guard that raises denies; the error
-is answered as any other.  Every route says which right it asks, and the last guard
-compares that with the rights of the principal.  `require_guarded` refuses an
-application with a route that asks no guard, or that says nothing of its right.
-`Direct` routes, which have the most frequent requests, bypass the framework, but no
-guard.
+Contract of this file: every route of the application calls each guard once per request,
+before it reads body and query.  A guard denies by raising an error, which is answered
+like any other.  Every route declares the right that it requires, and the last guard
+compares it with the rights of the principal.  `require_guarded` refuses an application
+with a route that calls no guards or declares no right.  `Direct` routes, which have the
+most frequent requests, bypass the framework, but no guard.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ if TYPE_CHECKING:
 
 
 RIGHT: Final = "x-right"
-"""The right of an operation in the OpenAPI document; absent where everybody may."""
+"""The right of an operation in the OpenAPI document; absent if everybody may."""
 KEPT: Final = 64
-"""Queries that a route remembers; each has 64 KiB at most."""
+"""Most queries that a route caches; each has at most 64 KiB."""
 
 
 @dataclass(slots=True)
 class Access:
-    """A request, as far as it decides whether it may be made.
+    """The facts about a request that guards need.
 
     Parameters
     ----------
     route : Guarded
-        What is asked for.
+        The requested route.
     scope : Scope
         The request, in the terms of ASGI.
     """
@@ -67,12 +66,12 @@ class Access:
 
     @property
     def operation(self) -> tuple[str, str]:
-        """Method and path as the OpenAPI document has them: `/feedback/{id}`."""
+        """Method and path as in the OpenAPI document: `/feedback/{id}`."""
         return self.scope["method"], self.route.path_format
 
     @property
     def raw(self) -> tuple[str, Iterable[tuple[bytes, bytes]]]:
-        """Method and headers as they came, the names in lower case."""
+        """Method and raw headers, the names in lower case."""
         return self.scope["method"], self.scope["headers"]
 
     @property
@@ -82,26 +81,26 @@ class Access:
 
     @property
     def client(self) -> str | None:
-        """Address of the client; None for a Unix socket, or where it is gone."""
+        """Address of the client; None for a Unix socket, or after it hung up."""
         client = self.scope["client"]
         return None if client is None else str(client[0])
 
     @property
     def right(self) -> Right | None:
-        """The right that the route asks; None where everybody may."""
+        """The right that the route requires; None if everybody may."""
         return self.route.right
 
     def admit(self, principal: Principal) -> None:
-        """Put the principal where `principal_of` finds it."""
+        """Store the principal for `principal_of`."""
         self.scope.setdefault("state", {})["principal"] = principal
 
 
 Guard = Callable[[Access], Awaitable[None]]
-"""Raises an error of `app.errors` where a request may not be made."""
+"""Raises an error of `app.errors` to deny a request."""
 
 
 async def of_this_site(site: Site, access: Access) -> None:
-    """Deny the requests of web pages of other sites."""
+    """Deny requests from web pages of other sites."""
     site.check(*access.raw)
 
 
@@ -111,7 +110,7 @@ async def with_the_right(gate: Gate, access: Access) -> None:
     try:
         principal = gate.admit(caller, access.right)
     except Forbidden:
-        # The page that says so is theirs, too.
+        # The page with the error is shown for this principal.
         person = gate.identify(caller)
         if person is not None:
             access.admit(person)
@@ -122,10 +121,10 @@ async def with_the_right(gate: Gate, access: Access) -> None:
 
 
 def _hold_to_profiles(access: Access, principal: Principal) -> None:
-    """Refuse other profiles in the query, whatever the route does with it.
+    """Refuse other profiles in the query, whatever the route does with them.
 
-    Where nothing is named, the query gets the one profile of the principal; a route
-    would take that of the site.
+    If the query names no profile, it gets the principal's only profile; otherwise a
+    route would use that of the site.
     """
     scope = access.scope
     query = QueryParams(scope["query_string"])
@@ -144,7 +143,7 @@ def _hold_to_profiles(access: Access, principal: Principal) -> None:
 
 
 def principal_of(request: Request) -> Principal:
-    """Return the principal of a request that the guards admit."""
+    """Return the principal of an admitted request."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
 
@@ -154,8 +153,8 @@ def profile_of(
 ) -> str:
     """Return the profile that a request names, or that of its recipients.
 
-    Every route that reads or changes a profile takes its name from here.  A principal
-    with one profile means that one where it names none.
+    Every route that reads or changes a profile gets its name here.  The default of a
+    principal with only one profile is that profile.
 
     Raises
     ------
@@ -170,15 +169,15 @@ def profile_of(
 
 
 class Guarded(APIRoute):
-    """A route that asks the guards of its application.
+    """A route that calls the guards of its application.
 
     Notes
     -----
-    An application without `state.guards` answers nothing: what is forgotten denies.
+    An application without `state.guards` denies every request.
     """
 
     right: ClassVar[Right | None]
-    """The right that it needs (`asking`); None if it needs none."""
+    """The required right (see `asking`); None if everybody may."""
     parameters: Sequence[str]
     """The names of its query parameters."""
 
@@ -196,28 +195,28 @@ class Guarded(APIRoute):
         ]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that may be made."""
-        # Other methods are refused by the framework.
+        """Answer an admitted request."""
+        # The framework refuses other methods.
         if scope["method"] in (self.methods or ()):
             await self.ask(scope)
         await super().handle(scope, receive, send)
 
     async def ask(self, scope: Scope) -> None:
-        """Raise where a guard denies the request."""
+        """Raise if a guard denies the request."""
         guards: tuple[Guard, ...] = scope["app"].state.guards
         for guard in guards:
             await guard(Access(self, scope))
 
 
 class Strict(Guarded):
-    """A route that refuses a query parameter which it does not know.
+    """A route that refuses unknown query parameters.
 
-    A misspelt parameter would otherwise be ignored: ``?profil=ann`` would undo another
-    profile.  `Direct` routes have it from the model of their query.
+    Otherwise a misspelt parameter would be ignored: ``?profil=ann`` would undo in a
+    different profile.  The model of a `Direct` route's query does the same.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
+        """Return the handler of a request."""
         handler = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
@@ -238,14 +237,14 @@ class Strict(Guarded):
 
 @cache
 def asking(right: Right | None, base: type[Guarded] = Strict) -> type[Guarded]:
-    """Return the class of the routes that ask a right.
+    """Return a class of routes that require a right.
 
     Parameters
     ----------
     right : Right or None
-        What a principal needs; None where everybody may.
+        The required right; None if everybody may.
     base : type of Guarded
-        How these routes answer.
+        The class that answers.
 
     Examples
     --------
@@ -258,12 +257,12 @@ def asking(right: Right | None, base: type[Guarded] = Strict) -> type[Guarded]:
 
 
 def require_guarded(routers: Iterable[APIRouter]) -> None:
-    """Raise if a route asks no guard, or does not say which right it asks.
+    """Raise if a route calls no guards or declares no right.
 
     Raises
     ------
     TypeError
-        Naming the route.
+        The message names the route.
     """
     for router in routers:
         for route in router.routes:
@@ -282,22 +281,21 @@ def require_guarded(routers: Iterable[APIRouter]) -> None:
 
 
 class Direct(Guarded):
-    """A route that the framework describes, and that serves itself.
+    """A route that the framework describes but does not serve.
 
-    Only where `install` has put it, and without dependencies of the application, of
-    its router or its own: those are for the framework to solve, which serves the
-    route then.
+    This works if `install` has added it, and without dependencies of the application,
+    the router or the route.  Otherwise the framework solves the dependencies and serves
+    the route.
 
-    Its endpoint takes `request`, `body`, `app` and `query`, the last of them a
-    frozen model of the whole query, and returns a `Response`.
+    Its endpoint takes `request`, `body`, `app` and `query`, a frozen model of the whole
+    query, and returns a `Response`.
 
     Notes
     -----
-    FastAPI solves every parameter and dependency by itself, within two stacks of
-    contexts.  Served by it, the door alone, without scoring and learning, takes
-    147 us for a feedback by id, and so 58; for `/classify` it is 134 and 50
-    (`benchmarks/door.py`).
-    Both ways answer the same, byte for byte: the tests compare them.
+    FastAPI solves every parameter and dependency separately, within two stacks of
+    contexts.  Without scoring and learning, a feedback by id takes 147 us with FastAPI
+    and 58 us here; `/classify` takes 134 and 50 us (`benchmarks/door.py`).  Tests check
+    that both ways give the same answers, byte for byte.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -308,7 +306,8 @@ class Direct(Guarded):
             for name, field in self._query.model_fields.items()
             if field.annotation == list[str]
         }
-        # A client asks the same again and again: to read it is a quarter of the door.
+        # Clients repeat their queries, and parsing one takes a quarter of the door's
+        # time.
         self._read = lru_cache(KEPT)(self._model_of)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -328,14 +327,14 @@ class Direct(Guarded):
         await response(scope, receive, send)
 
     def _model_of(self, query: bytes) -> BaseModel:
-        """Return the query, or raise as the framework would."""
+        """Return the parsed query, or raise the framework's error."""
         given = QueryParams(query)
         values = {
             name: given.getlist(name) if name in self._repeated else given[name]
             for name in self._query.model_fields
             if name in given
         }
-        # The model refuses what it does not know, so that a misspelt one is noticed.
+        # The model refuses unknown parameters, so that misspelt ones are noticed.
         if len(values) < len(given):
             values |= {name: given[name] for name in given if name not in values}
         try:
@@ -350,10 +349,10 @@ class Direct(Guarded):
 
 
 def install(app: FastAPI, router: APIRouter) -> None:
-    """Put direct routes into the application's own list, where they serve themselves.
+    """Add direct routes to the application's own list of routes.
 
-    A route of an included router is looked for twice, which takes 9 us of the 74 for
-    `/classify`.  With dependencies the router is included like any other.
+    A route of an included router is looked up twice, which takes 9 of the 74 us of
+    `/classify`.  A router with dependencies is included as usual.
     """
     theirs = [each for route in router.routes for each in _dependencies(route)]
     if app.router.dependencies or router.dependencies or theirs:
@@ -368,6 +367,6 @@ def _dependencies(route: BaseRoute) -> Sequence[Depends]:
 
 
 def document(content: object) -> Response:
-    """Return a document as an answer: a model, or the fields of one."""
-    # Numbers as a model writes them: what JSON has no number for is null.
+    """Return an answer with a document: a model, or the fields of one."""
+    # Numbers as in a model: infinities and NaN, which JSON lacks, become null.
     return Response(to_json(content, inf_nan_mode="null"), media_type=JSON_TYPE)

@@ -35,7 +35,7 @@ async def require_whole(request: Request) -> None:
     Raises
     ------
     Forbidden
-        If so.
+        If it may use only some.
     """
     principal_of(request).require_all(
         "the keys, people and events, which all profiles share"
@@ -43,11 +43,11 @@ async def require_whole(request: Request) -> None:
 
 
 WHOLE: Final = (Depends(require_whole),)
-"""The dependency of routes whose objects are of all profiles."""
+"""The dependency of routes for objects shared by all profiles."""
 router = APIRouter(
     route_class=asking(Right.MANAGE), dependencies=WHOLE, tags=["access"]
 )
-# A password takes 64 MiB and 60 ms of a core.
+# Hashing a password takes 64 MiB and 60 ms of a core.
 PASSWORDS: Final = CapacityLimiter(2)
 Name = Annotated[str, Path(max_length=MAX_NAME)]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 router = APIRouter(route_class=asking(Right.READ, Guarded))
 TEXT: Final = "text/plain"
 MAX_PROFILES: Final = 100
-"""Of one request: the figures of each take some 0.2 s where it was taught since."""
+"""Most profiles of a request: the figures of a newly taught one take 0.2 s."""
 
 
 @router.get(
@@ -78,9 +78,9 @@ class Collected(Collector):
     Parameters
     ----------
     application : Application
-        Read at each collection.
+        Its state is read at each collection.
     profiles : iterable of str
-        Names of the profiles whose state is wanted.
+        Names of the profiles to include.
 
     Raises
     ------
@@ -146,7 +146,7 @@ Sample = tuple[str, tuple[str, ...], float]
 SITE: Final = ("site",)
 PROFILE: Final = ("profile",)
 SOURCE: Final = ("profile", "source")
-# In per cent in the documents, and as shares of 1 here: base units are the convention.
+# Documents have per cent, but the convention for metrics is base units: shares of 1.
 GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "build_info": (
         ("version", "python", "database"),
@@ -240,7 +240,7 @@ GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 
 
 def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
-    """Yield how well the filter does on the newest labelled messages."""
+    """Yield the accuracy on the newest labelled messages."""
     errors = figures.errors
     messages = errors.ham + errors.spam
     for name, pct in {
@@ -250,7 +250,7 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
         "ranked_wrongly_ratio": figures.roca_pct,
         "calibration_error": None if figures.ece is None else 100.0 * figures.ece,
     }.items():
-        # An undefined figure has no sample, rather than a zero.
+        # An undefined figure has no sample, not a zero.
         if pct is not None:
             yield name, (profile,), pct / 100.0
     suspect = suspects(figures.sources)
@@ -271,16 +271,16 @@ class CountAnswers:
     Parameters
     ----------
     app : ASGI application
-        What answers.
+        The application.
     tally : Tally
-        Where they are counted.
+        Counts them.
     """
 
     app: ASGIApp
     tally: Tally
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+        """Answer as the application, and count the status."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 router = APIRouter(route_class=asking(Right.READ))
 managed = APIRouter(route_class=asking(Right.MANAGE))
 replicated = APIRouter(route_class=asking(Right.REPLICATE))
-# A site with a profile for each user has thousands of them.
+# A site with a profile for each user has thousands.
 MAX_LISTED: Final = 1000
 Name = Annotated[str, Path(max_length=128)]
 
@@ -133,16 +133,16 @@ async def change_policy(
     profile_of(request, name)
     asked = await read_document(request, body, PolicyIn)
     changes = asked.changes()
-    # It waits for the database, as a look-up does.
+    # It waits for the database.
     await in_database(app.change_policy, name, changes, who=principal_of(request).name)
     return await computing(partial(ProfileOut.of, app, name), 0)
 
 
-# 5,000 messages tell an error rate of 1 % to within 0.3 points.
+# 5,000 messages determine an error rate of 1 % to within 0.3 points.
 WINDOW: Final = 5_000
-# The interval of 100,000 takes 0.6 s, and no more memory than that of 5,000.
+# The interval for 100,000 takes 0.6 s, and no more memory than for 5,000.
 MAX_WINDOW: Final = 100_000
-# Longer than any feature (`app.features.tokens` cuts them), and two of them.
+# More than the length of two features (`app.features.tokens` cuts them).
 MAX_WORD: Final = 512
 
 
@@ -216,7 +216,7 @@ def forget_correspondents(
     The answer counts the remaining ones. Other workers forget within a minute.
     """
     name, who = profile_of(request, name), principal_of(request).name
-    # What waits would be counted after it.
+    # Waiting messages would be counted afterwards.
     app.correspondents.flush()
     forget_correspondent(app.engine, app.settings, address, profile=name, who=who)
     app.correspondents.follow()
@@ -245,7 +245,7 @@ def word(
     return WordOut.model_validate(state)
 
 
-# One is carried out at a time anyway, and each may take a minute.
+# Undos are carried out one at a time anyway, and each may take a minute.
 UNDO_THREADS: Final = CapacityLimiter(4)
 """The threads that plan and carry out undos."""
 

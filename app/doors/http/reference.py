@@ -1,11 +1,11 @@
 """`GET /docs`: the reference of the interface as a page without scripts.
 
-The page of the framework loads its scripts from another site, which a mail
-server's network has no way to, and which would see who looks.  This one is
-made from the same OpenAPI document, and has no script at all.
+The framework's page loads scripts from another site, which many mail servers cannot
+reach, and which would see the readers.  This page is made from the same OpenAPI
+document without any script.
 
-Both are constant, and are made once: the document takes 8 ms of CPU, in which nobody
-else is served, and as bytes 0.02 ms.
+Both are constant and made once: making the document blocks other requests for 8 ms of
+CPU, and sending the stored bytes takes 0.02 ms.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from app.drawing.svg import template
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# The interface of every service of this version, and nothing of this one.
+# The same for every service of this version, so it contains nothing private.
 router = APIRouter(route_class=asking(None, Guarded))
-# No page has it: it stands where the address of the service is put in.
+# A placeholder for the address of the service; it occurs nowhere else in the page.
 _BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
@@ -55,7 +55,7 @@ async def docs(request: Request) -> HTMLResponse:
     _, html = _documents(request)
     return HTMLResponse(
         html.replace(_BASE.encode(), base.encode()),
-        # Nothing is loaded, whatever somebody may have written into a text.
+        # The browser loads nothing, even if a text contained markup.
         headers={
             "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"
         },
@@ -63,14 +63,14 @@ async def docs(request: Request) -> HTMLResponse:
 
 
 def page(api: Mapping[str, Any], base: str) -> str:
-    """Return an OpenAPI document as one page of HTML.
+    """Render an OpenAPI document as one HTML page.
 
     Parameters
     ----------
     api : mapping
-        The document, as FastAPI makes it.
+        The document from FastAPI.
     base : str
-        Where the service is, for the commands.
+        Address of the service, for the commands.
     """
     schemas = api.get("components", {}).get("schemas", {})
     return template("doors/http/docs.html").render(
@@ -113,13 +113,13 @@ def _walk(
     for name, field in schema.get("properties", {}).items():
         yield prefix + name, field.get("description", "")
         for inner, mark in _inside(field):
-            # One level is what a reader needs; the rest is in openapi.json.
+            # One level is enough for readers; openapi.json has the rest.
             if not prefix:
                 yield from _walk(inner, schemas, f"{name}{mark}.")
 
 
 def _inside(field: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the documents in a field, and how to write the step to them."""
+    """Yield the documents in a field, each with its path from the field."""
     values = field.get("additionalProperties")
     candidates = [(each, "") for each in (field, *field.get("anyOf", ()))]
     candidates.append((field.get("items", {}), "[]"))

@@ -87,9 +87,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# Each profile takes some 0.3 ms: with five of them, a message is large.
+# Each profile takes some 0.3 ms, so five make a message count as large.
 PROFILE_BYTES: Final = 16 * 1024
-# Each holds up to 8 MiB of JSON that is read; further ones wait.
+# Batches at once: each holds up to 8 MiB of parsed JSON, and further ones wait.
 BATCHES: Final = CapacityLimiter(4)
 # Between any two messages, of all batches, every other request has a turn.
 ONE_AT_A_TIME: Final = CapacityLimiter(1)
@@ -98,12 +98,12 @@ scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct))
 taught = APIRouter(route_class=asking(Right.TEACH, Direct))
 router = APIRouter(route_class=asking(Right.TEACH))
 batch = APIRouter(route_class=asking(Right.CLASSIFY))
-# A supervisor has no key, and a monitoring system may add parameters of its own.
+# Supervisors have no key, and monitoring systems may add parameters.
 operation = APIRouter(route_class=asking(None, Guarded))
 
 
 async def application(request: Request) -> Application:
-    """Return the application that `app.services.application` put together."""
+    """Return the application behind the door."""
     served: Application = request.app.state.application
     return served
 
@@ -113,14 +113,14 @@ ApplicationDep = Annotated[Application, Depends(application)]
 
 
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
-    """Return the descriptions in /docs of the errors of a route."""
+    """Return the OpenAPI descriptions of a route's errors."""
     schema = ProblemOut.model_json_schema()
     return {
         status: {
             "description": HTTPStatus(status).phrase,
             "content": {"application/problem+json": {"schema": schema}},
         }
-        # Every route asks where a request comes from, and most ask who makes it.
+        # Every route checks the origin of a request, and most check the client.
         for status in sorted({403, 429, *statuses} | (set() if public else {401}))
     }
 
@@ -208,7 +208,7 @@ async def classify_batch(
             app.live.find(each)
         answer = partial(_answer, app, asked, explain)
         results = await unless_gone(_results(answer, messages), hung_up(request))
-    # Joined as they are: to make one document of a thousand would hold up the loop.
+    # The results are joined as bytes: one document of a thousand would block the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
 
 
@@ -331,7 +331,7 @@ async def readyz(app: ApplicationDep) -> dict[str, str]:
             "service"
         )
         raise DatabaseUnavailable(msg)
-    # A server that hangs answers nobody; whoever asks is told within this time.
+    # If the database server hangs, the client gets an error within this time.
     seconds = app.settings.busy_timeout + 1
     try:
         async with asyncio.timeout(seconds):
@@ -345,7 +345,7 @@ async def readyz(app: ApplicationDep) -> dict[str, str]:
 
 
 def required(raw: bytes | None) -> bytes:
-    """Return a message that has to be there.
+    """Return a message; raise if there is none.
 
     Raises
     ------
@@ -362,7 +362,7 @@ def required(raw: bytes | None) -> bytes:
 
 
 def effort(raw: bytes, profiles: Collection[str]) -> int:
-    """Return how large a message is that takes as long for one profile. Unit: bytes."""
+    """Return the size of a message with the same cost for one profile.  Unit: bytes."""
     return len(raw) + PROFILE_BYTES * (len(profiles) - 1)
 
 
@@ -400,14 +400,14 @@ def _label(label: str | None) -> str:
 async def recalled(
     app: Application, profile: str, digest: bytes, *, within: float = 0.0
 ) -> StoredMessage:
-    """Return what is known of a message, or will be within some seconds.
+    """Return the stored data of a message, waiting a few seconds for it.
 
     Raises
     ------
     UnknownProfile
         If there is no such profile.
     DatabaseUnavailable
-        If it cannot be looked up, or not in time.
+        If it cannot be looked up in time.
     """
     until = time.monotonic() + within
     while True:
@@ -423,9 +423,9 @@ async def answered(pending: PendingFeedback) -> Taught:
     Raises
     ------
     DatabaseUnavailable
-        If it could not be stored, or does not come in time.
+        If it could not be stored in time.
     UnknownMessage
-        If the message cannot be changed, or is not there to be forgotten.
+        If the message cannot be changed, or does not exist.
     """
     return pending.taught(await in_time(pending.answer))
 
@@ -436,16 +436,16 @@ async def in_time(answer: Future[Answer]) -> Answer:
     Raises
     ------
     DatabaseUnavailable
-        If it does not come in time, or the thread answers so.
+        If it does not come in time, or is this error.
     """
     if not answer.done():
-        # In place of `asyncio.wrap_future` under `asyncio.timeout`: where a thread
-        # answers 32 requests at once, 8 us for each instead of 13, and a feedback by
+        # Instead of `asyncio.wrap_future` under `asyncio.timeout`: with a thread that
+        # answers 32 requests at once, each takes 8 us instead of 13, and a feedback by
         # id waits twice.
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def end(_: Future[Answer]) -> None:
-            # Of a request that was cut off when the service ended.
+            # The request was cut off when the service ended.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended.set)
 
@@ -481,13 +481,13 @@ async def _results(
 async def _result(
     answer: Callable[[object], Awaitable[ClassifyOut]], message: object
 ) -> bytes:
-    """Return the result of one message, and let other requests have a turn."""
+    """Return the result of one message, and let other requests take a turn."""
     async with ONE_AT_A_TIME:
         try:
             result = ResultOut(answer=await answer(message), problem=None)
         except PostbayesError as error:
             result = ResultOut(answer=None, problem=described(error))
-        # The outermost point of a message: the others have another chance.
+        # The outermost point of a message: its failure must not affect the others.
         except Exception:
             LOG.exception("a message of a batch could not be scored")
             result = ResultOut(answer=None, problem=DEFECT)

@@ -1,8 +1,8 @@
 """Environment of the pages: templates, their filters, and the headers of an answer.
 
-Contract of this room: whatever comes from mail is text.  Templates escape it, nothing
-of it becomes a link or an image, and `shown` has made its control characters visible.
-A page needs no script; `page.js` adds the keyboard.
+Contract of this folder: content of mail is only text.  Templates escape it, it never
+becomes a link or an image, and `shown` has made its control characters visible.  Pages
+work without scripts; `page.js` adds keyboard shortcuts.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 SECURITY: Final[Mapping[str, str]] = {
-    # An empty fragment of a style is one too: there is no inline style or script.
+    # No inline styles or scripts: even an empty style attribute would be refused.
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'; object-src 'none'"
     ),
-    # Not `no-referrer`: a browser then posts the forms of this very page with
-    # `Origin: null` (Fetch standard, "append a request Origin header"), which the
-    # guard refuses as those of another site.  No other site gets a referrer.
+    # Not `no-referrer`: browsers would post the forms of these pages with `Origin:
+    # null` (Fetch standard, "append a request Origin header"), which the guard refuses
+    # as coming from another site. Other sites get no referrer.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -69,16 +69,16 @@ PLACES: Final = (
     ("Site", "site", Right.READ),
     ("Keys", "keys", Right.MANAGE),
 )
-"""Navigation: the title of each page, its path below `/ui`, and the right it asks."""
+"""Navigation: title, path below `/ui`, and required right of each page."""
 
 
 class StaticFile:
-    """A file that the pages load, in memory.
+    """A file that pages load, held in memory.
 
     Parameters
     ----------
     path : Path
-        Where it is.
+        Path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,18 +93,18 @@ STATIC: Final = {
     for path in sorted((HERE / "static").iterdir())
     if path.is_file()
 }
-"""The static files by name: few and small, so that they are read once."""
+"""The static files by name, read once because they are few and small."""
 
 
 class PageResponse(HTMLResponse):
-    """A page: kept in no cache, since it shows mail."""
+    """A page, which caches must not keep because it shows mail."""
 
     def __init__(self, content: str, status_code: int) -> None:
         kept = {"Cache-Control": "no-store", **SECURITY}
         super().__init__(content, status_code=status_code, headers=kept)
 
     def render(self, content: Any) -> bytes:
-        """Return the bytes; half a surrogate pair, which UTF-8 lacks, as `?`."""
+        """Return the page in UTF-8, with `?` for lone surrogates."""
         return str(content).encode("utf-8", "replace")
 
 
@@ -116,7 +116,7 @@ def seen_at(time: datetime) -> Markup:
 
 
 def mail_text(text: str) -> str:
-    r"""Return a text of mail in its lines, with characters that hide shown as escapes.
+    r"""Return a text of mail with its line breaks, and hidden characters as escapes.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _visible(character: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Return a description with what stands between backticks as code.
+    """Return a description, with text between backticks as code.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def prose(text: str) -> Markup:
 
 
 def nats(value: float | None, digits: int = 1) -> str:
-    """Return log-odds with their sign; infinite ones as such.
+    """Return log-odds with their sign, or a dash for None.
 
     Examples
     --------
@@ -165,12 +165,12 @@ def nats(value: float | None, digits: int = 1) -> str:
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """Return per cent, or a dash where they are not defined."""
+    """Return a percentage, or a dash if it is undefined."""
     return "\N{EN DASH}" if value is None else f"{value:,.{digits}f} %"
 
 
 def size(value: float) -> str:
-    """Return bytes as a person reads them.
+    """Return a number of bytes for people.
 
     Examples
     --------
@@ -206,13 +206,13 @@ def see_other(
     fragment: str = "",
     **more: object,
 ) -> RedirectResponse:
-    """Send a browser to a page after a form, with what `link` takes."""
+    """Redirect a browser to a page after a form; the arguments are those of `link`."""
     there = link(path, query, **more) + (fragment and f"#{fragment}")
     return RedirectResponse(there, HTTPStatus.SEE_OTHER)
 
 
 def static(name: str) -> str:
-    """Return the path of a static file, with what it holds: it may be cached."""
+    """Return the path of a static file, with a digest so that it can be cached."""
     return f"/ui/static/{name}?v={STATIC[name].digest}"
 
 
@@ -225,7 +225,7 @@ def _csrf(context: Context) -> Markup:
 
 @pass_context
 def _places(context: Context) -> list[tuple[str, str]]:
-    """Return the pages that a person may open; all where nobody has signed in yet."""
+    """Return the pages that a person may open; all if nobody has signed in."""
     principal = principal_in(context["request"])
     return [
         (title, path)
@@ -266,7 +266,7 @@ def _environment() -> Environment:
 
 TEMPLATES: Final = _environment()
 LARGE: Final = 1 << 20
-"""What a page with a table is to `computing`: 10 ms or more, in which others wait."""
+"""The size of a page with a table for `computing`: rendering takes 10 ms or more."""
 
 
 def render(
@@ -283,17 +283,17 @@ def render(
     Parameters
     ----------
     request : Request
-        What is answered.
+        The request.
     template : str
         Name of a file in `templates`.
     here : str
-        The place in `PLACES`, which the navigation marks.
+        The entry of `PLACES` to mark in the navigation.
     profile : str, optional
-        The profile of the page; links of the navigation keep it.
+        The profile of the page, kept in the links of the navigation.
     status : int
         The HTTP status.
     **context : Any
-        What the template shows.
+        Variables of the template.
     """
     application = request.app.state.application
     site = application.settings.profile
@@ -301,7 +301,7 @@ def render(
         request=request,
         here=here,
         profile=profile or site,
-        # The profile of the site goes without saying.
+        # The site's profile is the default.
         keep={} if profile in (None, site) else {"profile": profile},
         **context,
     )
@@ -311,7 +311,7 @@ def render(
 
 
 def problem_page(request: Request, problem: ProblemOut) -> Response:
-    """Return the page of a problem, or the way to sign in."""
+    """Return the page of a problem, or a redirect to the sign-in page."""
     if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
         path = request.url.path
         there = f"{path}?{request.url.query}" if request.url.query else path
@@ -326,13 +326,13 @@ _UTC: Final = "+00:00"
 
 
 class Twin(Strict):
-    """A route of a page that has the query of its JSON twin, as a form sends it.
+    """A route of a page with the query of its JSON twin, sent by a form.
 
-    A form sends fields that are empty, and times without a zone, which are in UTC.
+    Forms send empty fields, and times without a zone, which are in UTC.
     """
 
     async def ask(self, scope: Scope) -> None:
-        """Raise where a guard denies the request; then read its query as a form's."""
+        """Raise if a guard denies the request; otherwise normalise its query."""
         await super().ask(scope)
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         moments = {name: moment_of(given.get(name)) for name in _TIMES}
@@ -341,7 +341,7 @@ class Twin(Strict):
 
 
 def asked(request: Request, *names: str) -> dict[str, str]:
-    """Return some parameters of a page as the fields of its form have them."""
+    """Return some parameters of a page as values for the fields of its form."""
     given = {name: request.query_params.get(name, "") for name in names}
     return given | {name: given[name].removesuffix(_UTC) for name in _TIMES}
 
@@ -349,7 +349,7 @@ def asked(request: Request, *names: str) -> dict[str, str]:
 def pages(
     route_class: type[Guarded], dependencies: Sequence[Depends] = ()
 ) -> APIRouter:
-    """Return a router of pages, with the right that its routes ask."""
+    """Return a router of pages that require a right."""
     return APIRouter(
         prefix="/ui",
         route_class=route_class,

@@ -1,7 +1,7 @@
-"""Sessions and forms: cookies, the proof against forged forms, and their fields.
+"""Sessions and forms: cookies, protection against forged forms, and form fields.
 
-A file is as long as the parser reads of a message (`app.mail.limits.MAX_BYTES`): the
-rest of a larger one is let go, so that many large ones at once do not fill the memory.
+Of a file, only the bytes that the parser of messages reads are kept
+(`app.mail.limits.MAX_BYTES`): many large files at once must not fill the memory.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ if TYPE_CHECKING:
     from app.services.sessions import Sessions
 
 BROWSER: Final = "postbayes_browser"
-"""The cookie that tells a browser from others, for clients that sign in nowhere."""
+"""The cookie that identifies a browser without a session."""
 _BROWSER: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def csrf_token(request: Request) -> str:
-    """Return what the forms of a page post in their field `csrf`."""
+    """Return the value of the field `csrf` in the forms of a page."""
     return _sessions(request).token(_made_for(request))
 
 
 def require_csrf(request: Request, form: Mapping[str, object]) -> None:
     """Raise if a form was not posted from a page of this service.
 
-    A browser of its own accord sends a cookie, and comes from a network that needs no
-    key; it never sends a key, and who holds the link of a digest has proved that.
+    Browsers send cookies, and their network, by themselves, so these prove nothing
+    about a form.  They never send keys by themselves, and the link of a digest is
+    itself a proof.
 
     Raises
     ------
     Forbidden
-        If its field `csrf` is not what `csrf_token` gave the page.
+        If its field `csrf` is not the value of `csrf_token` for the page.
     """
     principal = principal_in(request)
     if principal is NOBODY or principal.kind == "key":
@@ -69,13 +70,13 @@ def require_csrf(request: Request, form: Mapping[str, object]) -> None:
 
 
 def principal_in(request: Request) -> Principal:
-    """Return whom a page is for; `NOBODY` where anybody may see it."""
+    """Return the principal of a page; `NOBODY` if anybody may see it."""
     principal: Principal = request.scope.get("state", {}).get("principal", NOBODY)
     return principal
 
 
 def signed_in(request: Request) -> str | None:
-    """Return the name of whom a page is for; None for a client that needs no key."""
+    """Return the name of the signed-in person; None for clients that need no key."""
     principal = principal_in(request)
     if principal.kind == "local":
         return None
@@ -83,7 +84,7 @@ def signed_in(request: Request) -> str | None:
 
 
 def keep_cookies(request: Request, response: Response) -> None:
-    """Have a browser keep the cookies of a page."""
+    """Set the cookies of a page."""
     browser = request.scope.get("state", {}).get("browser")
     if browser is not None:
         set_cookie(request, response, BROWSER, browser, seconds=None)
@@ -95,20 +96,20 @@ def keep_cookies(request: Request, response: Response) -> None:
 
 
 def begin_session(request: Request, response: Response, cookie: str) -> None:
-    """Have a browser keep the cookie of a session."""
+    """Set the cookie of a session."""
     seconds = int(_sessions(request).most)
     set_cookie(request, response, COOKIE, cookie, seconds=seconds)
 
 
 def end_session(response: Response) -> None:
-    """Have a browser forget the cookie of a session."""
+    """Delete the cookie of a session."""
     response.delete_cookie(COOKIE, path="/")
 
 
 def set_cookie(
     request: Request, response: Response, name: str, value: str, *, seconds: int | None
 ) -> None:
-    """Set a cookie that no script reads, and that no other site has a browser send."""
+    """Set a cookie hidden from scripts and from requests of other sites."""
     response.set_cookie(
         name,
         value,
@@ -121,7 +122,7 @@ def set_cookie(
 
 
 def _made_for(request: Request) -> str:
-    """Return whom a form is made for: a person or a network, and one browser."""
+    """Return the identity behind a form: a person or a network, and one browser."""
     state = request.scope.setdefault("state", {})
     browser = request.cookies.get(BROWSER, "")
     if not _BROWSER.fullmatch(browser):
@@ -135,9 +136,9 @@ def _sessions(request: Request) -> Sessions:
 
 
 FIELDS_BYTES: Final = 64 * 1024
-"""Bytes of all fields of a form without a file; an undo of 1,000 ids has 34,000."""
+"""Most bytes of a form without a file; an undo of 1,000 ids has 34,000."""
 MOST_FIELDS: Final = 64
-"""Fields of a form; the largest of the pages has nine."""
+"""Most fields of a form; the largest on the pages has nine."""
 FIELDS: Final = "application/x-www-form-urlencoded"
 FILE: Final = "multipart/form-data"
 
@@ -153,7 +154,7 @@ class FormPart:
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form that a page of this service posts, as text.
 
-    NUL, which no database takes, becomes a question mark.
+    NUL, which databases refuse, becomes a question mark.
 
     Raises
     ------
@@ -167,14 +168,14 @@ async def read_form(request: Request) -> dict[str, str]:
 async def read_parts(request: Request) -> dict[str, bytes]:
     """Return the fields and files of a form that a page of this service posts.
 
-    A file stands under the name of its field; one that was not chosen is empty.
+    A file has the name of its field, and is empty if none was chosen.
 
     Raises
     ------
     Forbidden
-        If no page of this service made the form.
+        If the form is not from a page of this service.
     UnsupportedContentType, MalformedRequest
-        If it is no form.
+        If it is not a form.
     MessageTooLarge, SlowRequest
         As `app.doors.serving.request.take`.
     """
@@ -201,12 +202,12 @@ def _text_of(value: bytes) -> str:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return a time as a form has it: without a zone it is in UTC, as pages show it.
+    """Parse a time in a form; without a zone it is in UTC, as on the pages.
 
     Raises
     ------
     InvalidSelection
-        If it is no time.
+        If it is not a time.
     """
     if not text:
         return None
@@ -219,7 +220,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 
 def _fields(body: bytes) -> dict[str, bytes]:
-    """Return the fields of a form without a file; the last of a name counts."""
+    """Return the fields of a form without a file; the last one of a name counts."""
     try:
         pairs = parse_qsl(
             body.decode("latin-1"),
@@ -229,7 +230,8 @@ def _fields(body: bytes) -> dict[str, bytes]:
         )
     except ValueError as error:
         raise MalformedRequest(_too_many()) from error
-    # Bytes in and out, as of a form with a file: of bytes `parse_qsl` takes ASCII.
+    # Values are bytes, as in forms with a file; of bytes, `parse_qsl` accepts only
+    # ASCII.
     return {_name(name): value.encode("latin-1") for name, value in pairs}
 
 
@@ -238,7 +240,7 @@ def _name(name: str) -> str:
 
 
 def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
-    """Return the fields of a form with a file, of which the end may be cut off."""
+    """Return the fields of a form with a file, which may be truncated."""
     parts: list[FormPart] = []
     header: list[bytearray] = [bytearray(), bytearray()]
 

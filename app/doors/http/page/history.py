@@ -1,4 +1,4 @@
-"""History and review: verdicts found and taught with one click; and the JSON twins."""
+"""History and review: pages to find and teach verdicts, and their JSON twins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAX_ENTRIES: Final = 200
 ENTRIES: Final = 50
 """Verdicts of one page."""
 REVIEWED: Final = 25
-"""Messages of one page of the review: as many as one looks at in a few minutes."""
+"""Messages on one page of the review: enough for a few minutes."""
 STRONGEST: Final = 10
 MAX_BACK: Final = 2_000
 SAID: Final = {
@@ -62,7 +62,7 @@ SAID: Final = {
     "undone": "taken back, as if it had never been taught",
     "nothing": "was not taught; there was nothing to take back",
 }
-"""What a page says of a click, by its outcome: no text comes from the address."""
+"""Messages after a click, by outcome; the text never comes from the address."""
 Search = Annotated[
     str,
     Query(
@@ -75,7 +75,7 @@ Before = Annotated[
     str | None,
     Query(max_length=80, description="The `before` of the previous answer."),
 ]
-# A form sends fields that are empty.
+# Forms send empty fields.
 Field = Annotated[str, Query(max_length=40)]
 
 
@@ -122,7 +122,7 @@ async def history(
         app.verdicts.page,
         name,
         HistoryFilter(
-            # As the text of a line, so that one finds what one copies from it.
+            # Normalised like the lines, so that text copied from one is found.
             search=line_of(search),
             decision=verdict,
             door=door,
@@ -160,11 +160,11 @@ class HistoryRow(NamedTuple):
     Parameters
     ----------
     entry : HistoryEntryOut
-        What it shows.
+        The shown entry.
     anchor : str
-        Where the page comes back to after a click.
+        Fragment of the address after a click.
     after : str
-        Where it comes back to if the row has left the page.
+        Fragment to use if the row has left the page.
     """
 
     entry: HistoryEntryOut
@@ -173,7 +173,7 @@ class HistoryRow(NamedTuple):
 
 
 def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
-    """Return entries as rows with an anchor each, though a message came twice."""
+    """Return entries as rows with unique anchors, even for repeated messages."""
     seen: dict[str, int] = {}
     anchors = []
     for entry in entries:
@@ -192,7 +192,7 @@ async def teachable(
     about: Field = "",
     label: Field = "",
 ) -> dict[str, Any]:
-    """Return what pages with teaching buttons show beside their rows."""
+    """Return the context of pages with teaching buttons."""
     row = app.live.find(profile or app.settings.profile).row
     sentence = None
     if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
@@ -343,9 +343,9 @@ def _back(
     said: str,
     label: str,
 ) -> Response:
-    """Return the way back to the page of a form, which says what happened."""
+    """Redirect back to the page of a form, with a message about the outcome."""
     there = urlsplit(form.get("back", "")[:MAX_BACK])
-    # A path of these pages, and nowhere else.
+    # Only to a path of these pages.
     path = there.path if there.path.startswith("/ui/") else "/ui/history"
     told = {"said": said, "about": digest.hex(), "label": label}
     kept = [(name, value) for name, value in parse_qsl(there.query) if name not in told]
@@ -356,12 +356,12 @@ def _back(
 
 
 def _place(text: str) -> tuple[datetime, bytes]:
-    """Return the place that `cursor` wrote.
+    """Parse a place written by `cursor`.
 
     Raises
     ------
     MalformedRequest
-        If it did not.
+        If the text is not from `cursor`.
     """
     time, _, digest = text.partition("-")
     try:

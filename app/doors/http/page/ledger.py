@@ -1,4 +1,4 @@
-"""Ledger: its rows, and undo with a dry run, as pages and as JSON."""
+"""Ledger: pages and JSON of its rows, and of undo with a dry run."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def undo_page(
 def _selection(
     ids: str, source: str | None, since: datetime | None, until: datetime | None
 ) -> Selection:
-    """Return a selection by what was typed: ids with blanks or commas between them."""
+    """Return the selection from a form, with ids separated by blanks or commas."""
     each = ids.replace(",", " ").split()
     if len(each) > MAX_IDS:
         msg = (

@@ -1,4 +1,4 @@
-"""Message: a mail as the filter reads it, its JSON twin, and the links of a digest."""
+"""Message: page and JSON of a mail as the filter reads it, and links of digests."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ router = APIRouter(route_class=asking(Right.CLASSIFY))
 page = pages(asking(Right.CLASSIFY))
 teaching = pages(asking(Right.TEACH))
 STRONGEST: Final = 10
-"""Reasons of each side, and words, that the page lists."""
+"""Most reasons of each side, and most words, on the page."""
 MOST_LINES: Final = 25
-"""Passages that the sum lists by themselves: the strongest."""
+"""Strongest passages that the sum lists separately."""
 
 
 @router.post(
@@ -90,7 +90,7 @@ async def message_form(
 ) -> Response:
     """Show the form, and the message that was just taught."""
     row = app.live.find(profile or app.settings.profile).row
-    # No text of an address is a sentence of this page.
+    # The page shows no text from the address.
     if label not in row.labels:
         taught = label = None
     return render(
@@ -140,10 +140,10 @@ def _shown(request: Request, found: Inspected, profile: str | None) -> Response:
 
 
 def sums(shading: Shading) -> list[tuple[str, str, float]]:
-    """Return the summands of the log-odds by place: kind, name, and what each adds.
+    """Return the summands of the log-odds by place: kind, name and contribution.
 
-    The strongest passages are by themselves; the last two rows are the prior, and of
-    long messages the passages that are left.
+    The strongest passages have rows of their own.  The last rows are the remaining
+    passages of a long message, and the prior.
     """
     rows: list[tuple[str, str, float]] = [
         (each.kind, each.name, each.log_odds) for each in shading.passages
@@ -159,7 +159,7 @@ def sums(shading: Shading) -> list[tuple[str, str, float]]:
 
 
 def strongest_words(shading: Shading) -> list[FeatureHere]:
-    """Return the features with a place that add most, each once, of both sides."""
+    """Return the strongest features of both sides that have a place, each once."""
     features = {
         (each.view, each.feature): each
         for passage in shading.passages
@@ -189,7 +189,7 @@ async def teach_message(
 async def teach_by_id(
     app: Application, profile: str, digest: bytes, *, label: str, source: str
 ) -> Outcome:
-    """Teach a message by its stored features, and wait until that is on disk.
+    """Teach a message by its stored features, and wait until it is on disk.
 
     Raises
     ------
@@ -209,12 +209,12 @@ async def teach_by_id(
     return (await answered(await computing(teach, 0))).outcome
 
 
-# The link itself is the proof: its holder has no account.  Mail gateways that rewrite
-# links may add parameters of their own.
+# The link itself is the proof, because its holder has no account.  Unknown parameters
+# are allowed, because mail gateways that rewrite links may add some.
 linked = pages(asking(None, Guarded))
 Token = Annotated[str, Path(max_length=1024)]
 STRONGEST_OF_LINK = 8
-"""Reasons of each side that the linked lists."""
+"""Most reasons of each side on the linked page."""
 
 
 @linked.get("/digest/{token}")
@@ -242,7 +242,7 @@ async def digest_page(
         now=found.now,
         labels=row.labels,
         spam_labels=row.spam_labels,
-        # No text of an address is a sentence of this linked.
+        # The page shows no text from the address.
         taught=label if label in row.labels else None,
     )
 

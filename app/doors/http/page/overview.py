@@ -1,7 +1,7 @@
-"""Overview: verdicts, error figures and waiting work, as a page and as JSON.
+"""Overview: page and JSON of verdicts, error figures and waiting work.
 
-Opening it costs one grouped query of the history, 0.2 s for 50,000 verdicts, and the
-live figures, 0.2 s where something was taught since they were made last.
+It costs one grouped query of the history, 0.2 s for 50,000 verdicts, and the live
+figures, 0.2 s if something was taught since they were last computed.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ router = APIRouter(route_class=asking(Right.READ))
 page = pages(asking(Right.READ))
 HOUR: Final = 3_600
 HOURLY: Final = 7
-"""Days that are shown by the hour; more by the day."""
+"""Most days that are shown by the hour; more are shown by the day."""
 DAYS: Final = 7
 FEWEST: Final = 11
-"""Stretches that are shown before the first verdict, at most."""
+"""Most periods that are shown before the first verdict."""
 DOORS: Final = ("milter", "spamd", "rspamd")
 _HEIGHT: Final = 240
 # From the floor: each covers what is above it in the list.
@@ -168,12 +168,12 @@ def _interval(wrong: int, messages: int) -> tuple[float, float] | None:
 
 
 def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> str:
-    """Return the verdicts over time as bars, one part upon the other."""
+    """Return the verdicts over time as stacked bars."""
     if not verdicts:
         return ""
     now = int(time.time())
     end = now - now % step + step
-    # Of a new service not the days before it, in which there is nothing to see.
+    # Leaves out the days before the start of a new service.
     first = int(verdicts[0].begin.timestamp())
     begin = max(int(end - days * 24 * HOUR) // step * step, first - FEWEST * step)
     begin = min(begin, first)
@@ -276,10 +276,10 @@ async def words_page(
     word: Annotated[str, Query(max_length=MAX_WORD)] = "",
 ) -> Response:
     """Show one word; without one, the form that asks for it."""
-    # As features are written; what a person types may begin with a capital.
+    # Features are in lower case, but people may type a capital.
     asked = word.replace("\0", "").strip().casefold()
     name = profile or app.settings.profile
-    # Apart from what computes: the database may be away.
+    # Not in `computing`, because the database may be unavailable.
     state = None
     if asked:
         state = await in_database(app.words, name, asked)
@@ -302,7 +302,7 @@ async def words_page(
 
 
 def drawn(found: WordInView, *, title: str) -> Markup:
-    """Return the share of each label's messages that held a word, month by month."""
+    """Return the chart of the share of messages with a word, by label and month."""
     months = sorted({_number(each.epoch) for each in found.epochs})
     shares = {
         (each.label, _number(each.epoch)): 100 * each.messages / each.learned
@@ -340,14 +340,14 @@ def drawn(found: WordInView, *, title: str) -> Markup:
 def _course(
     plot: Plot, points: Sequence[tuple[float, float, str] | None], class_: str
 ) -> str:
-    """Return a line with a dot at each point, and what the dot says."""
+    """Return a line with a dot and a tooltip at each point."""
     line = plot.line((p and p[:2] for p in points), class_=class_)
     dots = (plot.dot(p[0], p[1], class_=class_, says=p[2]) for p in points if p)
     return line + "".join(dots)
 
 
 def _number(epoch: int) -> int:
-    """Return a month YYYYMM as it is counted on the axis."""
+    """Return the position of a month YYYYMM on the axis."""
     return epoch // 100 * 12 + epoch % 100 - 1
 
 

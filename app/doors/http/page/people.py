@@ -1,4 +1,4 @@
-"""People, keys and events: sign-in, passwords, and the pages of administrators."""
+"""People, keys and events: sign-in, passwords and pages for administrators."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 
-# What every role may.
+# Allowed to every role.
 router = APIRouter(route_class=asking(Right.READ))
 page = pages(asking(None, Guarded))
 own = pages(asking(Right.READ))
 managing = pages(asking(Right.MANAGE), WHOLE)
-# Each waits for a provider.
+# Threads that wait for a provider.
 PROVIDERS: Final = CapacityLimiter(4)
 ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
-"""The cookie of a browser that is at the provider."""
+"""The cookie of a browser during sign-in at a provider."""
 FIRST: Final = "/ui/overview"
 _DONE: Final = {
     "added": "They can sign in now.",
@@ -60,7 +60,7 @@ Next = Annotated[str, Query(max_length=2000)]
 
 
 def safe(there: str) -> str:
-    r"""Return a path of these pages; another address is none of ours to send people to.
+    r"""Return a path if it is one of these pages, and the first page otherwise.
 
     Examples
     --------
@@ -142,7 +142,7 @@ async def sign_in_elsewhere(
 
 @page.get("/sign-in/oidc/callback")
 async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Response:
-    """Begin a session of somebody whom the provider has signed in."""
+    """Begin a session after sign-in at the provider."""
     response: Response
     try:
         cookie, there = await in_thread(
@@ -177,8 +177,9 @@ def _provider(app: Application) -> OpenIDProvider:
 
 
 def _back(request: Request) -> str:
-    """Return the address that the provider sends people back to."""
-    # The name is one of POSTBAYES_HOST_NAMES, and the scheme that of a named proxy.
+    """Return the address to which the provider sends people back."""
+    # The name is one of POSTBAYES_HOST_NAMES, and the scheme may come from a trusted
+    # proxy.
     return f"{request.url.scheme}://{request.url.netloc}/ui/sign-in/oidc/callback"
 
 
@@ -255,8 +256,8 @@ async def change_password_page(request: Request, app: ApplicationDep) -> Respons
         cookie = await _changed(request, app, form.get("password", ""), new)
     except (Unauthenticated, TooManyRequests, InvalidInput) as error:
         return _password(request, wrong=str(error), status=status_of(error).value)
-    # Not behind a redirect: another worker may answer that, which still knows the
-    # sessions of before.
+    # Not by a redirect, because another worker that still knows the old sessions may
+    # answer it.
     response = _password(request, changed=True)
     begin_session(request, response, cookie)
     return response
@@ -285,9 +286,9 @@ async def _keys(
         "keys.html",
         here="keys",
         keys=[KeyOut.of(each) for each in found],
-        # Nobody gives what they lack.
+        # People can only give rights that they have.
         rights={each: meaning for each, meaning in MEANINGS.items() if each in own},
-        # A sentence of these pages names no name that a link alone brought.
+        # The pages do not repeat names that come only from a link.
         revoked=next((each.name for each in found if each.name == revoked), None),
         made=made,
         key=text,
@@ -312,7 +313,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
         expires_at=expiry_of(days, now()) if days else None,
     )
     await in_database(app.add_key, key, who=who.name)
-    # Not behind a redirect, whose address would hold the key.
+    # Not by a redirect, whose address would contain the key.
     return await _keys(request, app, made=key, text=text)
 
 
@@ -385,5 +386,5 @@ async def events_page(
 
 
 def _listed(text: str) -> list[str]:
-    """Return the values between commas."""
+    """Return the values in a comma-separated list."""
     return [each.strip() for each in text.split(",") if each.strip()]

@@ -1,4 +1,4 @@
-"""Site: profiles, policies and the settings in force; their twins are JSON."""
+"""Site: pages of profiles, policies and settings in force, and their JSON twins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS: Final = {
     "quarantine_from": ("Quarantine from", "mail servers hold spam from here up"),
     "reject_from": ("Reject from", "mail servers reject spam from here up"),
 }
-"""The fields of a policy, as the page names them."""
+"""The fields of a policy, with their names on the page."""
 
 
 @router.get("/settings", tags=["operation"], responses=problems(422))
@@ -61,7 +61,7 @@ async def site_page(
             profile=profile,
             listed=listed,
             one=ProfileOut.of(app, name),
-            # Who may use all profiles sees what they share.
+            # Settings are shared, so only clients that may use all profiles see them.
             site=SettingsOut.of(app) if who.profiles is None else None,
             may_manage=who.may(Right.MANAGE),
             made=made,
