@@ -1,11 +1,10 @@
-"""Headers, points and symbols of a verdict, which the mail doors share.
+"""Headers, points and symbols of a verdict, shared by the mail doors.
 
-SpamAssassin and rspamd compare points with thresholds, and so does the configuration
-around them.
+SpamAssassin, rspamd and the configuration around them compare points with thresholds.
 
 Contract of this file: a header value is printable ASCII in lines of bounded length,
-whatever the words of the message; and a score agrees with the decision and the action,
-however it is rounded.
+whatever the message contains.  A rounded score still agrees with the decision and the
+action.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action, Decision
     from app.services.classify import Classified
 
-# A sender who writes such headers would decide how rules treat the mail.
+# With such headers, a sender could control how rules treat the mail.
 FORGED: Final = ("x-postbayes", "x-spam")
-"""Beginnings, in lower case, of the header names that only filters write."""
+"""Prefixes, in lower case, of header names that only filters may write."""
 _MBOX_LINE: Final = re.compile(rb"\A>?From [^\r\n]*\r?\n")
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _EMPTY_LINE: Final = re.compile(rb"(?:\A|\n)\r?\n")
 
 
 def end_of_head(raw: bytes) -> int:
-    r"""Return where the body begins: behind the first empty line.
+    r"""Return the start of the body, after the first empty line.
 
     Examples
     --------
@@ -50,17 +49,17 @@ def end_of_head(raw: bytes) -> int:
 def with_headers(
     raw: bytes, headers: Iterable[tuple[str, str]], ours: Iterable[str] = ()
 ) -> bytes:
-    r"""Return a message, or its head alone, with headers on top, forged ones gone.
+    r"""Return a message or its head with new headers on top, without forged ones.
 
     Parameters
     ----------
     raw : bytes
-        The message as it came.
+        The message as received.
     headers : iterable of (str, str)
         Name and value; ASCII, folded with LF.
     ours : iterable of str
-        Names in lower case that only this filter may write, beside those that begin
-        like one of `FORGED`.
+        Names in lower case that only this filter may write, in addition to those with a
+        prefix in `FORGED`.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def with_headers(
     b'X: c\r\nA: 1\r\n\r\nX-Spam: b'
     """
     end = end_of_head(raw)
-    # An mbox line stays the first one.
+    # An mbox line stays first.
     mbox = _MBOX_LINE.match(raw[:end])
     start = mbox.end() if mbox else 0
     first = raw.find(b"\n")
@@ -88,7 +87,7 @@ def with_headers(
     return b"".join([*kept, raw[end:]])
 
 
-# Of each side: what fits into five lines; the whole list is at /classify.
+# Reasons of each side: enough for five lines; /classify has the whole list.
 EXPLAINED: Final = 3
 MAX_FEATURE_CHARS: Final = 40
 # RFC 5322 section 2.1.1: lines should have no more than 78 characters.
@@ -108,13 +107,13 @@ _FLAG: Final = re.compile(
 
 
 def ours(flag: tuple[str, str] | None) -> frozenset[str]:
-    """Return the names, in lower case, that only this filter may write."""
+    """Return the header names, in lower case, that only this filter may write."""
     names = {name.lower() for name in (*_NAMES, LABEL)}
     return frozenset(names if flag is None else names | {flag[0].lower()})
 
 
 def parse_flag(text: str) -> tuple[str, str] | None:
-    """Return name and value of the header that marks spam; None for no text.
+    """Parse the header that marks spam; None for an empty text.
 
     Raises
     ------
@@ -141,10 +140,10 @@ def parse_flag(text: str) -> tuple[str, str] | None:
 def marks(
     classified: Classified, action: Action, flag: tuple[str, str] | None
 ) -> list[tuple[str, str]]:
-    """Return the headers of a verdict, names and folded values.
+    """Return the headers of a verdict, as names and folded values.
 
-    Without the explanation where none was asked for, unless something is stated of the
-    message: a list never decides in silence.
+    The explanation is included if it was requested or there are statements about the
+    message: an entry of a list never decides without being named.
 
     Parameters
     ----------
@@ -173,14 +172,14 @@ def marks(
 
 
 def _entries(classified: Classified) -> Iterator[str]:
-    """Yield the subtotals, the reasons and the rest, and which share is listed."""
+    """Yield the subtotals, the reasons, the rest, and the listed share."""
     explanation = classified.explanation
     families = explanation.families.items()
     subtotals = [f"{kin} {nats:+.2f}" for kin, nats in families if round(nats, 2)]
     if subtotals:
         yield ", ".join(subtotals)
     for entry in explanation.summands:
-        # What is stated is said whole: by whom, and when.
+        # Statements are printed in full, with their source and time.
         name = entry.title[:MAX_FEATURE_CHARS] if entry.features else entry.title
         if entry.kind == "rest":
             name = f"({entry.features} others)"
@@ -193,35 +192,35 @@ def _entries(classified: Classified) -> Iterator[str]:
 
 
 def _folded(name: str, value: str) -> str:
-    """Return a value in lines, and in encoded words (RFC 2047) where it must be."""
+    """Return a folded value, with encoded words (RFC 2047) if necessary."""
     printable = "".join(c if c.isprintable() else "?" for c in value)
     charset = "us-ascii" if printable.isascii() else "utf-8"
     header = Header(printable, charset, header_name=name, maxlinelen=_LINE_CHARS)
     return header.encode(linesep="\n", splitchars="; ")
 
 
-# Beyond it a score says nothing more, and clients print it in few columns.
+# A larger score has no further meaning, and clients print it in few columns.
 MOST: Final = 999.0
-# Thresholds that are closer are one: a line between them would be so steep that
-# the points of a message were rounding errors. Unit: nats.
+# Closer thresholds count as one: the line between them would be so steep that points
+# would be rounding errors.  Unit: nats.
 LEAST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Points for log-odds: a straight line between thresholds, and on beyond them.
+    """Points for log-odds: linear between thresholds, and extended beyond them.
 
     Parameters
     ----------
     ham_to : float
-        Log-odds that have 0 points. Unit: nats.
+        Log-odds of 0 points.  Unit: nats.
     spam_from : float
-        Log-odds that have `spam` points. Unit: nats.
+        Log-odds of `spam` points.  Unit: nats.
     reject_from : float or None
-        Log-odds that have `reject` points; None where nothing is rejected, and
-        the line goes on as it is. Unit: nats.
+        Log-odds of `reject` points.  None if nothing is rejected; then the line
+        continues with the same slope.  Unit: nats.
     spam : float
-        Points from which a client takes a message for spam.
+        Points from which a client treats a message as spam.
     reject : float
         Points from which a client rejects.
     digits : int
@@ -243,7 +242,7 @@ class Scale:
 
     @classmethod
     def of(cls, specification: Specification, *, spam: float, digits: int) -> Self:
-        """Return the scale on which the thresholds of a profile have points."""
+        """Return the scale for the thresholds of a profile."""
         return cls(
             ham_to=specification.verdict.ham_threshold,
             spam_from=specification.verdict.spam_threshold,
@@ -253,18 +252,18 @@ class Scale:
         )
 
     def slope(self, log_odds: float) -> float:
-        """Return the points of a nat there."""
+        """Return the points per nat at some log-odds."""
         rejects = self.reject_from
         if rejects is not None and log_odds >= self.spam_from:
             room, points = rejects - self.spam_from, self.reject - self.spam
             if room >= LEAST:
                 return points / room
         room = self.spam_from - self.ham_to
-        # Where nothing is unsure, no distance gives the scale its unit.
+        # Without an unsure range, there is no distance to define the slope.
         return self.spam / (room if room >= LEAST else SPAM_THRESHOLD)
 
     def line(self, log_odds: float) -> float:
-        """Return the points for log-odds alone."""
+        """Return the points for log-odds, without regard to the decision."""
         rejects = self.reject_from
         if rejects is not None and log_odds >= rejects:
             points = self.reject + (log_odds - rejects) * self.slope(log_odds)
@@ -273,13 +272,13 @@ class Scale:
         return max(-MOST, min(MOST, points))
 
     def score(self, log_odds: float, decision: Decision, action: Action) -> float:
-        """Return the points of a verdict, as they are printed.
+        """Return the rounded points of a verdict.
 
         Notes
         -----
-        They are rounded down, so that no rounding lifts a message over a
-        threshold.  A profile that knows one side alone is unsure of everything,
-        whatever the log-odds: then the score stays below the threshold.
+        Points are rounded down, so that rounding never lifts a message over a
+        threshold. A profile that has learned only one side is unsure of every message,
+        whatever the log-odds; the score then stays below the threshold.
         """
         step = 10.0**-self.digits
         points = math.floor(self.line(log_odds) / step + 1e-9) * step
@@ -291,12 +290,12 @@ class Scale:
             points = max(points, self.reject)
         elif self.reject_from is not None:
             points = min(points, self.reject - step)
-        # No minus before a zero.
+        # Avoids a minus sign before zero.
         return round(points, self.digits) + 0.0
 
 
 STRONGEST: Final = 5
-"""Reasons of each side that the explanation behind the symbols names."""
+"""Most reasons of each side in the explanation of the symbols."""
 DESCRIPTIONS: Final = {
     "BAYES_SPAM": "Postbayes decides: spam",
     "BAYES_HAM": "Postbayes decides: ham",
@@ -325,7 +324,7 @@ class Symbol:
     Parameters
     ----------
     name : str
-        Upper case, as rules of mail servers match it.
+        In upper case, for rules of mail servers.
     score : float
         The points that it adds.
     options : tuple of str
@@ -367,7 +366,7 @@ class PointsAnswer:
     def of(
         cls, classified: Classified, action: Action, *, spam: float, digits: int
     ) -> Self:
-        """Return an answer on the scale of its profile."""
+        """Put an answer on the scale of its profile."""
         scale = Scale.of(classified.specification, spam=spam, digits=digits)
         verdict = classified.verdict
         score = scale.score(verdict.log_odds, verdict.decision, action)
@@ -381,8 +380,8 @@ class PointsAnswer:
     def symbols(self) -> Iterator[Symbol]:
         """Yield the symbols of the answer; their scores sum to its score.
 
-        The decision by the name that rspamd gives it, with no points of its own; each
-        family of features with what it adds; and the prior with all that is left.
+        The symbols are the decision under its name in rspamd, with 0 points; each
+        family of features with its points; and the prior with the rest.
         """
         verdict, explanation = self.classified.verdict, self.classified.explanation
         slope = self.scale.slope(verdict.log_odds)
@@ -396,7 +395,7 @@ class PointsAnswer:
         for family, nats in explanation.families.items():
             if family == "prior":
                 continue
-            # No minus before a zero.
+            # Avoids a minus sign before zero.
             points = round(nats * slope, self.scale.digits) + 0.0
             left -= points
             name = f"POSTBAYES_{family.upper()}"
@@ -405,7 +404,7 @@ class PointsAnswer:
 
 
 def printable(text: str) -> str:
-    """Return the text of a feature as any header, log or terminal can show it.
+    """Return the text of a feature in characters safe for headers, logs and terminals.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Service: the ASGI application, with the mail doors beside it.
+"""Service: the ASGI application together with the mail doors.
 
-The HTTP door knows nothing of the others; this file puts them beside it.
+The HTTP door does not know the other doors; this file combines them.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ DOORS: Final[Mapping[str, Callable[[Application], Door | WebDoor]]] = {
     "spamd": spamd,
     "rspamd": rspamd,
 }
-"""The doors, by the name of the setting that has their address."""
+"""The doors, by the name of the setting with their address."""
 LISTED: Final = 20
-"""Profiles that the first line of the log names; of more it says how many."""
+"""Most profiles that the first log line names; it gives the number of others."""
 
 
 def listen(settings: Settings) -> dict[str, Listening]:
-    """Return a listening socket for each door that the settings switch on.
+    """Return a listening socket for each enabled door.
 
-    Before the service starts: an address that cannot be had is told in one
-    sentence, and clients that are early wait for the first answer.
+    This happens before the service starts, so an unavailable address is reported in one
+    sentence, and early clients wait for their first answer.
 
     Raises
     ------
     InvalidSetting
-        If an address is none, or cannot be had, or the header that marks spam, the
-        name for results or a network of teachers is none.
+        If an address is invalid or unavailable, or if the header that marks spam, the
+        name for results or a network of teachers is invalid.
     """
     opened: dict[str, Listening] = {}
     try:
@@ -101,14 +101,15 @@ def listen(settings: Settings) -> dict[str, Listening]:
 
 @contextmanager
 def reserved(settings: Settings) -> Iterator[None]:
-    """Keep the addresses of the doors for the workers of this service.
+    """Reserve the addresses of the doors for the workers of this service.
 
-    For who starts the workers: one that ends at once is started again.
+    The process that starts the workers calls this: a worker that found its address
+    taken would end and be restarted again and again.
 
     Raises
     ------
     InvalidSetting
-        As `listen` does, or if another service has an address.
+        As for `listen`, or if another service uses an address.
     """
     with ExitStack() as held:
         for _, setting, address in addresses(settings):
@@ -117,8 +118,8 @@ def reserved(settings: Settings) -> Iterator[None]:
 
 
 def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
-    """Return the name, the setting and the address of each door that is switched on."""
-    # A door would refuse them once the service runs.
+    """Return the name, setting and address of each enabled door."""
+    # Otherwise a door would refuse them only when the service runs.
     Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
     Networks(settings.proxies, of="POSTBAYES_PROXIES")
     parse_flag(settings.spam_header)
@@ -136,9 +137,9 @@ def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
 async def opened(
     application: Application, listening: Mapping[str, Listening]
 ) -> AsyncIterator[None]:
-    """Open the doors on their sockets; close them on the way out.
+    """Open the doors on their sockets, and close them at the end.
 
-    Or before, with the main door, as soon as a signal asks the process to end.
+    They are closed earlier, together with the main door, if a signal ends the process.
     """
     listeners = {
         name: _listener(DOORS[name](application), each)
@@ -159,13 +160,13 @@ async def opened(
 async def _close(
     ending: asyncio.Event, listeners: Collection[Listener | WebListener]
 ) -> None:
-    """Close the doors once somebody says so, all at once: each may have begun much."""
+    """Wait for the end, and close all doors concurrently, since each may have work."""
     await ending.wait()
     await asyncio.gather(*(listener.stop() for listener in listeners))
 
 
 def reload(application: Application) -> None:
-    """Read the settings again, and take over those that need no restart."""
+    """Reload the settings, and apply those that need no restart."""
     try:
         found = load_settings()
         addresses(found)
@@ -182,15 +183,15 @@ def reload(application: Application) -> None:
 
 
 def _reload(application: Application, manager: ServiceManager) -> None:
-    # Of several workers, the process that started them notifies it.
+    # With several workers, the process that started them notifies the manager.
     with manager.reloading():
         reload(application)
 
 
 def announce(application: Application) -> None:
-    """Log what starts: version, database, doors and profiles.
+    """Log the start: version, database, doors and profiles.
 
-    Once for all workers; each of the others only says that it is there.
+    The first worker logs this for all; the others log only that they have started.
     """
     settings = application.settings
     if settings.workers > 1 and not _is_first():
@@ -218,8 +219,8 @@ def announce(application: Application) -> None:
 
 
 def _is_first() -> bool:
-    """Return whether no other worker of the service has asked."""
-    # In the folder that workers share.
+    """Return whether this is the first worker that asks."""
+    # Marked in the folder that the workers share.
     mark = Path(os.environ.get(SHARED, gettempdir()), f"started-{os.getppid()}")
     try:
         mark.touch(exist_ok=False)
@@ -235,20 +236,20 @@ def _listener(door: Door | WebDoor, listening: Listening) -> Listener | WebListe
 
 
 def create() -> FastAPI:
-    """Return the HTTP door over the settings of the environment.
+    """Return the HTTP door with the settings of the environment.
 
-    ``uvicorn --factory app.doors.service:create`` serves it; `postbayes serve` is the
-    same with the settings' host, port and log level.
+    ``uvicorn --factory app.doors.service:create`` serves it; `postbayes serve` does so
+    with the host, port and log level of the settings.
 
     Raises
     ------
     PostbayesError
-        If it cannot be put together; one of several workers says so and exits.
+        If it cannot be created; one of several workers logs the error and exits.
     """
     remember_reload()
     settings = load_settings()
-    # `postbayes serve` has begun to where this is its own process. Workers are
-    # processes that uvicorn starts, which have nothing of that.
+    # If this is the process of `postbayes serve`, it has a log already. Workers are
+    # processes that uvicorn starts, and do not inherit it.
     keep_log(settings)
     several = settings.workers > 1
     try:
@@ -257,18 +258,17 @@ def create() -> FastAPI:
     except PostbayesError as error:
         if not several:
             raise
-        # The first process has found nothing wrong, and starts another: what is
-        # away may be back, and the other workers go on. One sentence for each.
+        # The first process found no error, and restarts this worker: the problem may be
+        # temporary, and the other workers go on. Each attempt logs one sentence.
         log.error("this worker cannot start: %s", error)  # noqa: TRY400
         sys.exit(1)
 
     @asynccontextmanager
     async def beside() -> AsyncIterator[None]:
-        # What is there now stays: modules, routes, statements, counts. Python's
-        # collector would walk all of it every thousand feedbacks or so, for 95 ms
-        # in which nobody is answered; of what came since it walks 3 ms. In the
-        # application that serves, and not where tests make many. `postbayes serve`
-        # has started without it.
+        # The objects up to now are permanent: modules, routes, statements, counts.
+        # Python's collector would traverse them every thousand feedbacks or so, and
+        # block for 95 ms; newer objects take 3 ms. Only in the serving application,
+        # because tests create many. `postbayes serve` starts with the collector off.
         gc.freeze()
         gc.enable()
         watched = ending_with_its_parent() if several else nullcontext()

@@ -4,7 +4,7 @@ Contract of this file:
 
 - Passwords are hashed with Argon2id, outside of the event loop.
 - A session is a signed cookie that names a person and the revision of that person's
-row.  A changed password, a changed role or a removal ends it in every process.
+  row.  A changed password, a changed role or a removal ends it in every process.
 """
 
 from __future__ import annotations

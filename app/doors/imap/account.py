@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Security = Literal["tls", "starttls", "none"]
 PORTS: Final = {"tls": 993, "starttls": 143, "none": 143}
-# Of the connection, and of each answer. Unit: seconds.
+# Time-out of the connection and of each answer.  Unit: seconds.
 CONNECT: Final = 15.0
 ANSWER: Final = 60.0
-# As much of a message as is looked at; Postfix takes 100 kB of headers.
+# Bytes of a message that are read; Postfix accepts 100 kB of headers.
 HEADER_BYTES: Final = 128 * 1024
 MESSAGE_BYTES: Final = MAX_BYTES
-# Headers are asked for so many messages at a time, so that a first look at a
-# large folder holds no more than some megabytes.
+# Headers are requested for this many messages at a time, so the first look at a large
+# folder takes only some megabytes of memory.
 AT_ONCE: Final = 50
-# What most servers and programs call it.
+# The name in most servers and programs.
 _USUAL_JUNK: Final = "Junk"
 # RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
 SPAM: Final = "spam"
@@ -45,7 +45,7 @@ _MESSAGE: Final = b"BODY[]<0>"
 
 
 class Folder(NamedTuple):
-    """A folder as the server numbers it now."""
+    """The present numbering of a folder on the server."""
 
     name: str
     validity: int
@@ -59,26 +59,26 @@ class Account:
     Parameters
     ----------
     client : IMAPClient
-        Logged in.
+        A client that is logged in.
     """
 
     def __init__(self, client: IMAPClient) -> None:
         self._client = client
         self.idles = bool(client.has_capability("IDLE"))
-        """Whether the server tells of changes by itself."""
+        """Whether the server notifies of changes (IDLE)."""
 
     def open(self, name: str | None) -> Folder:
-        """Look into a folder, without changing anything there.
+        """Open a folder read-only.
 
         Parameters
         ----------
         name : str or None
-            Its name; None for the one that the server marks as junk.
+            Its name; None for the folder that the server marks as junk.
 
         Raises
         ------
         InvalidSetting
-            If there is none of that name.
+            If no such folder exists.
         """
         name = self._junk if name is None else name
         if not self._client.folder_exists(name):
@@ -122,8 +122,8 @@ class Account:
         """Attributes, delimiter and name of each folder."""
         found: list[tuple[tuple[bytes, ...], bytes, str]]
         if self._client.has_capability("SPECIAL-USE"):
-            # A plain LIST need not give the attributes then (section 3), and IMAPClient
-            # has no LIST with options.
+            # A plain LIST need not return the attributes then (section 3), and
+            # IMAPClient lacks LIST with options.
             names = '""', '"*" RETURN (SPECIAL-USE)'
             answer = self._client._command_and_check("list", *names)  # noqa: SLF001
             found = self._client._proc_folder_list(answer)  # noqa: SLF001
@@ -133,15 +133,15 @@ class Account:
 
     def headers(self, first: int) -> Iterator[tuple[int, bytes]]:
         """Yield UID and headers of the messages from a UID on, in order."""
-        # "first:*" names the last message also where that is below `first`.
+        # "first:*" always includes the last message, even if its UID is below `first`.
         found = self._client.search(["UID", f"{first}:*"])
         yield from self.headers_of(sorted(uid for uid in found if uid >= first))
 
     def newest(self, folder: Folder, number: int) -> Iterator[tuple[int, bytes]]:
-        """Yield UID and headers of the last so many messages, in order.
+        """Yield UID and headers of the newest messages, in order.
 
-        All UIDs of a folder would come in one line, and imaplib takes none of more
-        than a million bytes (158,000 UIDs from 1 on).
+        Not from all UIDs of the folder: they would come in one line, and imaplib
+        accepts at most a million bytes (158,000 UIDs from 1 on).
         """
         if not folder.messages:
             return
@@ -160,7 +160,8 @@ class Account:
     def marked(self, folder: Folder, label: str) -> set[int]:
         """Return the messages with a mark and without its opposite, by UID.
 
-        Of the last `CAPACITY` of the open folder, for the reason that `newest` has.
+        Only of the last `CAPACITY` messages of the open folder, for the same reason as
+        in `newest`.
         """
         if not folder.messages:
             return set()
@@ -177,17 +178,17 @@ class Account:
         )
 
     def message(self, uid: int) -> bytes | None:
-        """Return as much of a message as is looked at; None if it is gone."""
+        """Return the beginning of a message, up to the limit; None if it is gone."""
         asked = f"BODY.PEEK[]<0.{MESSAGE_BYTES}>"
         answer = self._client.fetch([uid], [asked])
         found: bytes | None = answer.get(uid, {}).get(_MESSAGE)
         return found
 
     def wait(self, seconds: float) -> None:
-        """Wait until something happens in the open folder, or for some time.
+        """Wait for a change in the open folder, or until the time is over.
 
-        It has to be opened right before: a server tells of a change once, also
-        in the answer to another command.
+        The folder must be opened just before: a server notifies of a change once, and
+        may do so in the answer to any command.
         """
         if not self.idles:
             # NOOP keeps the connection (RFC 9051 section 6.1.2).
@@ -202,14 +203,14 @@ class Account:
 def logged_in(
     *, host: str, port: int | None, security: Security, user: str, password: str
 ) -> Iterator[Account]:
-    """Open a mailbox as long as the context lasts.
+    """Open a mailbox for the duration of the context.
 
     Raises
     ------
     InvalidSetting
-        If the server does not take the password.
+        If the server refuses the password.
     MailboxUnavailable
-        If the server does not answer, or no longer.
+        If the server does not answer, or stops answering.
     """
     try:
         client = IMAPClient(

@@ -1,8 +1,8 @@
 """Follower of a mailbox: teaches messages that its owner moves.
 
-A message is known by its headers, which moving it does not change, and a folder
-by how far it was read (UIDVALIDITY and UID, RFC 9051 section 2.3.1.1).  Nothing
-else is remembered, in a file, and the text of no message.
+A file stores what was seen: a hash of the headers of each message, which do not change
+when it is moved, and the UIDVALIDITY and last UID read of each folder (RFC 9051 section
+2.3.1.1).  The text of messages is not stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEY_BYTES: Final = 16
 
 
 class _Stored(BaseModel):
-    """The file's form."""
+    """The format of the file."""
 
     version: Literal[1]
     read: dict[str, tuple[int, int]]
@@ -52,7 +52,7 @@ class Memory:
     Parameters
     ----------
     capacity : int
-        Messages remembered at most; the oldest is forgotten for a new one.
+        Most remembered messages; a new one replaces the oldest.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -62,7 +62,7 @@ class Memory:
         self._marked: dict[str, dict[str, list[int]]] = {}
 
     def first_unread(self, folder: str, validity: int) -> int | None:
-        """Return the UID from which on a folder is new.
+        """Return the first UID of a folder that was not read.
 
         Parameters
         ----------
@@ -74,25 +74,25 @@ class Memory:
         Returns
         -------
         int or None
-            None where nothing was read, or the server has renumbered the folder.
+            None if nothing was read, or the server has renumbered the folder.
         """
         validity_before, uid = self._read.get(folder, (None, 1))
         return uid if validity_before == validity else None
 
     def mark_read(self, folder: str, validity: int, uid: int) -> None:
-        """Remember that the messages below a UID have been read."""
+        """Remember that the messages below a UID were read."""
         self._read[folder] = (validity, uid)
 
     def note(self, headers: bytes, label: str) -> None:
-        """Remember a message that was in a folder before the first look."""
+        """Remember a message that was in a folder at the first look."""
         self._remember(key(headers), _filed(label))
 
     def says(self, label: str, headers: bytes) -> str | None:
-        r"""Return the label of a new message in a folder; None if it gives none.
+        r"""Return the label for a message new in a folder; None if it is no feedback.
 
-        It is that of the folder, unless the filter itself marked the message so: a
-        verdict is no evidence for itself.  In a folder of ham it is ham if it was in
-        one of another label.
+        It is the label of the folder, unless the filter itself marked the message so: a
+        verdict is not evidence for itself.  In a folder of ham, it is ham only if the
+        message was in a folder with another label.
 
         Examples
         --------
@@ -114,16 +114,16 @@ class Memory:
         return None if before in {label, _filed(label)} else label
 
     def says_mark(self, label: str, headers: bytes) -> str | None:
-        """Return the label of a message that somebody marked with it, as `says` does.
+        """Return the label of a message that was marked with it, as `says` does.
 
-        Nobody has to have moved it before.
+        The message need not have been moved before.
         """
         if label == HAM:
             return None if self._known.get(key(headers)) == HAM else HAM
         return self.says(label, headers)
 
     def marked(self, folder: str, label: str) -> set[int] | None:
-        """Return the messages of a folder that had a mark; None before a first look."""
+        """Return the messages of a folder that had a mark; None at the first look."""
         found = self._marked.get(folder, {}).get(label)
         return None if found is None else set(found)
 
@@ -132,7 +132,7 @@ class Memory:
         self._marked.setdefault(folder, {})[label] = sorted(uids)
 
     def forget_marks(self, folder: str) -> None:
-        """Forget the marks of a folder, whose messages have new numbers."""
+        """Forget the marks of a folder, after its messages were renumbered."""
         self._marked.pop(folder, None)
 
     def taught(self, headers: bytes, label: str) -> None:
@@ -146,7 +146,7 @@ class Memory:
             self._known.popitem(last=False)
 
     def dump(self) -> str:
-        """Return the memory as text, for a file."""
+        """Return the memory as text."""
         stored = _Stored(
             version=1,
             read=self._read,
@@ -159,12 +159,12 @@ class Memory:
     def load(
         cls, text: str | None, *, file: object, capacity: int = CAPACITY
     ) -> Memory:
-        """Return the memory of a text that `dump` returned, empty if there is none.
+        """Return the memory from a text of `dump`; an empty memory if there is none.
 
         Raises
         ------
         InvalidSetting
-            If it is another text.
+            If the text is not from `dump`.
         """
         memory = cls(capacity)
         if text is None:
@@ -186,28 +186,28 @@ def key(headers: bytes) -> str:
 
 
 def verdict(headers: bytes, label: str) -> bool:
-    """Return whether the filter wrote into a message that it has a label."""
+    """Return whether the headers have the filter's own verdict with a label."""
     name = rb"X-Postbayes" if label == SPAM else rb"X-Postbayes-Label"
     wanted = rb"^%b:[ \t]*%b[ \t]*\r?$" % (name, re.escape(label.encode()))
     return re.search(wanted, headers, re.MULTILINE | re.IGNORECASE) is not None
 
 
 def _filed(label: str) -> str:
-    """Return what is remembered of a message that nobody put where it lies."""
+    """Return the entry for a message that nobody put into its folder."""
     return "filed" if label == SPAM else f"filed {label}"
 
 
 log = logging.getLogger(__name__)
-# A server notifies of the open folder only: other moves have to be looked for. RFC
-# 2177 wants IDLE again within 29 minutes, and routers forget connections before.
+# A server notifies only of the open folder, so other folders must be polled. RFC 2177
+# wants IDLE repeated within 29 minutes, and routers drop idle connections earlier.
 # Unit: seconds.
 LOOK_AGAIN: Final = 300.0
-# A server need not notify of changes between the look and IDLE: Dovecot 2.3 never
-# notified of a message that came right before it, and missed 4 of 300 that came
-# within 6 ms of it; all showed at the next look. People move several messages in
-# a row, so after a change the next look comes soon. Unit: seconds.
+# A server need not notify of changes between a look and IDLE: Dovecot 2.3 never
+# notified of a message that came just before IDLE, and missed 4 of 300 that came within
+# 6 ms of it; the next look found them all. People move several messages in a row, so
+# after a change the next look comes soon. Unit: seconds.
 LOOK_SOON: Final = 5.0
-# Where the server does not know IDLE. Unit: seconds.
+# Pause if the server lacks IDLE.  Unit: seconds.
 POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
@@ -215,11 +215,11 @@ LONGEST_PAUSE: Final = 300.0
 
 
 class Store(Protocol):
-    """Where a memory is kept, as text."""
+    """Stores a memory as text."""
 
     @property
     def path(self) -> Path:
-        """The file, for people."""
+        """Path of the file, for messages."""
         ...
 
     def read(self) -> str | None:
@@ -227,29 +227,29 @@ class Store(Protocol):
         ...
 
     def write(self, text: str, /) -> None:
-        """Keep the text in place of the one before."""
+        """Replace the stored text."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """Teaches the moves of messages in one mailbox.
+    """Teaches the messages that are moved in one mailbox.
 
     Parameters
     ----------
     connect : callable
         Opens the mailbox.
     folders : tuple of (str, str or None)
-        Label and name of each folder, beside that which the server marks as archive;
-        the follower waits in the last one. None is the one that it marks as junk.
+        Label and name of each folder.  The name None means the folder that the server
+        marks as junk; the archive is added.  The follower waits in the last folder.
     teach : callable
         Teaches a message.
     store : Store
-        Where the memory is stored.
+        Stores the memory.
     marks : bool
-        Whether messages that are marked as junk or not junk are taught, too.
+        Whether messages that are marked as junk or not junk are taught too.
     passed_over : Counter of str
-        How many messages were passed over, by the name of the error.
+        Number of skipped messages, by the name of the error.
     """
 
     connect: Callable[[], AbstractContextManager[Account]]
@@ -264,7 +264,7 @@ class Follower:
         return Memory.load(self.store.read(), file=self.store.path)
 
     def look(self, account: Account, memory: Memory) -> int:
-        """Teach the messages that are new in folders or marked; return their number."""
+        """Teach messages that are newly moved or marked; return their number."""
         number = 0
         for label, folder in self._opened(account):
             first = memory.first_unread(folder.name, folder.validity)
@@ -282,7 +282,7 @@ class Follower:
         Raises
         ------
         InvalidSetting
-            If the settings do not open the mailbox.
+            If the mailbox cannot be opened with the settings.
         """
         memory, pause, opened = self.memory(), FIRST_PAUSE, False
         while True:
@@ -300,8 +300,8 @@ class Follower:
                         if not account.idles:
                             time.sleep(POLL)
             except (Unavailable, Inconsistent, InvalidInput) as error:
-                # A password that was right may be right again, and a damaged database
-                # is restored; a password that never was right ends the command.
+                # A password that worked may work again, and a damaged database may be
+                # restored. A password that never worked ends the command.
                 if not opened and isinstance(error, InvalidInput):
                     raise
                 log.warning("%s; trying again in %.0f s", error, pause)
@@ -309,7 +309,7 @@ class Follower:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _opened(self, account: Account) -> Iterator[tuple[str, Folder]]:
-        """Open each folder in turn, with its label; the archive is one of ham."""
+        """Open each folder in turn, with its label; the archive counts as ham."""
         *others, last = self.folders
         archive = account.archive
         if archive is not None and archive not in (name for _, name in self.folders):
@@ -318,10 +318,10 @@ class Follower:
             yield label, account.open(name)
 
     def _settled(self, account: Account, memory: Memory) -> list[Folder]:
-        """Open the folders; return them, or none if something happened meanwhile.
+        """Open the folders; return them, or none if a message was moved meanwhile.
 
-        The last one is opened before and after the others, so that what moves between
-        them meanwhile shows in one of the numbers.
+        The last one is opened before and after the others, so that a move between
+        folders shows in one of their numbers.
         """
         last = self.folders[-1][1]
         before = account.open(last)
@@ -335,7 +335,7 @@ class Follower:
     def _begin(
         self, account: Account, memory: Memory, label: str, folder: Folder
     ) -> None:
-        """Take a folder as it is: nothing in it is feedback yet."""
+        """Note the messages that are in a folder at first; they are not feedback."""
         if label != HAM:
             for _, headers in account.newest(folder, CAPACITY):
                 memory.note(headers, label)
@@ -359,19 +359,19 @@ class Follower:
             number += self._taught(account, memory, folder, uid, headers, word)
             unread = max(unread, uid + 1)
             memory.mark_read(folder.name, folder.validity, uid + 1)
-            # After each message: a taught message is not taught again.
+            # Stored after each message, so that none is taught twice.
             self.store.write(memory.dump())
         memory.mark_read(folder.name, folder.validity, unread)
         self.store.write(memory.dump())
         return number
 
     def _marked(self, account: Account, memory: Memory, folder: Folder) -> int:
-        """Teach the messages that were marked since; return their number."""
+        """Teach messages that were newly marked; return their number."""
         number = 0
         for label in (SPAM, HAM):
             uids = account.marked(folder, label)
             before = memory.marked(folder.name, label)
-            # What was marked before the first look is no feedback yet.
+            # Marks from before the first look are not feedback.
             new = set() if before is None else uids - before
             for uid, headers in account.headers_of(sorted(new)):
                 word = memory.says_mark(label, headers)
@@ -390,7 +390,7 @@ class Follower:
         headers: bytes,
         word: str | None,
     ) -> bool:
-        """Teach a message; pass over one that the service will never take."""
+        """Teach a message; skip one that the service will never accept."""
         raw = None if word is None else account.message(uid)
         if word is None or raw is None:
             return False

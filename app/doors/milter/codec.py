@@ -1,10 +1,10 @@
-"""Codec of the milter protocol: bytes to packets, their data, and answers to bytes.
+"""Codec of the milter protocol: packets and their data from bytes, answers as bytes.
 
-A packet is its length in four bytes, one byte that names it, and data
-(docs/protocols/milter.md).  The session knows the commands; answers are bytes at once.
+A packet has a length in four bytes, a command byte and data (docs/protocols/milter.md).
+The session knows the commands.
 
-Contract of this file: any bytes become packets or one `MilterProtocolError`, whatever
-pieces they come in, and never more than `MAX_PACKET_BYTES` are held.
+Contract of this file: any bytes, in any pieces, become packets or one
+`MilterProtocolError`, and at most `MAX_PACKET_BYTES` are held.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The largest packet that libmilter ever agrees on, MILTER_MAX_DATA_SIZE of 1 MiB.
-# Postfix and Sendmail send bodies in pieces of 64 KiB, and headers of at most
-# 100 kB (header_size_limit) and 32 kB (MaxHeadersLength).
+# The largest packet of libmilter: MILTER_MAX_DATA_SIZE of 1 MiB. Postfix and Sendmail
+# send bodies in pieces of 64 KiB, and headers of at most 100 kB (header_size_limit) and
+# 32 kB (MaxHeadersLength).
 MAX_PACKET_BYTES: Final = 1024 * 1024
-# A connection's macros are kept until its end. Sendmail knows some sixty.
+# A connection's macros are kept until its end. Sendmail has some sixty.
 MAX_MACROS: Final = 100
 _LENGTH: Final = Struct("!I")
 _OPTIONS: Final = Struct("!III")
 
 
 class MilterProtocolError(Exception):
-    """The input is not the milter protocol; the connection has to end."""
+    """The input is not the milter protocol; the connection must end."""
 
 
 class Actions(IntFlag):
-    """The changes that a filter may ask for at the end of a message (SMFIF_*)."""
+    """Changes that a filter may request at the end of a message (SMFIF_*)."""
 
     ADD_HEADERS = 0x01
     CHANGE_HEADERS = 0x10
@@ -39,7 +39,7 @@ class Actions(IntFlag):
 
 
 class Steps(IntFlag):
-    """Steps of the protocol that are left out or changed (SMFIP_*)."""
+    """Steps of the protocol to leave out or change (SMFIP_*)."""
 
     NO_UNKNOWN = 0x100
     NO_DATA = 0x200
@@ -58,13 +58,13 @@ class Packet(NamedTuple):
     """A command of the mail server."""
 
     command: bytes
-    """The byte that names it."""
+    """The command byte."""
     data: bytes
-    """What comes with it."""
+    """The data after the command byte."""
 
 
 class PacketDecoder:
-    """Turns bytes into packets, in whatever pieces they come.
+    """Turns bytes, in any pieces, into packets.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class PacketDecoder:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Packet]:
-        """Yield the packets that are whole.
+        """Yield the complete packets.
 
         Raises
         ------
@@ -105,8 +105,8 @@ class PacketDecoder:
                 start = end
                 yield Packet(packet[:1], packet[1:])
         finally:
-            # Once for all packets of a read, so that many small ones do not
-            # move the rest again and again.
+            # Once for all packets of a read, so that many small packets do not move the
+            # rest again and again.
             del held[:start]
 
 
@@ -116,31 +116,31 @@ def options(data: bytes) -> tuple[int, int, int]:
     Raises
     ------
     MilterProtocolError
-        If they are not all there.
+        If they are incomplete.
     """
     if len(data) < _OPTIONS.size:
         msg = f"the options have {len(data)} bytes, and need {_OPTIONS.size}"
         raise MilterProtocolError(msg)
-    # Later versions may say more behind them.
+    # Later versions may append more.
     version, actions, steps = _OPTIONS.unpack_from(data)
     return version, actions, steps
 
 
 def macros(data: bytes) -> dict[str, str]:
     """Return the values that a mail server sends before a command."""
-    # The first byte is the command that they go with.
+    # The first byte is the command to which they belong.
     words = data[1:].removesuffix(b"\0").split(b"\0")[: 2 * MAX_MACROS]
     return dict(zip(map(text, words[::2]), map(text, words[1::2]), strict=False))
 
 
 def client(data: bytes) -> tuple[str, str]:
     """Return the name of a client, and its address if it has one."""
-    # Behind the name a family, a port in two bytes, and the address.
+    # After the name: the family, the port in two bytes, and the address.
     return text(data), text(data.partition(b"\0")[2][3:])
 
 
 def header(data: bytes) -> tuple[bytes, bytes]:
-    """Return the name of a header field, and its value as the mail server keeps it.
+    """Return the name of a header field, and its value as the mail server has it.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def header(data: bytes) -> tuple[bytes, bytes]:
 
 
 def text(data: bytes) -> str:
-    """Return the text before a NUL for logs and look-ups, whatever bytes it is of."""
+    """Return the bytes before a NUL as text for logs and look-ups."""
     return data.partition(b"\0")[0].decode("utf-8", "replace")
 
 
@@ -175,7 +175,7 @@ SKIP: Final = packet(b"s")
 
 
 def negotiated(version: int, actions: Actions, steps: Steps) -> bytes:
-    """Return the options that the filter chooses."""
+    """Return the packet with the filter's options."""
     return packet(b"O", _OPTIONS.pack(version, actions, steps))
 
 
@@ -190,17 +190,17 @@ def insert_header(number: int, name: str, value: str) -> bytes:
 
 
 def delete_header(name: bytes, number: int) -> bytes:
-    """Delete a header: of those with its name the first, the second, ..."""
+    """Delete a header, counted from 1 among those with its name."""
     return packet(b"m", _LENGTH.pack(number) + name + b"\0\0")
 
 
 def quarantine(reason: str) -> bytes:
-    """Keep the message until somebody decides."""
+    """Hold the message until a person decides."""
     return packet(b"q", _zero(reason))
 
 
 def reply(sentence: str) -> bytes:
-    """Answer the client with a code of three digits and a sentence."""
+    """Answer the client with a three-digit code and a sentence."""
     return packet(b"y", _zero(sentence))
 
 

@@ -1,14 +1,13 @@
-"""Question of the milter door: a message, its envelope, its answers and its headers.
+"""Question of the milter door: a message, its envelope, and the possible answers.
 
-RFC 8601 has a field for the findings of a receiving server about a message, for
-programs to read.  It is for sender authentication; other filters add their verdict on
-the content as a method of their own that begins with ``x-`` (Fastmail: ``x-vs=clean
-score=0``), and so does Postbayes.
+RFC 8601 defines a header field in which a receiving server records results of sender
+authentication for programs.  Other filters add their verdict on the content as a method
+that begins with ``x-`` (Fastmail: ``x-vs=clean score=0``), and so does Postbayes.
 
-Postfix and Sendmail add their own Received header before they deliver, and do not show
-it to a filter (Postfix, MILTER_README, "Limitations").  Mail that is learned from a
-mailbox has it, and its features are learned.  So the same header is written here from
-the envelope, for the classifier alone.
+Postfix and Sendmail add their own Received header before delivery, but do not pass it
+to a filter (Postfix, MILTER_README, "Limitations").  Mail learned from a mailbox has
+this header, and its features are learned.  The same header is therefore made here from
+the envelope, only for the classifier.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """The data of a message that are not in its text.
+    """The data that come with a message but are not in its text.
 
     Parameters
     ----------
     client, address, helo : str
-        The client's name in the DNS, its address, and the name that it gives itself.
+        The client's name in the DNS, its address, and the name in its HELO.
     sender : str
-        Of the SMTP envelope.
+        Sender of the SMTP envelope.
     recipients : tuple of str
-        Of the SMTP envelope, in order.
+        Recipients of the SMTP envelope, in order.
     queue_id, host, program, tls, user : str
-        The mail server's id of the message, its own name, its program, the version of
-        TLS, and the authenticated user; empty where they are unknown.
+        The mail server's id of the message, its name and program, the version of TLS,
+        and the authenticated user; empty if unknown.
     """
 
     client: str = ""
@@ -60,12 +59,12 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Headers that a message is given, names and folded values.
+    """Headers to add to a message, as names and folded values.
 
     Parameters
     ----------
     below, above : sequence of (str, str)
-        Below those that it has, and above them.
+        To add below and above the present headers.
     """
 
     below: Sequence[tuple[str, str]] = ()
@@ -74,17 +73,17 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A whole message, and how the mail server can be answered.
+    """A complete message, and the possible answers to the mail server.
 
     Parameters
     ----------
     envelope : Envelope
-        The data beside its text.
+        The data from the mail server.
     content : bytes
-        The message as it was received, without the mail server's own header.
+        The message as received, without the mail server's own header.
     forged : tuple of (bytes, int)
-        Headers of the message that only this filter may write: name, and number among
-        those of the name.  They are not in `content`.
+        Headers in the message that only this filter may write: name, and number among
+        those with the name.  `content` does not have them.
     actions : Actions
         The changes that the mail server offers.
     leading_space : bool
@@ -98,11 +97,11 @@ class Question:
     leading_space: bool
 
     def accept(self, marks: Marks) -> bytes:
-        """Let the message pass with some headers, and none that are forged."""
+        """Let the message pass with some headers, without the forged ones."""
         return self._changed(marks) + codec.CONTINUE
 
     def quarantine(self, marks: Marks, *, reason: str) -> bytes:
-        """Have the message held, where the mail server can; else mark it only."""
+        """Have the message held if the mail server can; otherwise only mark it."""
         held = Actions.QUARANTINE in self.actions
         return (
             self._changed(marks)
@@ -111,22 +110,21 @@ class Question:
         )
 
     def reject(self, reason: str) -> bytes:
-        """Refuse the message, for good."""
+        """Refuse the message permanently."""
         return codec.reply(f"550 5.7.1 {reason}")
 
     def _changed(self, marks: Marks) -> bytes:
         changes: list[bytes] = []
         if Actions.CHANGE_HEADERS in self.actions:
-            # From the last one up: then it does not matter whether a mail server
-            # still counts what it has deleted.
+            # From the last one up, so it does not matter whether a mail server still
+            # counts deleted headers.
             changes += (codec.delete_header(*each) for each in reversed(self.forged))
         if Actions.ADD_HEADERS in self.actions:
             blank = " " if self.leading_space else ""
             changes += (
                 codec.add_header(name, blank + value) for name, value in marks.below
             )
-            # Above the others, as a header that says who handled the message
-            # (RFC 8601 section 4.1).
+            # At the top, as a trace header (RFC 8601 section 4.1).
             changes += (
                 codec.insert_header(0, name, blank + value)
                 for name, value in marks.above
@@ -135,20 +133,20 @@ class Question:
 
 
 NAME: Final = "Authentication-Results"
-# What may stand before the id (RFC 5322 section 3.2.2), and the id itself, with
-# or without quotes.
+# Comments and blanks before the id (RFC 5322 section 3.2.2), and the id, with or
+# without quotes.
 _BLANKS: Final = b" \t\r\n"
 _WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^\s;()"]*)', re.DOTALL)
 _ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def parse_authserv_id(text: str | None) -> str | None:
-    """Return the name under which results are written; None for an empty text.
+    """Parse the name under which results are written; None for an empty text.
 
     Raises
     ------
     InvalidSetting
-        If it is not the name of a host.
+        If it is not a host name.
 
     Examples
     --------
@@ -167,7 +165,7 @@ def parse_authserv_id(text: str | None) -> str | None:
 
 
 def result(classified: Classified, authserv_id: str) -> str:
-    """Return the value of the header for an answer, folded with LF."""
+    """Return the header value for an answer, folded with LF."""
     verdict = classified.verdict
     return (
         f"{authserv_id};\n"
@@ -177,7 +175,7 @@ def result(classified: Classified, authserv_id: str) -> str:
 
 
 def claims(value: bytes, authserv_id: str) -> bool:
-    r"""Return whether a header claims that a server of this name wrote it.
+    r"""Return whether a header claims to be written by a server with this name.
 
     Parameters
     ----------
@@ -204,7 +202,7 @@ def claims(value: bytes, authserv_id: str) -> bool:
 
 
 def _after_comments(value: bytes) -> int:
-    """Return where comments and blanks at the beginning of a value end."""
+    """Return the end of the comments and blanks at the beginning of a value."""
     depth = at = 0
     while at < len(value):
         sign = value[at : at + 1]
@@ -221,19 +219,19 @@ def _after_comments(value: bytes) -> int:
 
 
 MAX_NAME_CHARS: Final = 255
-"""Of a host name (RFC 1035 section 2.3.4); others are cut."""
+"""Most characters of a host name (RFC 1035 section 2.3.4); longer ones are cut."""
 _STRANGE: Final = re.compile(r"[^!-~]")
 
 
 def received(envelope: Envelope, date: str) -> bytes:
-    r"""Return the header, with the line end.
+    r"""Return the Received header, with its line end.
 
     Parameters
     ----------
     envelope : Envelope
         The data from the mail server.
     date : str
-        Now, as RFC 5322 writes it.
+        The present time in the format of RFC 5322.
 
     Examples
     --------

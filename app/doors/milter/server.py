@@ -1,6 +1,6 @@
 """Server of the milter door.
 
-The failure policy: whatever goes wrong here, mail passes unmarked.
+Failure policy: after any error here, mail passes unmarked.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
 
 log = logging.getLogger(__name__)
-# Then the message passes unmarked. Postfix waits 300 s for the answer at the end
-# of a message (milter_content_timeout) and Sendmail 300 s (T=E:5m), while the
-# client waits for theirs. The largest message takes a second to score.
+# After this time the message passes unmarked. Postfix waits 300 s for the answer at the
+# end of a message (milter_content_timeout), and Sendmail too (T=E:5m), while the client
+# waits for their answer. The largest message takes a second to score.
 PATIENCE: Final = 20.0
-# Between two events the client of the mail server may think: Postfix waits 300 s
-# for it (smtpd_timeout). A milter that hung up first would make the mail server
-# answer for it, by milter_default_action.
+# Between two events the mail server may wait for its client: Postfix waits 300 s
+# (smtpd_timeout). If a milter hung up first, the mail server would apply its
+# milter_default_action.
 IDLE: Final = 610.0
-# Postfix and Sendmail connect anew for each client.
+# Postfix and Sendmail open a connection for each client.
 TOTAL: Final = 86_400.0
 
 
 RIGHT: Final = Right.CLASSIFY
-"""The right that a connection needs; the protocol has no place for a key."""
+"""The right that a connection needs; the protocol cannot transmit a key."""
 
 
 class Milter:
@@ -104,7 +104,7 @@ class Milter:
                 return
 
     async def _answer(self, question: Question, connection: Connection) -> bytes:
-        """Return the answer about a message; when in doubt, let it pass."""
+        """Return the answer about a message; on an error, let it pass."""
         envelope = question.envelope
         if envelope.user and self._skip_authenticated:
             self._sent(envelope)
@@ -112,7 +112,7 @@ class Milter:
             return question.accept(Marks())
         try:
             async with asyncio.timeout(PATIENCE):
-                # Each of them may have a profile of their own to be asked.
+                # Each recipient may have a profile of their own.
                 size = len(question.content) * max(1, len(envelope.recipients))
                 judge = partial(self._judge, question)
                 return await computing(judge, size, connection.gone)
@@ -120,7 +120,7 @@ class Milter:
             reason = f"scoring took more than {PATIENCE:.0f} s"
         except PostbayesError as error:
             reason = str(error)
-        # The outermost point of a message: the next one has another chance.
+        # The outermost point of a message: the next one is tried again.
         except Exception:  # noqa: BLE001  logged with its traceback
             self._log.exception("%s passed unmarked", envelope.queue_id)
             reason = ""
@@ -174,7 +174,7 @@ def milter(application: Application) -> Door:
     Raises
     ------
     InvalidSetting
-        If the header that marks spam is none, or the name for results, or if results
+        If the header that marks spam or the name for results is invalid, or if results
         under that name are believed.
     """
     serve = Milter(application).serve

@@ -1,8 +1,8 @@
 """Session of the milter protocol: one connection of a mail server, without I/O.
 
-A table has the commands that may come in each state; any other command ends the
+A table lists the commands that are allowed in each state.  Any other command ends the
 connection, and the mail server goes on without a filter.  Only the end of a message
-needs an answer with content: a `Question` (`app.doors.milter.question`), which the
+needs a real answer: it becomes a `Question` (`app.doors.milter.question`), which the
 server of the door answers with a verdict.
 """
 
@@ -18,16 +18,16 @@ from app.doors.milter.question import NAME, Envelope, Question, claims
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
 
-# Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
+# Postfix supports versions 2 to 6 (milter_protocol), and libmilter has version 6 since
 # Sendmail 8.14.
 VERSION: Final = 6
 OLDEST: Final = 2
 WANTED_ACTIONS: Final = (
     Actions.ADD_HEADERS | Actions.CHANGE_HEADERS | Actions.QUARANTINE
 )
-# Silent events cost no round trip. Bodies are not silent where the mail server
-# can be told to skip the rest of one: up to 64 KiB come with the end anyway, and
-# of a large message what is not scored is not even sent.
+# Events without an answer cost no round trip. Bodies are answered if the mail server
+# can skip the rest of one: up to 64 KiB come with the end anyway, and the part of a
+# large message that is not scored is not sent at all.
 WANTED_STEPS: Final = (
     Steps.NO_UNKNOWN
     | Steps.NO_DATA
@@ -41,11 +41,11 @@ WANTED_STEPS: Final = (
     | Steps.SILENT_BODY
     | Steps.LEADING_SPACE
 )
-# Headers that only this filter may write, and that are removed. A mail server that
-# takes 100 kB of headers (Postfix's header_size_limit) takes fewer.
+# Most forged headers that are removed. A mail server with a limit of 100 kB of headers
+# (Postfix's header_size_limit) accepts fewer.
 MAX_FORGED: Final = 10_000
 _RESULTS: Final = NAME.lower().encode()
-# The macros that are read, by what Postfix and Sendmail call them.
+# The macros that are read, by their names in Postfix and Sendmail.
 _QUEUE_ID: Final = "i"
 _HOST: Final = "j"
 _PROGRAM: Final = "v"
@@ -64,7 +64,7 @@ class _Message:
 
     @property
     def missing(self) -> int:
-        """Bytes that are still taken: those that are parsed, and one more."""
+        """Bytes still to keep: the parser's limit, and one more."""
         return max(0, MAX_BYTES + 1 - len(self.headers) - len(self.body))
 
 
@@ -99,16 +99,16 @@ class MilterSession:
 
     @property
     def between(self) -> bool:
-        """Whether no message is on its way."""
+        """Whether no message is being received."""
         return self._state != "message"
 
     def receive(self, packet: Packet) -> bytes | Question:
-        """Return the answer to the mail server, or the question that it depends on.
+        """Return the answer to the mail server, or the question on which it depends.
 
         Raises
         ------
         MilterProtocolError
-            If the command may not come now, or is not of its form.
+            If the command is not allowed now, or is malformed.
         """
         step = _TABLE[self._state].get(packet.command)
         if step is None:
@@ -120,7 +120,7 @@ class MilterSession:
         return step(self, packet.data)
 
     def negotiate(self, data: bytes) -> bytes:
-        """Choose from the offers of the mail server."""
+        """Choose from the options that the mail server offers."""
         version, actions, steps = codec.options(data)
         if version < OLDEST:
             msg = (
@@ -136,7 +136,7 @@ class MilterSession:
         return codec.negotiated(min(version, VERSION), self._actions, self._steps)
 
     def macros(self, data: bytes) -> bytes:
-        """Remember the macros that are read."""
+        """Store the macros."""
         self._macros |= {k: v for k, v in codec.macros(data).items() if k in _READ}
         return b""
 
@@ -147,7 +147,7 @@ class MilterSession:
         return self._unless(Steps.SILENT_CONNECT)
 
     def helo(self, data: bytes) -> bytes:
-        """Note the name that the client gives itself."""
+        """Note the name in the client's HELO."""
         self._client = replace(self._client, helo=codec.text(data))
         return self._unless(Steps.SILENT_HELO)
 
@@ -160,13 +160,13 @@ class MilterSession:
         return self._unless(Steps.SILENT_MAIL)
 
     def recipient(self, data: bytes) -> bytes:
-        """Note a recipient; those beyond the limit do not choose the profile."""
+        """Note a recipient; recipients beyond the limit do not affect the profile."""
         if len(self._recipients) < MAX_RECIPIENTS:
             self._recipients.append(codec.text(data))
         return self._unless(Steps.SILENT_RECIPIENT)
 
     def header(self, data: bytes) -> bytes:
-        """Write the header as it stood in the message."""
+        """Add the header as it was in the message."""
         name, value = codec.header(data)
         message = self._message
         if self._is_forged(name.lower(), value):
@@ -183,7 +183,7 @@ class MilterSession:
         return self._unless(Steps.SILENT_END_OF_HEADERS)
 
     def body(self, data: bytes) -> bytes:
-        """Take a piece, or have the rest skipped."""
+        """Keep a piece, or have the rest skipped."""
         message = self._message
         message.body += data[: message.missing]
         if not message.missing and Steps.SKIP in self._steps:
@@ -191,7 +191,7 @@ class MilterSession:
         return self._unless(Steps.SILENT_BODY)
 
     def end(self, data: bytes) -> Question:
-        """Ask about the message that is whole, perhaps with a last piece of it."""
+        """Ask about the complete message, after a last piece if there is one."""
         message = self._message
         message.body += data[: message.missing]
         named = {
@@ -212,28 +212,28 @@ class MilterSession:
         return question
 
     def abort(self, _: bytes) -> bytes:
-        """Forget the message, not the client."""
+        """Forget the message, but not the client."""
         self._reset()
         return b""
 
     def quit_client(self, _: bytes) -> bytes:
-        """Forget the client, not the options: another comes on the same connection."""
+        """Forget the client, but not the options: another follows on the connection."""
         self._reset()
         self._client = Envelope()
         self._macros = {}
         return b""
 
     def quit(self, _: bytes) -> bytes:
-        """End."""
+        """End the session."""
         self.ended = True
         return b""
 
     def other(self, _: bytes) -> bytes:
-        """Ignore what was not requested; older servers send it anyway."""
+        """Ignore an unrequested event, which older servers send anyway."""
         return codec.CONTINUE
 
     def _is_forged(self, name: bytes, value: bytes) -> bool:
-        """Return whether only this filter may write a header; note where it stands."""
+        """Return whether only this filter may write a header; note its position."""
         message = self._message
         if name not in self._watched:
             return False
@@ -247,7 +247,7 @@ class MilterSession:
     def _reset(self) -> None:
         self._message = _Message()
         self._recipients = []
-        # Macros of a message must not count for the next one, if the mail server does
+        # Macros of a message must not count for the next one if the mail server does
         # not send them again.
         for macro in (_QUEUE_ID, _USER):
             self._macros.pop(macro, None)
@@ -270,10 +270,10 @@ _ANYWHERE: Final[dict[bytes, _Step]] = {
     b"A": MilterSession.abort,
     b"Q": MilterSession.quit,
     b"K": MilterSession.quit_client,
-    # DATA, and a command that the mail server does not know.
+    # DATA, and commands unknown to the mail server.
     b"T": MilterSession.other,
     b"U": MilterSession.other,
-    # A client may begin again, with EHLO or MAIL, in any state.
+    # A client may start again with EHLO or MAIL in any state.
     b"C": MilterSession.connect,
     b"H": MilterSession.helo,
     b"M": MilterSession.mail,

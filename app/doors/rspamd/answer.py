@@ -1,4 +1,4 @@
-"""Answers of the rspamd door: verdicts, and the reports of the controller."""
+"""Answers of the rspamd door: verdicts, and statistics of the controller."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.classify import Classified
 
-# rspamd's defaults (conf/actions.conf), which the configuration of clients expects.
+# rspamd's default thresholds (conf/actions.conf), which clients' configurations expect.
 ADD_HEADER: Final = 6.0
 REJECT: Final = 15.0
-# The action of rspamd for each of ours. `soft reject` and `greylist` would need
-# a memory of clients, and `rewrite subject` makes another message.
+# rspamd's action for each of ours. `soft reject` and `greylist` would need a memory of
+# clients, and `rewrite subject` would change the message.
 ACTIONS: Final[Mapping[Action, str]] = {
     "none": "no action",
     "add header": "add header",
     "quarantine": "quarantine",
     "reject": "reject",
 }
-# Removed with ours: the headers of rspamd and SpamAssassin that rules look for.
+# Removed together with ours: headers of rspamd and SpamAssassin that rules look for.
 _FORGED: Final = frozenset(
     {"x-spam", "x-spam-flag", "x-spam-level", "x-spam-score", "x-spam-status"}
 )
 
 
 def in_points(classified: Classified, action: Action) -> PointsAnswer:
-    """Return an answer of the service on the scale with rspamd's thresholds."""
+    """Put an answer on the scale with rspamd's thresholds."""
     return PointsAnswer.of(classified, action, spam=ADD_HEADER, digits=2)
 
 
 def thresholds(specification: Specification) -> dict[str, float]:
-    """Return the points from which each action is taken."""
+    """Return the lowest points of each action."""
     rejects = {} if specification.action.reject_from is None else {"reject": REJECT}
     return {**rejects, "add header": ADD_HEADER}
 
@@ -53,20 +53,20 @@ def scanned(
     flag: tuple[str, str] | None,
     recipients: Mapping[str, PointsAnswer],
 ) -> dict[str, object]:
-    """Return the document that answers a scan.
+    """Return the document for a scan.
 
     Parameters
     ----------
     answer : PointsAnswer
         The verdict for the message.
     message_id : str
-        Of the message.
+        Message-ID of the message.
     seconds : float
-        How long it took.
+        Duration of the scan.  Unit: seconds.
     flag : tuple of (str, str) or None
         The header that marks spam.
     recipients : mapping of str to PointsAnswer
-        The verdict for each recipient, where there are several.
+        The verdict for each recipient, if there are several.
     """
     classified, action = answer.classified, answer.action
     verdict = classified.verdict
@@ -74,7 +74,7 @@ def scanned(
     found: dict[str, object] = {
         "is_skipped": False,
         "score": answer.score,
-        # As rspamd: the points of the severest action that is ever taken.
+        # As in rspamd: the points of the severest action in use.
         "required_score": max(limits.values()),
         "action": ACTIONS[action],
         "thresholds": limits,
@@ -122,7 +122,7 @@ def scanned(
 
 
 def skipped(specification: Specification) -> dict[str, object]:
-    """Return the answer about a message of no bytes: rspamd lets it pass."""
+    """Return the answer for an empty message, which passes as in rspamd."""
     limits = thresholds(specification)
     return {
         "is_skipped": True,
@@ -152,14 +152,14 @@ COUNTED_ACTIONS: Final = (
 
 
 def stat(app: Application, seconds: Sequence[float]) -> dict[str, Any]:
-    """Return the document of /stat: the counters of all workers, and of the profile.
+    """Return the document of /stat: counters of all workers and of the profile.
 
     Parameters
     ----------
     app : Application
         The use cases.
     seconds : sequence of float
-        How long the latest scans of the worker that was asked took.
+        Durations of the latest scans of the worker that answers.  Unit: seconds.
     """
     counted = app.tally.counts("postbayes_actions", "action")
     actions = {name: counted.get(ours, 0) for ours, name in ACTIONS.items()}
@@ -188,7 +188,7 @@ def stat(app: Application, seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def metrics(found: Mapping[str, Any]) -> str:
-    """Return the metrics of a document of /stat under rspamd's names."""
+    """Return the data of a /stat document as metrics with rspamd's names."""
     lines = [
         *_metric("rspamd_scanned", "Scanned messages.", found["scanned"]),
         *_metric("rspamd_learned", "Learned messages.", found["learned"]),
@@ -207,7 +207,7 @@ def metrics(found: Mapping[str, Any]) -> str:
 
 
 def _statfiles(snapshot: Snapshot, profiles: int) -> Iterable[dict[str, object]]:
-    """Yield one entry for each label, as rspamd has one for each class."""
+    """Yield an entry for each label, as rspamd has for each class."""
     features = sum(table.vocabulary for table in snapshot.tables.values())
     spam_labels = snapshot.specification.spam_labels
     for label, messages in learned(snapshot).items():

@@ -1,11 +1,12 @@
-"""Codec of rspamd's protocol: requests read, answers written, and zstd.
+"""Codec of rspamd's protocol: parsed requests, encoded answers, and zstd.
 
-The protocol is HTTP: what is asked stands in the path and in headers, and the
-body is the message (docs/protocols/rspamd.md).
+The protocol is HTTP: path and headers describe the request, and the body is the message
+(docs/protocols/rspamd.md).
 
 Contract of this file: any request becomes an `Ask` or a `Refusal`, and an answer is
-JSON that rspamc, Haraka and others read as rspamd's.  Of a compressed message no more
-is decompressed than is parsed, with no more memory than `app.zstd.WINDOW_LOG` allows.
+JSON that rspamc, Haraka and others accept as rspamd's.  Of a compressed message, only
+the part that is parsed is decompressed, within the memory that `app.zstd.WINDOW_LOG`
+allows.
 """
 
 from __future__ import annotations
@@ -43,31 +44,31 @@ RIGHTS: Final[Mapping[Kind, Right | None]] = {
     "healthy": None,
     "ready": None,
 }
-"""The right that each kind of request needs."""
+"""The required right of each kind of request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The question of a request.
+    """A parsed request.
 
     Parameters
     ----------
     kind : str
         See `Kind`.
     label : str
-        For *learn*: what the message is.
+        For *learn*: the label of the message.
     recipients : tuple of str
         The recipients of the message.
     sender : str
-        Of the SMTP envelope; empty where it is not given.
+        Sender of the SMTP envelope; empty if not given.
     client : str
-        Address of the client that sent the message; empty where it is not given.
+        Address of the client that sent the message; empty if not given.
     user : str
-        Who teaches, for the ledger.
+        The teacher, for the ledger.
     packed : bool
-        Whether the client says that the message is compressed.
+        Whether the message is compressed, according to the client.
     packs : bool
-        Whether the client wants a verdict compressed.
+        Whether the client accepts a compressed answer.
     """
 
     kind: Kind
@@ -86,19 +87,19 @@ class Ask:
 
     @property
     def right(self) -> Right | None:
-        """What it asks; None where everybody may."""
+        """The required right; None if everybody may."""
         return RIGHTS[self.kind]
 
 
 class Refusal(Exception):
-    """A request that is answered by a status and a sentence alone.
+    """A request that is answered only by a status and a sentence.
 
     Parameters
     ----------
     status : HTTPStatus
-        What HTTP calls it.
+        The HTTP status.
     sentence : str
-        What is wrong, and what to do.
+        The problem, and what to do.
     """
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
@@ -106,8 +107,8 @@ class Refusal(Exception):
         self.status = status
 
 
-# rspamd has scanning on its own port and on the controller's; the names before
-# /checkv2 are those of older clients.
+# rspamd scans on its normal port and on the controller's; the paths before /checkv2 are
+# for older clients.
 PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "/checkv2": ("POST", "scan", ""),
     "/check": ("POST", "scan", ""),
@@ -130,15 +131,14 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
     Parameters
     ----------
     method, path : str
-        Of the request line; the path without its query.
+        From the request line; the path without its query.
     headers : sequence of (str, str)
         Names in lower case, and values.
 
     Raises
     ------
     Refusal
-        If there is no such path or method, or a header asks for what cannot be
-        done.
+        If there is no such path or method, or a header requests something unsupported.
 
     Examples
     --------
@@ -160,8 +160,8 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
             sentence = "give the label of the message in the Class header"
             raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     deliver, user = last("deliver-to"), last("user")
-    # The final recipient says whose mail it is, where he is known; the user that
-    # logged in does so for commands at a keyboard.
+    # The final recipient, if known, is the owner of the mail.  For commands of a
+    # person, it is the user who logged in.
     recipients = [deliver] if deliver else [n for n in values.get("rcpt", ()) if n]
     if not recipients and user:
         recipients = [user]
@@ -180,7 +180,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
 
 
 def _asked(method: str, path: str) -> tuple[Kind, str]:
-    """Return what a path stands for, and the label that goes with it."""
+    """Return the kind of request for a path, and its label."""
     if path not in PATHS:
         raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
     wanted, kind, label = PATHS[path]
@@ -198,7 +198,7 @@ def _check(values: Mapping[str, Sequence[str]]) -> None:
     if any(values.get("dictionary", ())):
         sentence = "dictionaries are not supported; compress without one"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
-    # A client must not have files of this machine read.
+    # A client must not make the service read files of this machine.
     if "file" in values or "shm" in values:
         sentence = "send the message in the body; File and Shm are not supported"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
@@ -217,7 +217,7 @@ def _packings(values: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _wants_zstd(listed: str) -> bool:
-    """Return whether a list of flags or encodings has zstd in it."""
+    """Return whether a list of flags or encodings contains zstd."""
     for item in listed.lower().split(","):
         name, _, weight = item.partition(";")
         if name.strip() == ZSTD:
@@ -226,7 +226,7 @@ def _wants_zstd(listed: str) -> bool:
 
 
 def message_id(raw: bytes) -> str:
-    r"""Return the Message-ID of a message, as rspamd names it in its answers.
+    r"""Return the Message-ID of a message in the form of rspamd's answers.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def message_id(raw: bytes) -> str:
 def document(
     content: Mapping[str, object], status: HTTPStatus = HTTPStatus.OK
 ) -> Response:
-    """Return a JSON document as an answer."""
+    """Return an answer with a JSON document."""
     text = json.dumps(
         content, ensure_ascii=True, separators=(",", ":"), allow_nan=False
     )
@@ -257,25 +257,25 @@ def failure(status: HTTPStatus, sentence: str) -> Response:
 
 SUCCESS: Final = document({"success": True})
 PONG: Final = Response(b"pong\r\n", media_type="text/plain")
-# An answer has some 3 kB: the fastest level, as rspamc takes for a message.
+# The fastest level, as in rspamc, because an answer has only some 3 kB.
 _packed: Final = packer(level=1)
 
 
 def unpacked(packed: bytes, *, cut: bool) -> bytes:
-    r"""Return a message, or as much of its beginning as is looked at.
+    r"""Decompress a message, up to the part that is parsed.
 
     Parameters
     ----------
     packed : bytes
         One zstd frame.
     cut : bool
-        Whether its end was left out because it is so large.
+        Whether its end was left out because of its size.
 
     Raises
     ------
     Refusal
-        If it is no frame, ends early, is followed by something else, or asks
-        for more memory than `app.zstd.WINDOW_LOG` allows.
+        If it is not a frame, ends early, is followed by more data, or needs more memory
+        than `app.zstd.WINDOW_LOG` allows.
 
     Examples
     --------
@@ -298,9 +298,9 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
 
 
 def packed(answer: Response) -> Response:
-    """Return an answer as one frame, and the headers that say so.
+    """Return an answer as one zstd frame, with the headers that announce it.
 
-    rspamc reads the first of them, and any other client the second.
+    rspamc reads the first header, and other clients read the second.
     """
     headers = {"Compression": ZSTD, "Content-Encoding": ZSTD}
     frame = _packed(bytes(answer.body))

@@ -1,8 +1,8 @@
 """Server of the rspamd door, an ASGI application.
 
-The failure policy: an error is a status and a document with `error` alone, upon
-which rspamc ends with an error and Haraka lets mail pass, unless it is told
-otherwise (docs/protocols/rspamd.md).
+Failure policy: an error is answered with a status and a document with only `error`.
+rspamc then ends with an error, and Haraka by default lets the mail pass
+(docs/protocols/rspamd.md).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""The nearest class in the line of ancestors decides."""
+"""The nearest ancestor of an error's class decides."""
 ALREADY_REPORTED: Final = HTTPStatus.ALREADY_REPORTED
 KEYS: Final = (b"password", b"authorization", b"x-api-key")
-"""The headers that may hold a key; rspamd's clients have the first."""
+"""The headers that may contain a key; rspamd's clients use the first."""
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -70,7 +70,7 @@ class Rspamd:
     Raises
     ------
     InvalidSetting
-        If a setting of the door cannot be used.
+        If a setting of the door is invalid.
     """
 
     def __init__(self, application: Application) -> None:
@@ -206,6 +206,6 @@ def rspamd(application: Application) -> WebDoor:
     Raises
     ------
     InvalidSetting
-        If a setting of the door cannot be used.
+        If a setting of the door is invalid.
     """
     return WebDoor(name="rspamd", app=Rspamd(application))

@@ -1,16 +1,15 @@
 """HTTP/1 protocol: time limits and bounded queues; and listeners that speak it.
 
-Contract of this file: no client holds a place for longer than the times below, nor
-more memory than one body, the head of a few requests, and one answer, whatever it
-sends and whether it reads or not.
+Contract of this file: whatever a client sends, and whether it reads or not, it occupies
+a place at most for the times below, and at most the memory of one body, the heads of a
+few requests, and one answer.
 
-- A head and a body have to arrive in time, and an answer has to be taken in time.
-- A request that is answered before its body is over is the last of its connection:
-  what is still on its way is discarded, within bounds, so that the client can read
-  the answer.
-- Requests that are sent ahead are queued up to a number; then nothing is read.
-- Where all places are taken, the connection that has waited longest for its client
-  is closed (`app.doors.serving.listener`).
+- A head and a body must arrive in time, and the client must read the answer in time.
+- A request answered before the end of its body is the last of its connection.  The rest
+  of the body is discarded, within bounds, so that the client can read the answer.
+- Pipelined requests are queued up to a limit; then reading pauses.
+- If all places are taken, the connection that has waited longest for its client is
+  closed (`app.doors.serving.listener`).
 """
 
 from __future__ import annotations
@@ -37,70 +36,70 @@ if TYPE_CHECKING:
     from app.doors.serving.sockets import Listening
 
 HEADER_SECONDS: Final = 20.0
-"""Longest wait for the end of a head.
+"""Longest wait for the end of a head.  Unit: seconds.
 
 Precedent: nginx's client_header_timeout is 60 s, Apache's RequestReadTimeout 20 s.
 """
 BODY_SECONDS: Final = 60.0
-"""Longest wait for the end of a body.
+"""Longest wait for the end of a body.  Unit: seconds.
 
-Precedent: nginx's client_body_timeout, 60 s (between two reads there; here for all of
-them, so that a byte now and then does not hold a connection).
+Precedent: nginx's client_body_timeout, 60 s.  nginx applies it between two reads; here
+it applies to the whole body, so a slow trickle of bytes cannot hold a connection.
 """
 BODY_SPARE_SECONDS: Final = 5.0
-"""What a route has beyond `BODY_SECONDS` to say so, before the connection is cut."""
+"""Extra time for a route to report a late body before the connection is cut."""
 ANSWER_SECONDS: Final = 60.0
-"""Longest wait for a client that takes nothing of its answer.
+"""Longest wait for a client that does not read its answer.  Unit: seconds.
 
 Precedent: nginx's send_timeout, 60 s.
 """
 LINGER_SECONDS: Final = 5.0
-"""How long the rest of a body is discarded behind an early answer.
+"""How long the rest of a body is discarded after an early answer.
 
-A socket that is closed with unread bytes is reset, and the client may lose the answer
-that says why (RFC 9112 section 9.6).  Precedent: nginx's lingering_timeout, 5 s.
+Closing a socket with unread bytes resets the connection, and the client may lose the
+answer (RFC 9112 section 9.6).  Precedent: nginx's lingering_timeout, 5 s.
 """
 HALF_CLOSED_SECONDS: Final = 5.0
-"""How long a client that sends no more is answered.
+"""How long a client that has closed its sending side is still answered.
 
-It may have closed its half of the connection alone, as netcat does, or all of it, which
-looks the same until it is written to: work for those who are gone has to end.
+It may have closed only one direction, as netcat does, or both.  These look the same
+until a write, and work for clients that are gone must end.
 """
 LINGER_BYTES: Final = 64 * 1024 * 1024
-"""How much of it: what is a little over the default limit of a body is answered."""
+"""Most bytes to discard: a body slightly over the default limit gets an answer."""
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""Precedent: nginx's large_client_header_buffers are 4 of 8 KiB, Node.js takes 16 KiB.
+"""Precedent: nginx's large_client_header_buffers, 4 of 8 KiB; Node.js, 16 KiB.
 
-The parser has no limit: at 200 MB/s it would hold gigabytes within `HEADER_SECONDS`.
+The parser has no limit: at 200 MB/s it would collect gigabytes in `HEADER_SECONDS`.
 """
 MAX_FRAMING_BYTES: Final = 1024 * 1024
-"""Of a request whose head is over, what is not its body: sizes of chunks, trailers.
+"""Most bytes after the head that are not body: sizes of chunks, and trailers.
 
 50 MiB in chunks of 512 bytes have 0.8 MiB of sizes.
 """
 MAX_QUEUED: Final = 8
-"""Requests that wait behind the one that is answered; no more is read then.
+"""Most requests queued behind the present one; then reading pauses.
 
-A queued request takes some 7 kB, the 18 bytes of a shortest one included: without a
-bound, 16 MB of them made 2 GB.
+Even a request of 18 bytes takes some 7 kB in the queue: without a bound, 16 MB of
+requests took 2 GB.
 """
 STEP_BYTES: Final = 512
-"""Bytes that the parser is given at once where a request may begin in them.
+"""Bytes passed to the parser at once if a request may begin in them.
 
-The parser cannot be stopped: so many bytes have 28 requests at most.  A body of known
-length is passed on whole.
+The parser cannot be stopped, and this many bytes contain at most 28 requests.  A body
+of known length is passed on whole.
 """
 
 
 class LingeringTransport:
-    """A transport that a protocol closes in its own way.
+    """A transport whose closing is delegated to the protocol.
 
     Parameters
     ----------
     transport : Transport
-        Where bytes go.
+        The wrapped transport.
     end : callable
-        Closes the transport, behind all that was written.
+        Closes the transport after everything written.
     """
 
     def __init__(self, transport: Transport, end: Callable[[], None]) -> None:
@@ -109,11 +108,11 @@ class LingeringTransport:
         self._ended = False
 
     def __getattr__(self, name: str) -> Any:
-        """Be the transport in all else."""
+        """Delegate everything else to the transport."""
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Return whether nothing more is to be written."""
+        """Return whether writing has ended."""
         return self._ended or self._transport.is_closing()
 
     def close(self) -> None:
@@ -124,14 +123,14 @@ class LingeringTransport:
 
 
 class _Flow(FlowControl):
-    """Reads nothing while requests are queued, whoever asks for it."""
+    """Flow control that does not read while requests are queued."""
 
     def __init__(self, transport: Transport, queue: Sized) -> None:
         super().__init__(transport)
         self._queue = queue
 
     def resume_reading(self) -> None:
-        """Read on, unless requests are queued."""
+        """Resume reading, unless requests are queued."""
         if not self._queue:
             super().resume_reading()
 
@@ -148,7 +147,7 @@ class Http1Protocol(HttpToolsProtocol):
     _in_head: bool = False
     _in_body: bool = False
     _framing: int = 0
-    # Of the body: bytes that have come, and those that the head announces.
+    # Bytes of the body received, and announced by the head.
     _arrived: int = 0
     _length: int | None = None
     _keeps_alive: bool = False
@@ -157,35 +156,35 @@ class Http1Protocol(HttpToolsProtocol):
     _lingering: bool = False
     _half_closed: bool = False
     _discarded: int = 0
-    # What was read and waits for a place in the queue.
+    # Bytes read that wait for a place in the queue.
     _unparsed: bytes = b""
     _places: int | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Expect a request, if there is a place."""
+        """Expect a request if there is a place."""
         self._real = transport
         lingering: Any = LingeringTransport(transport, self._end)
         super().connection_made(lingering)
         self.flow = _Flow(lingering, self.pipeline)
         self.network = network(self.client[0]) if self.client else ""
-        # uvicorn refuses the requests of all connections where there are too many.
+        # With too many connections, uvicorn refuses the requests of all of them.
         self._places, self.limit_concurrency = self.limit_concurrency, None
         self._wait()
         self._make_room()
         self._expect(HEADER_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, up to what a request can need."""
+        """Parse bytes, within the limits of a request."""
         if self._lingering:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
                 self._real.abort()
             return
-        # What comes although reading is paused stays behind what came before.
+        # Bytes that come although reading is paused are queued behind earlier ones.
         self._parse(self._unparsed + data if self._unparsed else data)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer a client that sends no more what it has sent whole."""
+        """Answer the complete requests of a client that has stopped sending."""
         incomplete = self._lingering or self._in_head or self._in_body
         if incomplete or self._is_done():
             return False
@@ -195,7 +194,7 @@ class Http1Protocol(HttpToolsProtocol):
         return True
 
     def on_message_begin(self) -> None:
-        """Expect the rest of the head, from now on."""
+        """Start the timer of the head."""
         super().on_message_begin()
         self._in_head = True
         self._relax()
@@ -203,7 +202,7 @@ class Http1Protocol(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Begin with the request; until it has arrived, it is the last one."""
+        """Begin with the request, the last one unless its body arrives."""
         self._in_head = False
         self._in_body = True
         self._arrived = 0
@@ -212,18 +211,18 @@ class Http1Protocol(HttpToolsProtocol):
         refused = self._is_crowded()
         self.limit_concurrency = 0 if refused else None
         super().on_headers_complete()
-        # An answer before the end of the body says that it is the last.
+        # An answer before the end of the body announces the end of the connection.
         self._keeps_alive = self.cycle.keep_alive
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Take the body, which has limits of its own."""
+        """Receive a part of the body, which has limits of its own."""
         self._framing -= len(body)
         self._arrived += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Count the next request from its beginning."""
+        """Reset the counters for the next request."""
         self._framing = 0
         self._in_body = False
         self._relax()
@@ -233,7 +232,7 @@ class Http1Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with what is queued, or wait for the client."""
+        """Continue with queued requests, or wait for the client."""
         super().on_response_complete()
         if self._is_idle() or self._in_body:
             self._wait()
@@ -243,42 +242,42 @@ class Http1Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request."""
+        """Refuse bytes that are not a request."""
         self._malformed = True
         super().send_400_response(msg)
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not take its answer."""
+        """Wait for a client that does not read its answer."""
         super().pause_writing()
         self._wait()
         self._untaken = self.loop.call_later(ANSWER_SECONDS, self._real.abort)
 
     def resume_writing(self) -> None:
-        """Go on, now that the client takes its answer."""
+        """Continue when the client reads its answer again."""
         super().resume_writing()
         if not (self._is_idle() or self._in_body):
             self.waiting_since = None
         self._forget_untaken()
 
     def shutdown(self) -> None:
-        """Answer what was begun, and nothing after it."""
+        """Answer the present request, and no further one."""
         self._shutting_down = True
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers with the connection."""
+        """Cancel the timers of the connection."""
         self._relax()
         self._forget_untaken()
         self._unparsed = b""
         super().connection_lost(exc)
 
     def give_up(self) -> None:
-        """Leave the place to somebody else."""
+        """Give up the place to another connection."""
         self.connections.discard(self)
         self._real.abort()
 
     def _parse(self, data: bytes) -> None:
-        """Parse, as long as there is a place in the queue."""
+        """Parse while there is a place in the queue."""
         self._unparsed = b""
         view = memoryview(data)
         at = 0
@@ -293,11 +292,11 @@ class Http1Protocol(HttpToolsProtocol):
             super().data_received(piece)  # type: ignore[arg-type]
         if self.transport.is_closing():
             return
-        # Looked at after the parser, which takes off what is body.
+        # Checked after parsing, which subtracts the body.
         heading = self._in_head or not self._in_body
         if self._framing > (MAX_HEAD_BYTES if heading else MAX_FRAMING_BYTES):
             self._real.abort()
-        # Most requests are whole by now, and need no timer.
+        # Most requests are complete by now, and need no timer.
         elif self._timer is None:
             if self._in_body:
                 self._expect(BODY_SECONDS + BODY_SPARE_SECONDS)
@@ -305,11 +304,11 @@ class Http1Protocol(HttpToolsProtocol):
                 self._expect(HEADER_SECONDS)
 
     def _missing(self) -> int:
-        """Return how much of the body is missing, where the head says its length."""
+        """Return the missing bytes of a body of announced length."""
         if not self._in_body:
             return 0
         if self._length is None:
-            # The parser has refused what is no number, and a second length.
+            # The parser has refused invalid and repeated lengths.
             lengths = (int(v) for name, v in self.headers if name == b"content-length")
             self._length = next(lengths, 0)
         return self._length - self._arrived
@@ -318,7 +317,7 @@ class Http1Protocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _is_done(self) -> bool:
-        """Tell whether all that was sent whole is answered."""
+        """Return whether all complete requests are answered."""
         return self._is_idle() and not self.pipeline and not self._unparsed
 
     def _wait(self) -> None:
@@ -333,7 +332,7 @@ class Http1Protocol(HttpToolsProtocol):
         return held > self._places or works >= self._places
 
     def _make_room(self) -> None:
-        """Close connections that wait for their clients, while there are too many."""
+        """Close connections that wait for their clients while there are too many."""
         while self._places is not None and len(self.connections) > self._places:
             others: Any = self.connections - {self}
             victim = longest_waiting(others)
@@ -342,7 +341,7 @@ class Http1Protocol(HttpToolsProtocol):
             victim.give_up()
 
     def _end(self) -> None:
-        """Close, behind the answer; let the client read it."""
+        """Close after the answer, and let the client read it."""
         self._relax()
         cycle = self.cycle
         early = cycle is not None and cycle.response_complete and cycle.more_body
@@ -362,7 +361,7 @@ class Http1Protocol(HttpToolsProtocol):
 
     def _give_up_waiting(self) -> None:
         self._timer = None
-        # A client is not blamed for what is not read.
+        # While reading is paused, the client is not to blame.
         if self.flow.read_paused:
             self._expect(HEADER_SECONDS)
         else:
@@ -386,9 +385,9 @@ class WebDoor:
     Parameters
     ----------
     name : str
-        For the log.
+        Its name in the log.
     app : ASGI application
-        What answers.
+        Answers the requests.
     """
 
     name: str
@@ -396,25 +395,25 @@ class WebDoor:
 
 
 class _Server(uvicorn.Server):
-    """A server that another one in the process ends."""
+    """A server that another server in the process ends."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Leave the signals to the main door, which ends us."""
+        """Leave the signals to the main door, which ends this server."""
         return nullcontext()
 
 
 class WebListener:
     """A door over HTTP on one listening socket, beside the main one.
 
-    It runs in the event loop that is there, with the main door's patience and limits,
-    and leaves the signals to it.
+    They run in the main door's event loop, with its time-outs and limits, and leave the
+    signals to it.
 
     Parameters
     ----------
     door : WebDoor
-        What is served.
+        The door to serve.
     listening : Listening
-        Where; the listener closes it.
+        Its socket, which the listener closes.
     """
 
     def __init__(self, door: WebDoor, listening: Listening) -> None:
@@ -427,7 +426,7 @@ class WebListener:
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                # What a proxy says of its client is for the door to believe.
+                # The door decides whether to trust a proxy.
                 proxy_headers=False,
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_graceful_shutdown=int(GRACE),
@@ -436,12 +435,12 @@ class WebListener:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting connections."""
         serve = self._server.serve(sockets=[self._listening.socket])
         self._serving = asyncio.create_task(serve)
 
     async def stop(self) -> None:
-        """Accept no more, finish what was begun, and cut off what lasts too long."""
+        """Stop accepting, finish running requests, and cut off slow ones."""
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving

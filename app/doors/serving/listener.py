@@ -1,13 +1,12 @@
-"""Listener: the connections of a door, their places, time limits and end.
+"""Listener: the connections of a door, with their places, time limits and end.
 
-Contract of this file: a connection whose request is being worked on keeps its place;
-only one that waits for its client gives it up.
+Contract of this file: a connection keeps its place while its request is processed, and
+gives it up only while it waits for its client.
 
-A door is three things: a codec (bytes and events, pure), a session (what
-follows on which event, pure) and `serve`, which moves bytes between a
-`Connection` and the session.  What every door needs beside that is here: how
-many connections, how long they may say nothing, which of them makes room for
-another, and an end that finishes what was begun.
+A door has three parts: a codec (bytes to events, pure), a session (state transitions,
+pure) and `serve`, which moves bytes between a `Connection` and the session.  This file
+has the rest that every door needs: limits on the number and the silence of connections,
+the choice of a connection that makes room for another, and an orderly end.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from app.doors.serving.sockets import Listening
 
 MAX_CONNECTIONS: Final = 256
-"""Connections that one listener holds.
+"""Most connections of a listener.
 
 Each may hold some 10 MB while its message arrives.  Precedent: Postfix runs 100
 processes of a kind (default_process_limit), rspamd's max_tasks is 256.
@@ -38,26 +37,26 @@ processes of a kind (default_process_limit), rspamd's max_tasks is 256.
 
 
 class Holder(Protocol):
-    """A connection, as far as its place is concerned."""
+    """A connection that holds a place."""
 
     network: str
     """Address of the client, or its IPv6 network; empty for a Unix socket."""
 
     waiting_since: float | None
-    """When it began to wait for its client; None while a request is worked on."""
+    """When it began to wait for its client; None while a request is processed."""
 
 
 H = TypeVar("H", bound=Holder)
 
 
 def longest_waiting(holders: Iterable[H]) -> H | None:
-    """Return the connection that makes room; None where every one is worked on.
+    """Return the connection that makes room; None if all have requests in process.
 
     Notes
     -----
-    Of the client that has most waiting connections, the one that has waited longest.
-    No client is refused for the number of its connections: a mail server or a proxy
-    with one address may use all places, as long as nobody else needs one.
+    It is the longest waiting connection of the client with the most waiting ones.
+    There is no limit for a client: a mail server or proxy with one address may use all
+    places as long as no other client needs one.
     """
     waiting = [(each, each.waiting_since) for each in holders]
     since = [(each, began) for each, began in waiting if began is not None]
@@ -68,45 +67,44 @@ def longest_waiting(holders: Iterable[H]) -> H | None:
 
 
 log = logging.getLogger(__name__)
-# Where all places are taken, further connections wait in the kernel until one is
-# free: a burst of mail is late by milliseconds, where a refusal would let it pass
-# unfiltered.  A connection makes room where it has waited for its client for so long,
-# and for another connection of the same client only after the longer time: a mail
-# server whose clients think for a moment does not lose one connection to another of
-# its own.
+# If all places are taken, further connections wait in the kernel: a burst of mail is
+# delayed by milliseconds, whereas a refusal would let it pass unfiltered.  A connection
+# that has waited for its client for the shorter time makes room for other clients; for
+# another connection of the same client it does so only after the longer time, so a mail
+# server with slow clients does not lose one connection to another of its own.
 SPARED_SECONDS: Final = 0.5
 SPARED_AMONG_OWN_SECONDS: Final = 5.0
-# How often it is looked whether one has waited for long enough.
+# Pause between checks whether a connection has waited long enough.
 LOOK_AGAIN: Final = 0.5
-# Held for a connection before its door takes it: the transport is paused beyond
-# twice of that, and the sender waits.
+# Bytes buffered until the door reads them: beyond twice this limit the transport is
+# paused, and the sender waits.
 READ_BYTES: Final = 64 * 1024
-# After the descriptors of the process ran out, so as not to spin.
+# Pause after the process ran out of descriptors, to avoid spinning.
 ACCEPT_PAUSE: Final = 0.5
-# What was begun is finished within this when a door closes. A message that is
-# whole takes milliseconds; one that does not arrive within this is not waited
-# for, and its mail server tries again. Unit: seconds.
+# Time to finish running requests when a door closes. A complete message takes
+# milliseconds; one that does not arrive in this time is given up, and its mail server
+# tries again. Unit: seconds.
 GRACE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A protocol, as the listener needs it.
+    """A protocol, as described to the listener.
 
     Parameters
     ----------
     name : str
-        For the log.
+        Its name in the log.
     serve : callable
-        Speaks the protocol on one connection until either side is done.
+        Serves one connection until either side ends it.
     idle : float
-        Longest wait for the peer to send or take something. Unit: seconds.
+        Longest wait for the peer to send or read.  Unit: seconds.
     total : float
         Longest life of a connection. Unit: seconds.
     connections : int
-        Held at once; further ones wait.
+        Most connections at once; further ones wait.
     half_closes : bool
-        Whether a client that sends no more may still wait for an answer.
+        Whether a client that has stopped sending may still wait for an answer.
     """
 
     name: str
@@ -118,7 +116,7 @@ class Door:
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """A stream that knows when its peer is gone."""
+    """A stream that notices when its peer is gone."""
 
     def __init__(self, reader: asyncio.StreamReader, *, half_closes: bool) -> None:
         super().__init__(reader)
@@ -126,7 +124,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
         self.gone = asyncio.Event()
 
     def eof_received(self) -> bool | None:
-        """Note the end, where it is one of both directions."""
+        """Note the end, if it is the end of both directions."""
         if not self._half_closes:
             self.gone.set()
         return super().eof_received()
@@ -138,7 +136,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
 
 
 class Connection:
-    """One connection, with its time-outs and bounded buffers.
+    """One connection with time-outs and bounded buffers.
 
     Parameters
     ----------
@@ -147,10 +145,10 @@ class Connection:
     idle : float
         Longest wait for the peer. Unit: seconds.
     gone : callable
-        Waits until the peer has hung up, which is noticed where nothing is read too.
+        Waits until the peer has hung up; works even if nothing is read.
     address : tuple or None
-        Address and port of the peer, as they were when it connected: of one that is
-        gone, no socket knows them. None for a Unix socket.
+        Address and port of the peer, stored at the start because a closed socket does
+        not know them.  None for a Unix socket.
 
     Attributes
     ----------
@@ -181,31 +179,30 @@ class Connection:
         self.waiting_since: float | None = None
 
     async def read(self) -> bytes:
-        """Return what comes next; nothing once the peer has ended.
+        """Return the next bytes; none after the peer has ended.
 
         Raises
         ------
         TimeoutError
-            If the peer says nothing for too long.
+            If the peer is silent for too long.
         """
         with self._waits():
             async with asyncio.timeout(self._idle):
                 return await self._reader.read(READ_BYTES)
 
     async def read_between(self) -> bytes:
-        """Return what comes next, where nothing is held for the peer.
+        """Return the next bytes, at a point between requests.
 
-        A door that closes ends the wait at once: the peer gets nothing, as if
-        it had ended.
+        A closing door ends the wait at once, as if the peer had ended.
 
         Raises
         ------
         TimeoutError
-            If the peer says nothing for too long.
+            If the peer is silent for too long.
         """
         if self._closing:
             return b""
-        # A task of its own, which `finish` may cancel without cancelling ours.
+        # A separate task, so that `finish` can cancel only it.
         self._waiting = asyncio.create_task(self._reader.read(READ_BYTES))
         try:
             with self._waits():
@@ -216,16 +213,16 @@ class Connection:
             self._waiting.cancel()
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait while the peer does not take it.
+        """Send bytes, and wait while the peer does not read them.
 
         Raises
         ------
         TimeoutError
-            If the peer takes nothing for too long.
+            If the peer does not read for too long.
         ConnectionError
-            If it is gone.
+            If the peer is gone.
         """
-        # Trap: uvloop raises RuntimeError where the transport has closed already.
+        # Trap: uvloop raises RuntimeError if the transport is already closed.
         if self._writer.is_closing():
             msg = "the connection is closed"
             raise ConnectionResetError(msg)
@@ -235,18 +232,18 @@ class Connection:
                 await self._writer.drain()
 
     def finish(self) -> None:
-        """Begin nothing more; what was begun may go on."""
+        """Accept no further request; the present one may go on."""
         self._closing = True
         if self._waiting is not None:
             self._waiting.cancel()
 
     def give_up(self) -> None:
-        """Leave the place to somebody else; a read ends as if the peer had ended."""
+        """Give up the place; a read ends as if the peer had ended."""
         self._writer.transport.abort()
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
-        """Note that it is the peer that is waited for."""
+        """Note that the connection waits for its peer."""
         self.waiting_since = self._loop.time()
         try:
             yield
@@ -254,12 +251,12 @@ class Connection:
             self.waiting_since = None
 
     async def close(self) -> None:
-        """Let go of the peer."""
+        """Close the connection."""
         self._writer.close()
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(1):
                 await self._writer.wait_closed()
-        # A peer that takes nothing would keep the last answer in memory.
+        # A peer that does not read would keep the last answer in memory.
         self._writer.transport.abort()
 
 
@@ -269,9 +266,9 @@ class Listener:
     Parameters
     ----------
     door : Door
-        What is spoken.
+        The protocol.
     listening : Listening
-        Where; the listener closes it.
+        Its socket, which the listener closes.
     """
 
     def __init__(self, door: Door, listening: Listening) -> None:
@@ -284,11 +281,11 @@ class Listener:
         self._stopping = False
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting connections."""
         self._accepting = asyncio.create_task(self._accept())
 
     async def stop(self) -> None:
-        """Accept no more, finish what was begun, and cut off what lasts too long."""
+        """Stop accepting, finish running requests, and cut off slow ones."""
         self._stopping = True
         if self._accepting is not None:
             self._accepting.cancel()
@@ -317,7 +314,7 @@ class Listener:
                 )
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
-            # Of a Unix socket it is a name, which is empty.
+            # For a Unix socket this is its empty name.
             peer = address[:2] if isinstance(address, tuple) else None
             try:
                 await self._place(network(peer[0]) if peer else "")
@@ -329,10 +326,10 @@ class Listener:
             task.add_done_callback(self._let_go)
 
     async def _place(self, client: str) -> None:
-        """Take a place, as soon as there is one or somebody makes room."""
+        """Wait for a place and take it."""
         while self._places.locked():
             self._make_room(client)
-            # Too early to look again is no harm: the place is taken when it is free.
+            # An early check is harmless: the place is taken only when free.
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN):
                     await self._places.acquire()
@@ -340,7 +337,7 @@ class Listener:
         await self._places.acquire()
 
     def _make_room(self, client: str) -> None:
-        """Close the connection that makes room for one of a client, if any does."""
+        """Close a connection to make room for one of a client, if possible."""
         now = asyncio.get_running_loop().time()
         victim = longest_waiting(
             each
@@ -388,7 +385,7 @@ class Listener:
             self._log.info(
                 "%s: %s closed the connection: %s", name, peer, reason(error)
             )
-        # The outermost loop of a door: one connection's failure is its own.
+        # The outermost loop of a door: a failure affects only its connection.
         except Exception:  # noqa: BLE001  logged with its traceback
             self._log.exception("%s: a connection from %s failed", name, peer)
         finally:
@@ -398,7 +395,7 @@ class Listener:
 async def _connected(
     accepted: socket.socket, door: Door, address: tuple[str, int] | None
 ) -> Connection:
-    """Return the connection over an accepted socket."""
+    """Return the connection for an accepted socket."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(READ_BYTES)
     protocol = _Protocol(reader, half_closes=door.half_closes)

@@ -1,11 +1,11 @@
-"""Process: signals, the end of a parent, worker threads, and the service manager.
+"""Process: signals, end of the parent, worker threads, and the service manager.
 
-At a stop the server of the main door first answers the requests that it has begun,
-which may take as long as their clients do; the other doors hear of the signal before.
+At a stop, the server of the main door first answers its running requests, which may
+take as long as slow clients need; the other doors get the signal before that.
 
-A parent restarts its workers and passes the signal to stop on to them.  Workers whose
-parent was killed would go on listening: nothing would stop the service, and a new one
-would find its port taken.  So a worker ends with its parent.
+A parent restarts its workers and passes on the signal to stop.  If workers outlived a
+killed parent, nothing would stop them, and a new service would find the port taken. A
+worker therefore ends with its parent.
 
 Contract of this file: nothing that takes longer than 20 ms runs in the event loop,
 and work that waits for a thread is dropped where its client hangs up.
@@ -49,12 +49,12 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
-    """Have something called in the running loop when a signal comes that ends us.
+    """Call a function in the running loop on a signal that ends the process.
 
-    Whoever handled the signal before does so as well.
+    The previous handler of the signal is called too.
     """
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread has signals: elsewhere nobody else ends us by them.
+        # Only the main thread can handle signals; elsewhere there are none to handle.
         yield
         return
     loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
 
     for number in ENDING:
         handler = signal.getsignal(number)
-        # Of the system's own there is nothing to call, and it must go on ending us.
+        # The default handler cannot be called, and must still end the process.
         if callable(handler):
             usual[number] = handler
             signal.signal(number, handle)
@@ -77,21 +77,21 @@ def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# A SIGHUP that came before anybody could act on it.
+# A SIGHUP that came too early to act on it.
 _EARLY: Final = threading.Event()
 
 
 def remember_reload() -> None:
-    """Have a SIGHUP remembered for `reloading`, in place of ending this process."""
+    """Remember a SIGHUP for `reloading`, instead of dying from it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGHUP, lambda *_: _EARLY.set())
 
 
 @asynccontextmanager
 async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
-    """Have something called in a thread for each SIGHUP, one after the other."""
+    """Call a function in a thread for each SIGHUP, one after the other."""
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread has signals.
+        # Only the main thread can handle signals.
         yield
         return
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
@@ -107,7 +107,7 @@ async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
     finally:
         signal.signal(signal.SIGHUP, before)
         task.cancel()
-        # A reload that has begun is finished.
+        # Let a running reload finish.
         await asyncio.wait([task])
 
 
@@ -130,7 +130,7 @@ _EVERY: Final = 1.0
 
 @asynccontextmanager
 async def ending_with_its_parent() -> AsyncIterator[None]:
-    """End this process, in order, as soon as the one that asked for it is gone."""
+    """End this process gracefully when the process that requested it is gone."""
     asked_by = parent_process()
     if asked_by is None:
         yield
@@ -143,8 +143,8 @@ async def ending_with_its_parent() -> AsyncIterator[None]:
 
 
 async def _watch(asked_by: BaseProcess) -> None:
-    # Not the system's parent, which is the process that workers are forked from.
-    while asked_by.is_alive():  # noqa: ASYNC110  nothing tells it but a look
+    # Not the parent of the operating system, which is the fork server of the workers.
+    while asked_by.is_alive():  # noqa: ASYNC110  it can only be polled
         await asyncio.sleep(_EVERY)
     log.error("the parent process of this worker has died, so the worker stops")
     os.kill(os.getpid(), signal.SIGTERM)
@@ -152,19 +152,18 @@ async def _watch(asked_by: BaseProcess) -> None:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-# Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
-# to parse and extract, 16 at most. Handing 0.6 ms of work to a thread cost
-# 0.13 ms more at the median, and under the interpreter's lock no thread leaves
-# the event loop freer.
+# Larger messages, 0.2 % of the SpamAssassin corpus, go to a thread; messages of 40 to
+# 64 KiB take 7 ms to parse and extract, and 16 at most. Handing 0.6 ms of work to a
+# thread cost 0.13 ms more at the median, and because of the interpreter's lock it would
+# not free the event loop.
 INLINE_BYTES: Final = 64 * 1024
-# Large messages are scored by two threads: more are no faster under the interpreter's
-# lock, for which the event loop then waits longer, and what waits here can be dropped.
-# One alone would keep all large messages waiting for the slowest.
+# Two threads score large messages.  More would not be faster under the interpreter's
+# lock, and the event loop would wait longer for it; waiting work can still be dropped.
+# With one thread, all large messages would wait for the slowest.
 _COMPUTING: Final = CapacityLimiter(2)
-# More feedback than this at once waits for a thread; it would wait for the
-# writer anyway, which commits up to 256 together. Threads of its own: in the
-# common pool forty that wait for a locked database would leave none for a
-# large message.
+# Further concurrent feedback waits for a thread; it would wait for the writer anyway,
+# which commits up to 256 together. A separate pool: in the common pool, forty threads
+# that wait for a locked database would leave none for a large message.
 LEARNING: Final = CapacityLimiter(64)
 
 
@@ -173,33 +172,32 @@ async def computing(
     size: int,
     gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
 ) -> T:
-    """Parse or score where it stands what is small, and in a thread what is large.
+    """Run a use case in the event loop if it is small, and in a thread otherwise.
 
     Parameters
     ----------
     use_case : callable
-        What is to be done.
+        The work.
     size : int
-        Size of what is to be read. Unit: bytes.
+        Size of the input.  Unit: bytes.
     gone : callable, optional
-        Returns what ends when the client hangs up.
+        Returns an awaitable that ends when the client hangs up.
 
     Raises
     ------
     SlowRequest
-        If the client hangs up before it is done.
+        If the client hangs up before the end.
     ProfileLoading
-        If a profile that it needs is not in memory in time.
+        If a profile is not loaded in time.
     """
-    # What was loaded for it stays until it is done, however little room there is.
+    # Profiles loaded for this work stay in memory until it is done.
     loaded: list[object] = []
     while True:
         try:
             if size <= INLINE_BYTES:
                 return use_case()
-            # A door that has waited long enough goes on; a thread that has begun
-            # changes nothing and ends by itself, because the time of a message is
-            # bounded.
+            # A door stops waiting after its time-out. A started thread changes nothing
+            # and ends by itself, because the time for a message is bounded.
             work = to_thread.run_sync(
                 use_case, limiter=_COMPUTING, abandon_on_cancel=True
             )
@@ -208,15 +206,15 @@ async def computing(
             loaded.append(await _loaded(error))
 
 
-# Not the framework's threads: while the database is away, forty that ask for it
-# would leave none for a large message.
+# Not the framework's pool: forty threads that wait for an unavailable database would
+# leave none for a large message.
 DATABASE_THREADS: Final = CapacityLimiter(64)
 
 
 async def in_database(
     use_case: Callable[P, T], *args: P.args, **options: P.kwargs
 ) -> T:
-    """Run a use case that waits for the database, in a thread."""
+    """Run a use case that waits for the database in a thread."""
     return await in_thread(DATABASE_THREADS, use_case, *args, **options)
 
 
@@ -226,7 +224,7 @@ async def in_thread(
     *args: P.args,
     **options: P.kwargs,
 ) -> T:
-    """Run a use case that waits, in one of some threads.
+    """Run a waiting use case in a thread of a pool.
 
     `computing` is for work that takes CPU time.
     """
@@ -235,7 +233,7 @@ async def in_thread(
 
 
 async def _loaded(error: ProfileLoading) -> object:
-    """Wait for a profile that is being loaded; raise the error if that is too long."""
+    """Wait for a profile that is being loaded; raise the error if it takes too long."""
     if error.patience <= 0:
         raise error
     ended = asyncio.wrap_future(error.ended)
@@ -246,7 +244,7 @@ async def _loaded(error: ProfileLoading) -> object:
 async def unless_gone(
     work: Coroutine[Any, Any, T], gone: Coroutine[Any, Any, object]
 ) -> T:
-    """Wait for work, and cancel it where its client hangs up.
+    """Wait for work, and cancel it if its client hangs up.
 
     Raises
     ------
@@ -258,8 +256,8 @@ async def unless_gone(
         await asyncio.wait({working, hanging_up}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        # Nobody reads the answer: it only keeps a hang-up from being logged as a
-        # crash of ours.
+        # The answer is not read; it only prevents a hang-up from being logged as a
+        # crash.
         msg = "the client hung up before it was answered"
         raise SlowRequest(msg)
     finally:
@@ -272,12 +270,12 @@ manager_log = SparingLog(logging.getLogger(__name__))
 
 
 class ServiceManager:
-    """The manager that started this process; without one nothing is sent.
+    """The service manager that started this process; without one nothing is sent.
 
     Parameters
     ----------
     environment : mapping of str to str
-        Names its socket, and how often it wants to hear of the process.
+        Has its socket and its watchdog interval.
     clock : callable
         Returns a time that only grows.  Unit: seconds.
     """
@@ -288,7 +286,7 @@ class ServiceManager:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._environment = environment
-        # The kernel writes the first byte of an abstract address as NUL.
+        # The first byte of an abstract address is NUL.
         name = environment.get(SOCKET, "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
         self._clock = clock
@@ -297,29 +295,29 @@ class ServiceManager:
         whom = environment.get("WATCHDOG_PID", str(os.getpid()))
         microseconds = environment.get("WATCHDOG_USEC", "")
         if microseconds.isdecimal() and whom == str(os.getpid()):
-            # sd_watchdog_enabled(3) recommends half of the time.
+            # sd_watchdog_enabled(3) recommends half of the interval.
             self._pause = int(microseconds) / 2e6
 
     def alone(self) -> None:
-        """Keep the processes that this one starts from notifying the manager."""
+        """Prevent child processes from notifying the manager."""
         self._environment.pop(SOCKET, None)
 
     def ready(self) -> None:
-        """Report that requests are answered."""
+        """Report that the service is ready."""
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """Report that the process ends."""
+        """Report that the process is stopping."""
         self._send("STOPPING=1")
 
     def reload_begins(self) -> None:
-        """Report that the settings are being read again, until it is `ready`."""
+        """Report that a reload has begun; `ready` ends it."""
         moment = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={moment}")
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """Report the begin and the end of a reload."""
+        """Report the start and the end of a reload."""
         self.reload_begins()
         try:
             yield
@@ -327,7 +325,7 @@ class ServiceManager:
             self.ready()
 
     def beat(self) -> None:
-        """Report that the process is alive, as often as its watchdog asks for it."""
+        """Report that the process is alive, as often as the watchdog requires."""
         if self._pause is not None and self._clock() >= self._due:
             self._due = self._clock() + self._pause
             self._send("WATCHDOG=1")
@@ -337,7 +335,7 @@ class ServiceManager:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-                # It is read at once; if not, the service does not stand still for it.
+                # The manager reads at once; if it does not, the service must not block.
                 sender.settimeout(1.0)
                 sender.sendto("\n".join(assignments).encode(), self._address)
         except OSError as error:

@@ -1,17 +1,17 @@
 """Request over HTTP: its caller, with key and proxy, its Host and Origin, and its body.
 
-Contract of this file: what a header says of the client counts only if a named proxy
-sends it.  A request with such a header from anybody else came through a proxy that is
-not named, and is never one of a client that needs no key.
+Contract of this file: headers about the client count only if a configured proxy sends
+them.  From anybody else, they show that an unknown proxy relayed the request, which
+then always needs a key.
 
-A browser sends what any page asks it to, also to services that only its machine or
-network can reach.  Two headers tell such requests:
+A web page can make a browser send requests to services that only its machine or network
+can reach.  Two headers reveal such requests:
 
-- `Host` names the service as the page knows it.  A page whose own name was made to
-  resolve to this machine (DNS rebinding) counts as the same site for the browser, which
-  then lets it read as well; only the name gives it away.
-- `Origin` names the page, in every request of a page that may change something (Fetch
-  standard, section 3.1).  Clients that are no browsers send none.
+- `Host` has the name under which the page knows the service.  If the page's own name
+  resolves to this machine (DNS rebinding), the browser treats both as the same site and
+  lets the page read answers; only the name reveals it.
+- `Origin` names the site of the page in every request that may change something (Fetch
+  standard, section 3.1).  Clients other than browsers do not send it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PREFIX: Final = PREFIX.encode()
 _CHAIN: Final = b"x-forwarded-for"
 _SCHEME: Final = b"x-forwarded-proto"
 KEYS: Final = (b"authorization", b"x-api-key")
-"""The headers that hold a key."""
-# What proxies add.  `Via` alone is a caching proxy's; the others are nginx's, Apache's,
-# HAProxy's, Traefik's and RFC 7239's.
+"""The headers that may contain a key."""
+# Headers that proxies add: `Via` by caching proxies, the others by nginx, Apache,
+# HAProxy, Traefik and according to RFC 7239.
 _RELAYED: Final = frozenset(
     {
         _CHAIN,
@@ -69,26 +69,25 @@ def caller_of(
 ) -> Caller:
     """Return the caller of a request.
 
-    Behind a named proxy, the scope gets the address of the client and the scheme that
-    the client used.
+    Behind a configured proxy, the scope gets the address and the scheme of the client.
 
     Parameters
     ----------
     scope : Scope
         The request, in the terms of ASGI.
     proxies : Networks
-        The proxies whose word is taken.
+        The trusted proxies.
     keys : collection of bytes
-        The headers that may hold a key, in lower case.
+        The headers that may contain a key, in lower case.
     sign_in : bytes or None
-        The header with the name of whom a proxy has signed in.
+        The header with the name of the person whom a proxy has signed in.
     """
     client = scope["client"]
     host: str | None
     if client is not None:
         host = client[0]
     else:
-        # Of a Unix socket, which is a path without a port; or the client is gone.
+        # A Unix socket, which has a path and no port; or the client hung up.
         server = scope["server"]
         host = None if server is not None and server[1] is None else ""
     found = [pair for pair in scope["headers"] if pair[0] in _READ]
@@ -121,18 +120,18 @@ def caller_of(
 def _key(
     headers: Iterable[tuple[bytes, bytes]], names: Collection[bytes]
 ) -> str | None:
-    """Return what is given as a key: as a token, a password, or in a header alone."""
+    """Return the key: a token, a password, or the value of a separate header."""
     for name, value in headers:
         if name in names:
             given = _credential(value) if name == b"authorization" else value.strip()
-            # Of a proxy that asks for passwords of its own, they come here as well.
+            # A proxy with passwords of its own forwards them in this header too.
             if given.startswith(_PREFIX):
                 return given.decode("latin-1")
     return None
 
 
 def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the cookie of a session."""
+    """Return the session cookie."""
     for name, value in headers:
         if name == b"cookie":
             for each in value.split(b";"):
@@ -142,7 +141,7 @@ def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def _person(headers: Iterable[tuple[bytes, bytes]], sign_in: bytes) -> str | None:
-    """Return whom a proxy has signed in; an empty name is nobody's."""
+    """Return the name of the person whom a proxy has signed in; None if empty."""
     for name, value in headers:
         if name == sign_in:
             return value.strip().decode("latin-1") or None
@@ -161,37 +160,37 @@ def _credential(value: bytes) -> bytes:
 
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# RFC 1035 section 2.3.4 has 255 octets for a name; a port has six more.
+# RFC 1035 section 2.3.4: 255 octets for a name; a port adds six.
 _LONGEST: Final = 262
 
 
 class Site:
-    """The names of a service, and the requests that are made under them.
+    """The names of a service, and the check of requests against them.
 
     Parameters
     ----------
     names : iterable of str
-        Names of the service beside its IP addresses, `localhost` and names without a
-        dot, which no page on the internet can have.
+        Names of the service in addition to IP addresses, `localhost` and names without
+        a dot, which pages on the internet cannot have.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.lower().rstrip(".") for name in names}
 
     def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Raise if a request comes from the page of another site.
+        """Raise if a request comes from a page of another site.
 
         Parameters
         ----------
         method : str
-            Of the request.
+            Method of the request.
         headers : iterable of (bytes, bytes)
-            Of the request; their names in lower case.
+            Headers of the request, with names in lower case.
 
         Raises
         ------
         Forbidden
-            If its host is none of the names, or its origin another one than the host.
+            If its host is not one of the names, or its origin differs from the host.
         """
         host: bytes | None = None
         origin: bytes | None = None
@@ -253,18 +252,18 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
     request : Request
         The request, its body not read yet.
     limit : int
-        Bytes that the body may have.
+        Largest size of the body.  Unit: bytes.
     kept : int
-        Bytes of it that are kept; the rest is counted and let go.
+        Bytes of it to keep; the rest is counted and discarded.
 
     Raises
     ------
     MessageTooLarge
-        If it is over the limit, before more of it is read.
+        If it is over the limit; the rest is not read.
     SlowRequest
         If it does not arrive in time.
     """
-    # Python refuses to read thousands of digits, zeros before them included.
+    # Python refuses to parse thousands of digits, including leading zeros.
     announced = request.headers.get("content-length", "").lstrip("0")
     digits = len(announced)
     if announced.isdigit() and (digits > MAX_DIGITS or int(announced) > limit):
@@ -279,8 +278,8 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
                     raise MessageTooLarge(_too_large(limit))
                 body += chunk[: kept - len(body)]
     except ClientDisconnect as error:
-        # Nobody reads the answer: it only keeps a hang-up from being logged as
-        # a crash of ours.
+        # The answer is not read; it only prevents a hang-up from being logged as a
+        # crash.
         msg = f"the client hung up after {size} bytes of the body"
         raise SlowRequest(msg) from error
     except TimeoutError as error:
@@ -293,7 +292,7 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
 
 
 async def hung_up(request: Request) -> None:
-    """Return once the client of a request has hung up; its body has been read."""
+    """Return when the client hangs up; the body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

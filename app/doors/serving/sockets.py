@@ -1,4 +1,4 @@
-"""Listening sockets: TCP ports and Unix sockets, of one process or of all workers."""
+"""Listening sockets: TCP ports and Unix sockets of one process or of all workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_PORT: Final = 65_535
-# sun_path holds 108 bytes on Linux, 104 on the BSDs, the NUL at its end included.
+# sun_path has 108 bytes on Linux and 104 on the BSDs, including the final NUL.
 MAX_PATH_BYTES: Final = 103
 _INET: Final = re.compile(
     r"(?:inet:)?(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:\[\]/]+)):(?P<port>\d{1,5})"
@@ -62,7 +62,7 @@ Address = Inet | Unix
 
 
 def parse_address(text: str, *, setting: str) -> Address:
-    """Return the address that a setting names.
+    """Parse the address in a setting.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def parse_address(text: str, *, setting: str) -> Address:
         ``host:port``, ``inet:host:port`` as Postfix writes it, ``[::1]:port``,
         or ``unix:/path``.
     setting : str
-        The variable, for the sentence.
+        Name of the variable, for errors.
 
     Raises
     ------
     InvalidSetting
-        If it is none of these.
+        If it has none of these forms.
 
     Examples
     --------
@@ -103,19 +103,19 @@ def parse_address(text: str, *, setting: str) -> Address:
     return Inet(found["six"] or found["host"], int(found["port"]))
 
 
-# What the kernel holds while all places of a door are taken. Precedent: nginx's
-# listen backlog of 511.
+# Connections that wait in the kernel while all places of a door are taken. Precedent:
+# nginx's listen backlog of 511.
 BACKLOG: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listening socket, and what goes with it when it is closed.
+    """A listening socket, with the file and lock that are released with it.
 
     Parameters
     ----------
     socket : socket
-        Bound, listening and non-blocking.
+        A bound, listening, non-blocking socket.
     path : Path or None
         The file of a Unix socket.
     lock : int or None
@@ -127,7 +127,7 @@ class Listening:
     lock: int | None = None
 
     def close(self) -> None:
-        """Let the address go."""
+        """Release the address."""
         self.socket.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)
@@ -143,20 +143,20 @@ def listen(
     Parameters
     ----------
     address : Address
-        Where.
+        The address.
     setting : str
-        The variable that names it, for the sentence.
+        Name of its variable, for errors.
     mode : int
-        Permissions of a Unix socket; who may write to it may connect.
+        Permissions of a Unix socket; users with write permission may connect.
     shared : bool
-        Whether other workers of this service listen there too.
+        Whether other workers of this service listen on it too.
 
     Raises
     ------
     BlockingIOError
         If another worker holds the Unix socket.
     InvalidSetting
-        If it cannot be had; the sentence says why.
+        If it is unavailable; the message says why.
     """
     try:
         if isinstance(address, Inet):
@@ -175,19 +175,19 @@ def listen(
 
 @contextmanager
 def reserved(address: Address, *, setting: str) -> Iterator[None]:
-    """Keep an address for the workers of one service.
+    """Reserve an address for the workers of one service.
 
-    The kernel lets all processes of a user share a port that workers share, so a second
-    service would take a part of the mail.
+    The kernel lets all processes of a user use a shared port, so a second service would
+    receive part of the mail.
 
     Raises
     ------
     InvalidSetting
-        If another service has it, or it cannot be had.
+        If another service uses it, or it is unavailable.
     """
     with ExitStack() as held:
-        # Two services that start at once both find the address free.  On Linux a name
-        # is held by one process until it ends, and leaves no file.
+        # Two services that start at the same time both find the address free.  On Linux
+        # an abstract name belongs to one process until it ends, and leaves no file.
         if sys.platform == "linux":
             name = held.enter_context(socket.socket(socket.AF_UNIX))
             try:
@@ -211,12 +211,12 @@ def _inet(address: Inet, *, shared: bool) -> Listening:
     )[0]
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # After a restart the port may be taken at once, whatever connections of
-        # the old process still linger.
+        # After a restart the port is available at once, even if connections of the old
+        # process linger.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
-            # The kernel spreads the connections. Not otherwise: two services
-            # that are started on one port by accident would share the mail.
+            # The kernel distributes the connections. Only if shared: otherwise two
+            # services started on one port by accident would share the mail.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(where)
         listener.listen(BACKLOG)
@@ -229,16 +229,16 @@ def _inet(address: Inet, *, shared: bool) -> Listening:
 
 def _unix(address: Unix, *, mode: int) -> Listening:
     path = Path(address.path)
-    # Two processes cannot listen on one path, and the file of a process that was
-    # killed stays behind. The lock tells both apart, and the kernel lets go of
-    # it however its holder ends.
+    # Two processes cannot listen on one path, and a killed process leaves its file
+    # behind. The lock distinguishes these cases: the kernel releases it however its
+    # holder ends.
     lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove_stale(path)
         listener.bind(address.path)
-        # Before it listens, so that nobody connects under the wrong mode.
+        # Before listening, so that no connection is made under the wrong mode.
         path.chmod(mode)
         listener.listen(BACKLOG)
     except OSError:
@@ -250,7 +250,7 @@ def _unix(address: Unix, *, mode: int) -> Listening:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that is gone, and nothing else."""
+    """Remove the socket of a process that is gone, but no other file."""
     try:
         found = path.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -1,10 +1,10 @@
-"""Codec of the spamd protocol: bytes to lines, and answers to bytes.
+"""Codec of the spamd protocol: lines from bytes, answers as bytes.
 
-A request is a line with the command, fields, an empty line and a message
+A request has a line with the command, fields, an empty line and a message
 (docs/protocols/spamd.md).
 
-Contract of this file: any bytes become lines or one `SpamdProtocolError`, whatever
-pieces they come in, and never more than `MAX_LINE_BYTES` are held.
+Contract of this file: any bytes, in any pieces, become lines or one
+`SpamdProtocolError`, and at most `MAX_LINE_BYTES` are held.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# Precedent: libspamc's buffer for the whole head of a request has 8,192 bytes.
+# Precedent: libspamc's buffer for the head of a request has 8,192 bytes.
 MAX_LINE_BYTES: Final = 8_192
-# Precedent: spamd takes 255 fields. spamc sends six.
+# Precedent: spamd accepts 255 fields. spamc sends six.
 MAX_FIELDS: Final = 255
-# The request of Exim with variant=rspamd in its spamd_address: the command CHECK, with
-# fields and an answer of its own.
+# Exim's request with variant=rspamd in spamd_address: the command CHECK, with its own
+# fields and answer.
 RSPAMD_CHECK: Final = "CHECK RSPAMC"
 _COMMAND: Final = re.compile(r"([A-Z_]{1,20}) (R?)SPAMC/(\d{1,3})\.(\d{1,3})\Z")
 _FIELD: Final = re.compile(r"([!-9;-~]+)[ \t]*:[ \t]*(.*)\Z")
 
 
 class SpamdProtocolError(Exception):
-    """The input is not the spamd protocol; the sentence says where."""
+    """The input is not the spamd protocol; the message says where."""
 
 
 class RequestDecoder:
@@ -48,12 +48,12 @@ class RequestDecoder:
         self._in_message = False
 
     def feed(self, data: bytes) -> Iterator[str | bytes]:
-        """Yield the lines that are whole, up to the empty one, and then the message.
+        """Yield complete lines up to the empty one, and then the message.
 
         Raises
         ------
         SpamdProtocolError
-            If a line is too long, or there are too many.
+            If a line is too long, or there are too many lines.
         """
         if self._in_message:
             yield data
@@ -86,10 +86,10 @@ def command(line: str) -> tuple[str, tuple[int, int]]:
     Raises
     ------
     SpamdProtocolError
-        If the line is not of its form.
+        If the line is malformed.
     """
     found = _COMMAND.match(line)
-    # CHECK is all that is asked by rspamd's name for the protocol.
+    # Under rspamd's name of the protocol, only CHECK is requested.
     if found is None or (found[2] and found[1] != "CHECK"):
         raise SpamdProtocolError(shown(line))
     return RSPAMD_CHECK if found[2] else found[1], (int(found[3]), int(found[4]))
@@ -101,7 +101,7 @@ def field(line: str) -> tuple[str, str]:
     Raises
     ------
     SpamdProtocolError
-        If the line is not of its form.
+        If the line is malformed.
     """
     found = _FIELD.match(line)
     if found is None:
@@ -110,7 +110,7 @@ def field(line: str) -> tuple[str, str]:
 
 
 def shown(text: str) -> str:
-    r"""Return text of a client as it may stand in one line of an answer.
+    r"""Return text of a client in a form safe for one line of an answer.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def shown(text: str) -> str:
 
 
 def failure(code: int, sentence: str) -> bytes:
-    r"""Return the answer to a request that fails: one line.
+    r"""Return the one-line answer to a failed request.
 
     Examples
     --------
@@ -133,12 +133,12 @@ def failure(code: int, sentence: str) -> bytes:
     return f"SPAMD/1.0 {code} {line[:900]}\r\n".encode("ascii")
 
 
-# What libspamc, Exim and others read is the code; the version is spamd's own.
+# libspamc, Exim and others read only the code; the version is that of spamd.
 PONG: Final = b"SPAMD/1.5 0 PONG\r\n"
 
 
 def success(fields: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
-    r"""Return an answer with fields, and a body where there is one.
+    r"""Return an answer with fields and, if given, a body.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Server of the spamd door.
 
-The failure policy: an error is one line with a code of sysexits.h, upon which
-spamc and Exim let mail pass as it came (docs/protocols/spamd.md).
+Failure policy: an error is one line with a code of sysexits.h.  spamc and Exim then let
+the mail pass unchanged (docs/protocols/spamd.md).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from app.doors.serving.listener import Connection
     from app.services.application import Application
 
-# SpamAssassin's required_score, which the configuration of clients expects.
+# SpamAssassin's default required_score, which clients' configurations expect.
 REQUIRED: Final = 5.0
-# rspamd's points for `reject`, which are those of POSTBAYES_REJECT_FROM here.
+# rspamd's points for `reject`, here those of POSTBAYES_REJECT_FROM.
 REJECT: Final = 15.0
-# Before it, an answer had no Content-length unless it held a message.
+# Earlier versions send a Content-length only with a message.
 WITH_LENGTH: Final = (1, 3)
-# SpamAssassin's X-Spam-Level has one star per point, 50 at most.
+# SpamAssassin's X-Spam-Level has one star per point, and at most 50.
 STARS: Final = 50
 COLUMNS: Final = 66
-# Probability below which a message gets SpamAssassin's rule of that name
-# (rules/23_bayes.cf), so that filters on BAYES_99 keep their meaning.
+# SpamAssassin's rules by upper limit of the probability (rules/23_bayes.cf), so that
+# filters on BAYES_99 keep their meaning.
 _BAYES: Final = (
     (0.01, "BAYES_00"),
     (0.05, "BAYES_05"),
@@ -100,7 +100,7 @@ def scanned(
 
 
 def _tests(answer: PointsAnswer) -> Iterator[str]:
-    """Yield the names of the symbols, as SpamAssassin lists its rules."""
+    """Yield the names of the symbols in the style of SpamAssassin's rules."""
     verdict = answer.classified.verdict
     if verdict.decision != "unsure":
         yield next(name for below, name in _BAYES if verdict.probability < below)
@@ -110,9 +110,9 @@ def _tests(answer: PointsAnswer) -> Iterator[str]:
 def _headers(
     answer: PointsAnswer, flag: tuple[str, str] | None
 ) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a message that is given back.
+    """Return the headers for a message that is returned.
 
-    Those of Postbayes, and of SpamAssassin's the two that are sorted by.
+    They are those of Postbayes, and the two of SpamAssassin that filters use.
     """
     yes = "Yes" if answer.spam else "No"
     points = f"score={answer.score:.1f} required={REQUIRED:.1f}"
@@ -126,10 +126,10 @@ def _headers(
 
 
 def _report(answer: PointsAnswer) -> str:
-    """Return the points and their reasons, for a person.
+    """Return the points and their reasons as text for people.
 
-    Without empty lines: Exim and others put it into a header, and a line of blanks
-    alone is no folding (RFC 5322 section 3.2.2).
+    It has no empty lines: Exim and others put it into a header, where folding must not
+    produce a blank line (RFC 5322 section 3.2.2).
     """
     verdict = answer.classified.verdict
     lines = [
@@ -150,10 +150,10 @@ def _report(answer: PointsAnswer) -> str:
 
 
 def _metric(answer: PointsAnswer) -> bytes:
-    """Return the verdict in the lines that Exim reads as rspamd's.
+    """Return the verdict in the lines that Exim expects from rspamd.
 
-    It takes the words of the second line, and the action of the third (Exim 4.96,
-    spam.c); what follows is for people.
+    Exim reads the words of the second line and the action in the third (Exim 4.96,
+    spam.c); further lines are for people.
     """
     action = "no action" if answer.action == "none" else answer.action
     lines = [
@@ -170,7 +170,7 @@ def _metric(answer: PointsAnswer) -> bytes:
 
 def _text(request: Request, answer: PointsAnswer) -> str:
     if request.kind == "SYMBOLS":
-        # With a line's end up to version 1.2, and without from then on.
+        # With a line end up to version 1.2, and without it in later versions.
         end = "" if request.version >= WITH_LENGTH else "\r\n"
         return ",".join(_tests(answer)) + end
     if request.kind == "REPORT_IFSPAM" and not answer.spam:
@@ -179,8 +179,8 @@ def _text(request: Request, answer: PointsAnswer) -> str:
 
 
 log = logging.getLogger(__name__)
-# spamd waits 30 s for the head of a request and 300 s for all of it
-# (--timeout-tcp, --timeout-child); spamc itself gives up after 600 s. Unit: seconds.
+# spamd waits 30 s for the head of a request and 300 s for the whole (--timeout-tcp,
+# --timeout-child); spamc gives up after 600 s. Unit: seconds.
 IDLE: Final = 30.0
 TOTAL: Final = 300.0
 EX_DATAERR: Final = 65
@@ -194,11 +194,11 @@ CODES: Final[Mapping[type[errors.PostbayesError], int]] = {
     errors.Unavailable: 75,  # EX_TEMPFAIL
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
-"""The nearest class in the line of ancestors decides."""
+"""The nearest ancestor of an error's class decides."""
 
 
 RIGHTS: Final[Mapping[str, Right]] = {"TELL": Right.TEACH}
-"""What a command asks, if not to classify; the protocol has no place for a key."""
+"""Rights of commands that do not classify; the protocol cannot transmit a key."""
 
 
 class Spamd:
@@ -212,7 +212,7 @@ class Spamd:
     Raises
     ------
     InvalidSetting
-        If a setting of the door cannot be used.
+        If a setting of the door is invalid.
     """
 
     def __init__(self, application: Application) -> None:
@@ -280,7 +280,7 @@ class Spamd:
         return scanned(request, answer, self._flag)
 
     def _tell(self, request: Request) -> bytes:
-        """Learn or forget, and answer with the change, if there is one."""
+        """Learn or forget a message, and answer with the change, if any."""
         app = self._application
         profile = app.recipients.shared(_users(request))
         said = source_of("spamd", request.user)
@@ -291,7 +291,7 @@ class Spamd:
             except errors.UnknownMessage:
                 return success([])
             return success([("DidRemove", "local")])
-        # SpamAssassin, too, does nothing where it is not told as what.
+        # Like SpamAssassin, do nothing without a class.
         if not (request.sets and request.label):
             return success([])
         taught = app.feedback.teach(
@@ -306,7 +306,7 @@ class Spamd:
 
 
 def _users(request: Request) -> list[str]:
-    # Exim gives all recipients as one user: spam = $recipients.
+    # Exim can pass all recipients as one user: spam = $recipients.
     return [user for user in request.user.split(",") if user.strip()]
 
 
@@ -316,7 +316,7 @@ def spamd(application: Application) -> Door:
     Raises
     ------
     InvalidSetting
-        If a setting of the door cannot be used.
+        If a setting of the door is invalid.
     """
     serve = Spamd(application).serve
     return Door(name="spamd", serve=serve, idle=IDLE, total=TOTAL)

@@ -7,7 +7,7 @@
     message      bytes            message, or the request where it is whole
     message      end of input     the request, or a mismatch of its length
 
-Contract of this file: no I/O, and no more of a message is held than is parsed, whatever
+Contract of this file: no I/O, and only the parsed part of a message is held, whatever
 its length and compression.
 """
 
@@ -38,30 +38,30 @@ Kind = Literal[
     "TELL",
     "CHECK RSPAMC",
 ]
-"""The commands that come with a message."""
+"""The commands with a message."""
 _KINDS: Final[Mapping[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A whole request about a message.
+    """A complete request about a message.
 
     Parameters
     ----------
     kind : str
         The command.
     version : tuple of int
-        Of the client's protocol.
+        Version of the client's protocol.
     user : str
         The recipient of the mail; empty if unknown.
     message : bytes
-        The first bytes of the message, at most one more than are parsed.
+        The beginning of the message, up to one byte more than is parsed.
     whole : bool
-        Whether that is all of it.
+        Whether `message` is complete.
     label : str
         For TELL: the class of the message; empty if unknown.
     sets, removes : bool
-        For TELL: whether it is to be learned, or forgotten.
+        For TELL: whether to learn or to forget it.
     """
 
     kind: Kind
@@ -80,7 +80,7 @@ class SpamdSession:
     Parameters
     ----------
     limit : int
-        Bytes that a message may have on the wire.
+        Largest message as transmitted.  Unit: bytes.
 
     Examples
     --------
@@ -100,18 +100,17 @@ class SpamdSession:
 
     @property
     def begun(self) -> bool:
-        """Whether anything of a request has come."""
+        """Whether any bytes of a request have come."""
         return bool(self._name)
 
     def receive(self, data: bytes) -> Request | bytes | None:
-        """Take the next bytes of the client; none at the end of its input.
+        """Process the next bytes of the client; empty at the end of its input.
 
         Returns
         -------
         Request, bytes or None
-            A whole request, to be answered; an answer, to be sent; or None
-            while there is more to come.  After the first two the connection is
-            done.
+            A complete request to answer, an answer to send, or None if more input is
+            needed.  After the first two, the session has ended.
         """
         try:
             if not data:
@@ -132,21 +131,20 @@ class SpamdSession:
             if name not in {*_KINDS, "PING", "SKIP"}:
                 raise SpamdProtocolError(codec.shown(name))
             self._name = name
-            # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line
-            # does, and to hang up before it is read would take the answer back.
+            # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line does,
+            # and a hang-up before reading it would discard the answer.
             return self._alone() if self._version < (1, 5) else None
         if not event:
             return self._begin()
         name, value = codec.field(event)
-        # The first one counts: a field that a confused or malicious client repeats
-        # changes nothing.
+        # The first one counts: a repeated field changes nothing.
         self._fields.setdefault(name, value)
         if name == "rcpt":
             self._recipients.append(value)
         return None
 
     def _begin(self) -> Request | bytes | None:
-        """Read the fields, now that all are there."""
+        """Read the complete fields."""
         alone = self._alone()
         if alone is not None:
             return alone
@@ -157,7 +155,7 @@ class SpamdSession:
         return self._add(b"")
 
     def _alone(self) -> bytes | None:
-        """Return the answer to a command that comes without a message."""
+        """Return the answer to a command without a message."""
         return {"PING": codec.PONG, "SKIP": b""}.get(self._name)
 
     def _add(self, data: bytes) -> Request | bytes | None:
@@ -172,7 +170,7 @@ class SpamdSession:
                 "(spamc -s)"
             )
             return codec.failure(EX_DATAERR, sentence)
-        # Not every client shuts its side down: the announced length is enough.
+        # The announced length is enough, because not every client shuts down its side.
         if body.length is not None and body.sent >= body.length:
             return self._whole(body)
         return None
@@ -194,7 +192,8 @@ class SpamdSession:
             raise SpamdProtocolError(msg)
         body.close()
         user = self._fields.get("user", "")
-        # rspamd's User is who logged in to send; the mail is the recipients'.
+        # rspamd's User is the authenticated sender, but the mail belongs to the
+        # recipients.
         if self._name == codec.RSPAMD_CHECK:
             user = ",".join(self._recipients)
         return Request(
@@ -209,7 +208,7 @@ class SpamdSession:
         )
 
     def _asks_to(self, verb: Literal["set", "remove"]) -> bool:
-        """Return whether the local filter is to learn or to forget the message."""
+        """Return whether the local filter should learn or forget the message."""
         return "local" in self._fields.get(verb, "").lower()
 
     def _length(self) -> int | None:
@@ -232,12 +231,12 @@ class SpamdSession:
 
 
 class _Body:
-    """The beginning of the message, decompressed if need be.
+    """The beginning of the message, decompressed if necessary.
 
     Parameters
     ----------
     length : int or None
-        Bytes that the client announced.
+        Length that the client announced.  Unit: bytes.
     packed : bool
         Whether it is compressed.
     """
@@ -249,7 +248,7 @@ class _Body:
         self._inflater = zlib.decompressobj() if packed else None
 
     def add(self, data: bytes) -> None:
-        """Add the next bytes, up to one byte more than is parsed.
+        """Add bytes, up to one more than is parsed.
 
         Raises
         ------
@@ -257,8 +256,8 @@ class _Body:
             If the message cannot be decompressed.
         """
         self.sent += len(data)
-        # A thousandth of the bytes may inflate to all that is kept: asked for no
-        # more than there is room for, zlib makes no more.
+        # A thousandth of the bytes may inflate to the whole limit. zlib produces no
+        # more bytes than are requested, so only the remaining room is requested.
         room = MAX_BYTES + 1 - len(self.kept)
         if not room or not data:
             return
@@ -272,12 +271,12 @@ class _Body:
             raise SpamdProtocolError(msg) from error
 
     def close(self) -> None:
-        """Raise if a compressed message was cut off.
+        """Raise if a compressed message was truncated.
 
         Raises
         ------
         SpamdProtocolError
-            If its end did not come.
+            If it was.
         """
         if self._inflater is None or len(self.kept) > MAX_BYTES:
             return
