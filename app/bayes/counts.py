@@ -383,7 +383,8 @@ class CountSource(Protocol):
     """The training data as a text model reads it.
 
     `FeatureCounts` computes the sums for each call; `app.bayes.table.FeatureTable`
-    keeps them up to date while messages are learned.
+    keeps them up to date while messages are learned.  Of several levels
+    (`app.bayes.table.PartialSums`) all arrays have one more axis, the first.
     """
 
     @property

@@ -33,14 +33,16 @@ class Contributions:
     seen : ndarray of bool, shape (n,)
         Whether the feature takes part: training saw it, in any class, or it is
         declared.
-    total : ndarray of float64, shape (K,)
-        Their sum: the log-likelihood ``log P(x | c)``.  Unit: nats.
+    totals : ndarray of float64, shape (L, K)
+        Their sum: the log-likelihood ``log P(x | c)``.  Where the counts are those of
+        several levels (`app.bayes.table.PartialSums`), all else is of the first of
+        them, and the other rows are the sums of the others.  Unit: nats.
     """
 
     constant: NDArray[np.float64]
     terms: NDArray[np.float64]
     seen: NDArray[np.bool_]
-    total: NDArray[np.float64]
+    totals: NDArray[np.float64]
 
     @property
     def features(self) -> NDArray[np.float64]:
@@ -69,7 +71,8 @@ class Contributions:
             return self
         terms = np.where(unseen, nats, self.terms)
         total = [math.fsum((self.constant[c], *terms[c])) for c in range(len(terms))]
-        return Contributions(self.constant, terms, self.seen | unseen, np.array(total))
+        totals = np.array([total])
+        return Contributions(self.constant, terms, self.seen | unseen, totals)
 
 
 class Likelihood(ABC, Generic[X]):
@@ -83,7 +86,8 @@ class Likelihood(ABC, Generic[X]):
 
     def __call__(self, x: X, /) -> NDArray[np.float64]:
         """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        return self.contributions(x).total
+        found: NDArray[np.float64] = self.contributions(x).totals[0]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,69 +206,88 @@ class FeatureTable:
 
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        k = self.messages.size
-        first = 0 if counting == "occurrences" else k
-        return slots.look_up(*self._slots, _SECRET, ids, first, first + k)
+        found = np.zeros((ids.size, self.messages.size), np.int64)
+        self.add_to(found[np.newaxis], ids, counting)
+        return found
+
+    def add_to(
+        self,
+        found: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        counting: Counting,
+        weight: int = 1,
+    ) -> None:
+        """Add the counts of `ids` (n,), times a weight, to each of S sums (S, n, K)."""
+        first = 0 if counting == "occurrences" else self.messages.size
+        slots.look_up(*self._slots, _SECRET, ids, first, weight, found)
 
     def _columns(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return both counts of `ids` (n,), shape (n, 2K)."""
-        return slots.look_up(*self._slots, _SECRET, ids, 0, 2 * self.messages.size)
+        found = np.zeros((ids.size, self._totals.size), np.int64)
+        slots.look_up(*self._slots, _SECRET, ids, 0, 1, found[np.newaxis])
+        return found
 
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element, for comparing and saving."""
         return FeatureCounts(self.messages, *slots.rows(*self._slots))
 
 
-class WeightedSum:
-    """The weighted sum of feature tables, computed at each look-up.
+class PartialSums:
+    """The weighted sum of feature tables, and that of all but the first, and so on.
 
     Parameters
     ----------
     parts : sequence of (int, FeatureTable)
-        The tables with their weights; at least one.
+        L tables with their weights; at least one.
+
+    Attributes
+    ----------
+    messages : ndarray of int64, shape (L, K)
+        Messages of each class, in each sum.
+    vocabulary : int
+        The features of the largest table: the exact number of a sum would take a pass
+        through all of them, and only the pseudo-counts of a smoothing without a
+        back-off depend on it.
 
     Notes
     -----
-    It costs one look-up in each table, and no memory.  The size of the vocabulary is
-    that of the largest table: the exact number would take a pass through all of them,
-    and only the pseudo-counts of the smoothing depend on it.
+    They are computed at each look-up: in one pass through each table, and no memory.
 
     Examples
     --------
     >>> from app.bayes.sparse import SparseCounts
     >>> x = FeatureCounts.of(SparseCounts.of({1: 3}), label=1, n_classes=2)
     >>> table = FeatureTable.of(x)
-    >>> total = WeightedSum([(1, table), (10, table)])
-    >>> total.look_up(np.array([1, 2]), "occurrences").tolist()
-    [[0, 33], [0, 0]]
-    >>> total.flatten() == x * 11
-    True
+    >>> sums = PartialSums([(10, table), (1, table)])
+    >>> sums.look_up(np.array([1, 2]), "occurrences").tolist()
+    [[[0, 33], [0, 0]], [[0, 3], [0, 0]]]
     """
 
     def __init__(self, parts: Sequence[tuple[int, FeatureTable]]) -> None:
         self._parts = parts
-        self.messages = _summed([(w, table.messages) for w, table in parts])
+        self.messages = _summed([w * table.messages for w, table in parts])
         self.vocabulary = max(table.vocabulary for _, table in parts)
 
     def totals(self, counting: Counting) -> NDArray[np.int64]:
-        """Return the sum over all features of their counts, shape (K,)."""
-        return _summed([(w, table.totals(counting)) for w, table in self._parts])
+        """Return the sums over all features of their counts, shape (L, K)."""
+        return _summed([w * table.totals(counting) for w, table in self._parts])
 
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
-        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        return _summed([(w, table.look_up(ids, counting)) for w, table in self._parts])
+        """Return the counts of `ids` (n,), shape (L, n, K); 0 where never seen."""
+        levels, k = self.messages.shape
+        found = np.zeros((levels, ids.size, k), np.int64)
+        for last, (weight, table) in enumerate(self._parts, start=1):
+            table.add_to(found[:last], ids, counting, weight)
+        return found
 
     def flatten(self) -> FeatureCounts:
-        """Return the sum as one group element."""
+        """Return the sum of all as one group element."""
         return reduce(add, (table.flatten() * w for w, table in self._parts))
 
 
-def _summed(parts: Sequence[tuple[int, NDArray[np.int64]]]) -> NDArray[np.int64]:
-    """Return the sum of arrays of one shape, each times a whole number."""
-    (weight, first), *others = parts
-    found = first * weight
-    for weight, counts in others:
-        found += counts * weight
+def _summed(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the sum of all parts, and that of all but the first, and so on."""
+    found: NDArray[np.int64] = np.add.accumulate(parts[::-1])[::-1]
     return found
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.classifier.snapshot import Scorer
+    from app.classifier.snapshot import Scorer, Snapshot
     from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
@@ -59,7 +59,7 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     Notes
     -----
     The log-odds of a set of classes against the rest is a difference of two
-    log-sum-exps, which is linear in the joint (`app.classifier.score.score_many`)
+    log-sum-exps, which is linear in the joint (`app.classifier.score.score`)
     once the weights of the classes within each side are known: so it is a sum of
     one contribution per feature for every K (`app.bayes.posterior.odds_weights`).
     """
@@ -263,13 +263,13 @@ def strongest_reason(
 
 
 def insignificant(
-    snapshot: Scorer, views: Collection[str], *, max_log_odds: float
+    snapshot: Snapshot, views: Collection[str], *, max_log_odds: float
 ) -> dict[str, NDArray[np.int64]]:
     r"""Return the features that tell no two labels apart by more than a bound.
 
     Parameters
     ----------
-    snapshot : Scorer
+    snapshot : Snapshot
         What is known.
     views : collection of str
         Views of text, each with the classifier of its name.

@@ -8,23 +8,25 @@ forgets counts at once, and exactly, for all below it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from app.bayes.models.differential import Differential
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.table import WeightedSum
-from app.classifier.score import score
+from app.bayes.table import PartialSums
 from app.classifier.snapshot import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.bayes.counts import CountSource
+    from numpy.typing import NDArray
+
     from app.classifier.snapshot import Snapshot
-    from app.classifier.specification import Specification
-    from app.features.observation import Payload
+    from app.classifier.specification import EventModel, Specification
+    from app.classifier.verdict import Verdict
 
 # Experiment 0080: six mailboxes of one site.  With less, single users lose ham that
 # the site would not lose; with more, a taste of one's own takes longer to count.
@@ -121,11 +123,16 @@ def agree(own: Specification, above: Specification) -> bool:
         and own.spam_labels == above.spam_labels
         and own.classifiers == above.classifiers
         and own.verdict.terms == above.verdict.terms
-        # The others ask for more than the counts of the features of a message.
         and all(
-            isinstance(own.classifiers[name].event_model, Multinomial | Differential)
-            for name in own.deciding
+            _counts_alone(own.classifiers[name].event_model) for name in own.deciding
         )
+    )
+
+
+def _counts_alone(event_model: EventModel) -> bool:
+    """Return whether a model asks for no more than the counts that were learned."""
+    return isinstance(event_model, Differential) or (
+        isinstance(event_model, Multinomial) and event_model.vocabulary is None
     )
 
 
@@ -162,63 +169,58 @@ class BackedOff(Scorer):
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = levels
-        own, *above = (level.snapshot for level in levels)
-        self._above = BackedOff(levels[1:]) if len(above) > 1 else above[0]
+        snapshots = [level.snapshot for level in levels]
+        own, *others = snapshots
         made_of = own.specification
         self._weights = weights(
-            [int(made_of.in_messages(each.messages).sum()) for each in (own, *above)]
+            [int(made_of.in_messages(each.messages).sum()) for each in snapshots]
         )
         super().__init__(
             made_of,
             {
-                view: self._sum(view, self._weights)
+                view: PartialSums(
+                    [
+                        (weight, each.feature_tables[view])
+                        for weight, each in zip(self._weights, snapshots, strict=True)
+                    ]
+                )
                 for view in {
                     made_of.classifiers[name].view for name in made_of.deciding
                 }
             },
             revision=own.revision,
             fusion=max(
-                (each.fusion for each in (own, *above)),
+                (each.fusion for each in snapshots),
                 key=lambda fusion: fusion.fitted_messages,
             ),
         )
-        self.learned = np.sum([each.messages for each in (own, *above)], axis=0)
+        self.learned = np.sum([each.messages for each in snapshots], axis=0)
+        above = BackedOff(levels[1:]) if len(others) > 1 else others[0]
+        self.rows = tuple(map(np.vstack, zip(self.rows, above.rows, strict=True)))
 
-    @property
-    def feature_tables(self) -> Mapping[str, CountSource]:
-        """The views of the verdict, with the messages of all levels counted once."""
-        once = [1] * len(self._levels)
-        return {view: self._sum(view, once) for view in self.tables}
+    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum over the levels, in which each message counts once."""
+        return reduce(
+            add, (level.snapshot.documents(view, ids) for level in self._levels)
+        )
 
-    def shares(
-        self, views: Mapping[str, Payload], log_odds: float
-    ) -> tuple[LevelShare, ...]:
-        """Return the part of each level in a verdict, the most personal first.
+    def shares(self, verdict: Verdict) -> tuple[LevelShare, ...]:
+        """Return the part of each level, the most personal first.
 
         Parameters
         ----------
-        views : mapping of str to SparseCounts or Measurements
-            The features of the message.
-        log_odds : float
-            What this said of it; the sum of the shares.  Unit: nats.
+        verdict : Verdict
+            What this said of a message; the shares sum to its log-odds.
         """
-        above = self._above
-        without = score(above, views).log_odds
-        higher = (
-            above.shares(views, without)
-            if isinstance(above, BackedOff)
-            else (_share(self._levels[1], 1, without),)
+        odds = (verdict.log_odds, *verdict.above)
+        return tuple(
+            LevelShare(
+                level.profile,
+                level.snapshot.specification.by_label(level.snapshot.messages),
+                weight,
+                here - above,
+            )
+            for level, weight, here, above in zip(
+                self._levels, self._weights, odds, (*odds[1:], 0.0), strict=True
+            )
         )
-        return _share(self._levels[0], self._weights[0], log_odds - without), *higher
-
-    def _sum(self, view: str, shares: Sequence[int]) -> WeightedSum:
-        """Return the counts of a view at all levels, each times its share."""
-        tables = [level.snapshot.feature_tables[view] for level in self._levels]
-        return WeightedSum(list(zip(shares, tables, strict=True)))
-
-
-def _share(level: Level, weight: int, log_odds: float) -> LevelShare:
-    """Return the part of one level."""
-    snapshot = level.snapshot
-    learned = snapshot.specification.by_label(snapshot.messages)
-    return LevelShare(level.profile, learned, weight, log_odds)

@@ -244,7 +244,7 @@ def _parts(
 ) -> dict[int, ReasonPart]:
     """Return some of the known features, by their number over all views."""
     parts: dict[int, ReasonPart] = {}
-    specification, tables = snapshot.specification, snapshot.feature_tables
+    made_of = snapshot.specification
     start = end = 0
     for view, places in views.items():
         start, end = end, end + places.size
@@ -254,9 +254,9 @@ def _parts(
         at = places.take([number - start for number in here])
         ids = observation.views[view].ids.take(at)
         counts: Iterable[dict[str, int]] = repeat({})
-        if view in tables:
-            found = specification.in_messages(tables[view].look_up(ids, "presence"))
-            counts = map(dict, map(zip, repeat(specification.labels), found.tolist()))
+        if not made_of.views[view]:
+            found = made_of.in_messages(snapshot.documents(view, ids)).tolist()
+            counts = map(dict, map(zip, repeat(made_of.labels), found))
         names = observation.names.get(view)
         texts = names_at(names, at) if names else map(anonymous, ids.tolist())
         added = values.take(here).tolist()

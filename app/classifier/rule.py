@@ -13,6 +13,8 @@ from app.classifier.verdict import SPAM_THRESHOLD
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -121,14 +123,14 @@ class Normaliser(Protocol):
         """Its name in the ledger."""
         ...
 
-    def factor(self, features: int, said: NDArray[np.float64], /) -> float:
+    def factor(self, features: int, said: Sequence[float], /) -> float:
         """Return the factor for a message.
 
         Parameters
         ----------
         features : int
             How many features it has, seen or not.
-        said : ndarray of float64, shape (K,)
+        said : sequence of float, length K
             The sum for each class.  Unit: nats.
         """
         ...
@@ -150,8 +152,7 @@ class ShrunkenMean:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> ShrunkenMean(20.0).factor(80, np.zeros(2))
+    >>> ShrunkenMean(20.0).factor(80, [0.0, 0.0])
     0.01
     """
 
@@ -168,7 +169,7 @@ class ShrunkenMean:
         """Its name in the ledger."""
         return f"mean{self.strength:g}"
 
-    def factor(self, features: int, said: NDArray[np.float64], /) -> float:  # noqa: ARG002
+    def factor(self, features: int, said: Sequence[float], /) -> float:  # noqa: ARG002
         """Return one over the number of features plus the strength."""
         return 1.0 / (features + self.strength)
 
@@ -198,9 +199,7 @@ class Bounded:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> said = np.array([-1000.0, 0.0])
-    >>> round(1000.0 * Bounded().factor(80, said), 3)
+    >>> round(1000.0 * Bounded().factor(80, [-1000.0, 0.0]), 3)
     0.999
     """
 
@@ -222,9 +221,9 @@ class Bounded:
         """Its name in the ledger."""
         return f"bounded{self.strength:g}-{self.scale:g}"
 
-    def factor(self, features: int, said: NDArray[np.float64], /) -> float:
+    def factor(self, features: int, said: Sequence[float], /) -> float:
         """Return the factor that bounds the sum."""
-        spread = float(said.max() - said.min())
+        spread = max(said) - min(said)
         # What is impossible stays so.
         if not math.isfinite(spread):
             spread = 0.0

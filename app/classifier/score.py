@@ -50,23 +50,29 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
         for name in specification.deciding
     }
     terms = specification.verdict.terms
-    places = {name: place for place, name in enumerate(parts)}
+    raised, weights, added = snapshot.rows
+    sums = {name: part.totals.tolist() for name, part in parts.items()}
     factors = [
-        term.normaliser.factor(
-            parts[term.classifier].seen.size, parts[term.classifier].total
-        )
-        for term in terms
+        [
+            term.normaliser.factor(
+                parts[term.classifier].seen.size, sums[term.classifier][level]
+            )
+            for term in terms
+        ]
+        for level in range(len(raised))
     ]
     evidence, posteriors, odds = likelihood.verdict(
-        np.array([part.total for part in parts.values()]),
+        np.array([*sums.values()]),
         snapshot.log_prior,
-        np.array([places[term.classifier] for term in terms]),
-        snapshot.raised * factors,
-        snapshot.fusion.weights,
-        snapshot.verdict_log_prior + snapshot.fusion.bias,
+        np.array([specification.deciding.index(term.classifier) for term in terms]),
+        raised * factors,
+        weights,
+        added,
         specification.spam_mask,
     )
-    *each, log_odds = odds.tolist()
+    last = len(parts)
+    each = odds.tolist()
+    log_odds = each[last]
     said = {
         name: ViewScore(
             event_model=models[name].event_model_name,
@@ -80,15 +86,16 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     return Verdict(
         # Where nothing speaks for either side, the prior alone decides nothing.
         decision=decide(specification.verdict, log_odds) if known else "unsure",
-        label=int(posteriors[-1].argmax()),
+        label=int(posteriors[last].argmax()),
         probability=probability_of(log_odds),
         log_odds=log_odds,
-        log_posterior=posteriors[-1],
+        log_posterior=posteriors[last],
         views=said,
         evidence=evidence,
         log_prior=snapshot.verdict_log_prior,
         parts=parts,
-        factors=factors,
+        factors=factors[0],
+        above=each[last + 1 :],
     )
 
 

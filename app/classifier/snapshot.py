@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -81,7 +82,7 @@ def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
     return messages / (messages + FEW)
 
 
-class Scorer:
+class Scorer(ABC):
     """A specification that is fitted to counts, and scores messages.
 
     Parameters
@@ -110,6 +111,9 @@ class Scorer:
         What the terms are multiplied by, for the views that have learned less than
         the others (`raised`).  A view that is made of others learns less by design
         and has no part in it: its term is lowered by `FEW` until it knows enough.
+    rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
+        For a verdict at each level, `raised`, the weights of the fusion, and what is
+        added for all messages alike; one level unless there are others above it.
     """
 
     def __init__(
@@ -124,6 +128,18 @@ class Scorer:
         self.tables = tables
         self._fit(tables, revision, fusion)
 
+    @abstractmethod
+    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return in how many messages of each class features were, shape (n, K).
+
+        Parameters
+        ----------
+        view : str
+            A view of features, not of measurements.
+        ids : ndarray of int64, shape (n,)
+            The features.
+        """
+
     def likelihood(self, classifier: str) -> Likelihood[Any]:
         """Return a fitted classifier."""
         found = self._likelihoods.get(classifier)
@@ -132,15 +148,6 @@ class Scorer:
             estimate: Callable[[Any], Likelihood[Any]] = model.event_model.estimate
             found = self._likelihoods[classifier] = estimate(self.tables[model.view])
         return found
-
-    @property
-    def feature_tables(self) -> Mapping[str, CountSource]:
-        """The views that count features."""
-        return {
-            view: table
-            for view, table in self.tables.items()
-            if not isinstance(table, MomentSums)
-        }
 
     def _fit(
         self,
@@ -159,7 +166,8 @@ class Scorer:
             specification.classifiers[term.classifier]
             for term in specification.verdict.terms
         ]
-        taught = [tables[model.view].messages for model in models]
+        # Its own, where there are levels above it.
+        taught = [np.atleast_2d(tables[model.view].messages)[0] for model in models]
         self.messages = self.learned = messages = taught[0]
         self.log_prior = specification.prior.log_prior(messages)
         self.verdict_log_prior = specification.verdict.prior.log_prior(
@@ -173,6 +181,8 @@ class Scorer:
         )
         made = np.array([bool(model.made_of) for model in models])
         self.raised = np.where(made, lowered(totals), raised(totals[~made]))
+        added = self.verdict_log_prior + fusion.bias
+        self.rows = tuple(map(np.atleast_2d, (self.raised, fusion.weights, added)))
 
 
 class Snapshot(Scorer):
@@ -306,6 +316,10 @@ class Snapshot(Scorer):
     def feature_tables(self) -> dict[str, FeatureTable]:
         """The views that count features."""
         return feature_tables(self.tables)
+
+    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return in how many messages of each class features were, shape (n, K)."""
+        return self.feature_tables[view].look_up(ids, "presence")
 
 
 def lessons_after(specification: Specification, revision: int) -> int:

@@ -75,6 +75,9 @@ class Verdict:
         What each classifier says of each feature.
     factors : sequence of float, length T
         What the normaliser of each term multiplies by.
+    above : sequence of float
+        The log-odds without the most personal level, without the next one as well, and
+        so on; none where there is one level (`app.classifier.levels`).  Unit: nats.
     """
 
     decision: Decision
@@ -87,6 +90,7 @@ class Verdict:
     log_prior: NDArray[np.float64]
     parts: Mapping[str, Contributions] = field(repr=False)
     factors: Sequence[float] = field(repr=False)
+    above: Sequence[float] = field(default=(), repr=False)
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]

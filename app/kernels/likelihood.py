@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Apart = tuple[
         NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]
     ]
-    """Constant (K,), terms (K, n), which are seen (n,), and the sum of all (K,)."""
+    """Constant (K,), terms (K, n), which are seen (n,), and the sum of all (L, K)."""
 
 ADDED: Final = 0
 """The rule that adds a pseudo-count to every count."""
@@ -40,23 +40,24 @@ def _share(
 def _total(
     constant: NDArray[np.float64], terms: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return a constant and the terms of each class together, shape (K,)."""
-    k, n = terms.shape
-    total = constant.copy()
-    for c in range(k):
-        # Compensated: the error does not grow with the number of terms.
-        # Where the sum is infinite the compensation is not a number, and is left out.
-        lost = 0.0
-        for i in range(n):
-            added = total[c] + terms[c, i]
-            if abs(total[c]) >= abs(terms[c, i]):
-                lost += (total[c] - added) + terms[c, i]
-            else:
-                lost += (terms[c, i] - added) + total[c]
-            total[c] = added
-        if math.isfinite(total[c]):
-            total[c] += lost
-    return total
+    """Return a constant and the terms (L, K, n) of each class together, (L, K)."""
+    levels, k, n = terms.shape
+    found = np.empty((levels, k))
+    for level in range(levels):
+        for c in range(k):
+            # Compensated: the error does not grow with the number of terms.
+            total, lost = constant[c], 0.0
+            for i in range(n):
+                term = terms[level, c, i]
+                added = total + term
+                if abs(total) >= abs(term):
+                    lost += (total - added) + term
+                else:
+                    lost += (term - added) + total
+                total = added
+            # Where the sum is infinite the compensation is not a number.
+            found[level, c] = total + lost if math.isfinite(total) else total
+    return found
 
 
 @compiled
@@ -73,13 +74,15 @@ def multinomial(
 ) -> Apart:
     """Return what each feature adds to each class; 0 where no class has seen it.
 
+    The terms are those of the first level, whose counts hold those of all others.
+
     Parameters
     ----------
-    found : ndarray of int64, shape (n, K)
-        Count of each feature in each class.
+    found : ndarray of int64, shape (L, n, K)
+        Count of each feature in each class, at each level.
     values : ndarray of int64, shape (n,)
         Count of each in the message; asked for where `weighted`.
-    totals : ndarray of int64, shape (K,)
+    totals : ndarray of int64, shape (L, K)
         Sum of the counts of each class.
     n_values : int
         Size of the vocabulary.
@@ -88,28 +91,31 @@ def multinomial(
     backed : bool
         Whether a pseudo-count stands for as much text as the feature has in all
         classes as one, not for a share of the vocabulary.
-    trust : ndarray of float64, shape (K,)
+    trust : ndarray of float64, shape (L, K)
         Share of each class's own estimate; the rest is that of all classes as one.
     """
-    n, k = found.shape
-    terms = np.zeros((k, n))
+    levels, n, k = found.shape
+    terms = np.zeros((levels, k, n))
     seen = np.zeros(n, np.bool_)
-    of_all = totals.sum()
-    for i in range(n):
-        count = 0
-        for c in range(k):
-            count += int(found[i, c])
-        if count == 0:
-            continue
-        seen[i] = True
-        # Added to the count and, this many times, to the total.
-        spread = of_all / count if backed else float(n_values)
-        whole = _share(rule, parameter, count, of_all, spread)
-        for c in range(k):
-            own = _share(rule, parameter, found[i, c], totals[c], spread)
-            term = math.log(trust[c] * own + (1.0 - trust[c]) * whole)
-            terms[c, i] = term * values[i] if weighted else term
-    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+    for level in range(levels):
+        of_all = totals[level].sum()
+        for i in range(n):
+            count = 0
+            for c in range(k):
+                count += int(found[level, i, c])
+            if count == 0:
+                continue
+            seen[i] = True
+            # Added to the count and, this many times, to the total.
+            spread = of_all / count if backed else float(n_values)
+            whole = _share(rule, parameter, count, of_all, spread)
+            for c in range(k):
+                own = found[level, i, c]
+                share = _share(rule, parameter, own, totals[level, c], spread)
+                weight = trust[level, c]
+                term = math.log(weight * share + (1.0 - weight) * whole)
+                terms[level, c, i] = term * values[i] if weighted else term
+    return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
 
 
 @compiled
@@ -118,38 +124,38 @@ def differential(
 ) -> Apart:
     """Return what each feature adds to each class, by how far it tells them apart.
 
+    The terms are those of the first level, whose counts hold those of all others.
+
     Parameters
     ----------
-    found : ndarray of int64, shape (n, K)
-        Messages of each class that hold each feature.
-    messages : ndarray of int64, shape (K,)
+    found : ndarray of int64, shape (L, n, K)
+        Messages of each class that hold each feature, at each level.
+    messages : ndarray of int64, shape (L, K)
         Messages of each class.
     kappa : float
         Messages without the feature that are added to those that have it.
     """
-    n, k = found.shape
-    terms = np.zeros((k, n))
+    levels, n, k = found.shape
+    terms = np.zeros((levels, k, n))
     seen = np.zeros(n, np.bool_)
-    scales = messages.max() / np.maximum(messages, 1)
-    for i in range(n):
-        for c in range(k):
-            seen[i] |= found[i, c] > 0
-        if not seen[i]:
-            continue
-        hits, most, least = 0.0, 0.0, math.inf
-        for c in range(k):
-            here = found[i, c] * scales[c]
-            hits += here
-            most = max(most, here)
-            least = min(least, here)
-        away = (most - least) * (most - least) - most * least / 4.0
-        if away <= 0.0:
-            continue
-        trust = away / (hits * (hits + kappa))
-        for c in range(k):
-            share = found[i, c] / max(messages[c], 1)
-            terms[c, i] = math.log((1.0 - trust) + trust * k * share)
-    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+    for level in range(levels):
+        largest = messages[level].max()
+        for i in range(n):
+            hits, most, least = 0.0, 0.0, math.inf
+            for c in range(k):
+                here = found[level, i, c] * (largest / max(messages[level, c], 1))
+                hits += here
+                most = max(most, here)
+                least = min(least, here)
+            seen[i] |= most > 0.0
+            away = (most - least) * (most - least) - most * least / 4.0
+            if away <= 0.0:
+                continue
+            trust = away / (hits * (hits + kappa))
+            for c in range(k):
+                share = found[level, i, c] / max(messages[level, c], 1)
+                terms[level, c, i] = math.log((1.0 - trust) + trust * k * share)
+    return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
 
 
 @compiled
@@ -198,7 +204,7 @@ def bernoulli(
             terms[c, i] = math.log(present / without)
         if left > 0:
             constants[c] = -math.inf
-    return constants, terms, seen, _total(constants, terms)
+    return constants, terms, seen, _total(constants, terms.reshape(1, k, n))
 
 
 @compiled
@@ -242,7 +248,7 @@ def categorical(
                 rule, parameter, found[i, c], totals[field, c], n_values[field]
             )
             terms[c, i] = math.log(share)
-    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms.reshape(1, k, n))
 
 
 @compiled
@@ -283,7 +289,7 @@ def gaussian(
                 + math.log(variances[field, c])
                 + away * away / variances[field, c]
             )
-    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms.reshape(1, k, n))
 
 
 @inlined
@@ -341,22 +347,22 @@ def verdict(
     rows: NDArray[np.int64],
     factors: NDArray[np.float64],
     weights: NDArray[np.float64],
-    offset: NDArray[np.float64],
+    offsets: NDArray[np.float64],
     spam: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the evidence of each term, and posteriors and log-odds.
 
     Parameters
     ----------
-    said : ndarray of float64, shape (V, K)
-        Log-likelihood of each class by each classifier.
+    said : ndarray of float64, shape (V, L, K)
+        Log-likelihood of each class by each classifier, at each level.
     log_prior : ndarray of float64, shape (K,)
         For each classifier by itself.
     rows : ndarray of int64, shape (T,)
         The classifier of each term.
-    factors, weights : ndarray of float64, shape (T,)
+    factors, weights : ndarray of float64, shape (L, T)
         What each is multiplied by, first for the length of the message.
-    offset : ndarray of float64, shape (K,)
+    offsets : ndarray of float64, shape (L, K)
         What the verdict adds to the terms.
     spam : ndarray of bool, shape (K,)
         Which classes are on the one side.
@@ -364,21 +370,23 @@ def verdict(
     Returns
     -------
     evidence : ndarray of float64, shape (T, K)
-        Each term before its weight.
-    posteriors : ndarray of float64, shape (V + 1, K)
-        Of each classifier by itself, and last of the verdict.
-    odds : ndarray of float64, shape (V + 1,)
+        Each term before its weight, at the first level.
+    posteriors : ndarray of float64, shape (V + L, K)
+        Of each classifier by itself, at the first level, and of the verdict at each.
+    odds : ndarray of float64, shape (V + L,)
     """
-    v, k = said.shape
+    v, levels, k = said.shape
     evidence = np.empty((rows.size, k))
-    joints = np.empty((v + 1, k))
+    joints = np.empty((v + levels, k))
     for c in range(k):
         for row in range(v):
-            joints[row, c] = said[row, c] + log_prior[c]
-        joint = offset[c]
-        for t in range(rows.size):
-            evidence[t, c] = said[rows[t], c] * factors[t]
-            joint += weights[t] * evidence[t, c]
-        joints[v, c] = joint
+            joints[row, c] = said[row, 0, c] + log_prior[c]
+        # The first level last, because its evidence stays.
+        for level in range(levels - 1, -1, -1):
+            joint = offsets[level, c]
+            for t in range(rows.size):
+                evidence[t, c] = said[rows[t], level, c] * factors[level, t]
+                joint += weights[level, t] * evidence[t, c]
+            joints[v + level, c] = joint
     posteriors = log_posteriors(joints)
     return evidence, posteriors, posterior_odds(posteriors, spam)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.kernels import compiled, inlined
+from app.kernels import compiled, in_place, part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _MULTIPLIER: Final = np.uint64(0x94D049BB133111EB)
 _HALF: Final = np.uint64(32)
 
 
-@inlined
+@part
 def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
     """Return the slot of an id: where it is, or the free one where it belongs."""
     slots = np.int64(keys.size - 1)
@@ -57,23 +57,39 @@ def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
     return slots
 
 
-@compiled
+@in_place
 def look_up(
     keys: NDArray[np.int64],
     counts: Counts,
     secret: np.uint64,
     ids: NDArray[np.int64],
     first: int,
-    end: int,
-) -> NDArray[np.int64]:
-    """Return the counts of ids (n,) in some columns; 0 where there is no such id."""
-    found = np.zeros((ids.size, end - first), np.int64)
-    for i in range(ids.size):
+    weight: int,
+    found: NDArray[np.int64],
+) -> None:
+    """Add the counts of some ids, times a weight, to sums.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        An id that is not in the table has no counts.
+    first : int
+        The first of the K columns that are added.
+    weight : int
+        How often each counts.
+    found : ndarray of int64, shape (S, n, K)
+        Changed: the sums, to each of which the same is added.
+    """
+    sums, n, k = found.shape
+    first = min(max(first, 0), counts.shape[1])
+    for i in range(min(ids.size, n)):
         slot = _slot(keys, secret, int(ids[i]))
-        if keys[slot] == ids[i]:
-            for c in range(first, end):
-                found[i, c - first] = counts[slot, c]
-    return found
+        if keys[slot] != ids[i]:
+            continue
+        for c in range(min(k, counts.shape[1] - first)):
+            more = weight * counts[slot, first + c]
+            for row in range(sums):
+                found[row, i, c] += more
 
 
 @compiled

@@ -230,7 +230,6 @@ class Classify:
         taught: Collection[str] = (),
         others: Collection[str] = (),
         origin: Origin = UNKNOWN,
-        levels: bool = True,
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -249,9 +248,6 @@ class Classify:
             the message would be held or refused.
         origin : Origin
             Where the message comes from.
-        levels : bool, default True
-            Whether the answers say what each level adds.  This costs one more score for
-            each level above.
 
         Returns
         -------
@@ -290,7 +286,6 @@ class Classify:
                 observations[live.specification.key],
                 strongest=strongest,
                 head=head,
-                levels=levels,
             )
             for name, live in lives.items()
         }
@@ -332,16 +327,12 @@ def classify_observation(
     *,
     strongest: int,
     head: Head = _NO_HEAD,
-    levels: bool = True,
 ) -> Classified:
     """Score the features of a message with what is learned now."""
     with live.scoring() as snapshot:
         made_of = snapshot.specification
         verdict = score(snapshot, observation.views)
         attribution = attribute(verdict, snapshot)
-        shares: tuple[LevelShare, ...] = ()
-        if levels and isinstance(snapshot, BackedOff):
-            shares = snapshot.shares(observation.views, verdict.log_odds)
         return Classified(
             observation=observation,
             verdict=verdict,
@@ -354,7 +345,7 @@ def classify_observation(
             revision=snapshot.revision,
             specification=made_of,
             head=head,
-            levels=shares,
+            levels=snapshot.shares(verdict) if isinstance(snapshot, BackedOff) else (),
         )
 
 

@@ -226,7 +226,6 @@ class Delivery:
                     taught={shared},
                     others={*chosen[1].values()} - {chosen[0]},
                     origin=origin,
-                    levels=False,
                 ),
             )
             classified = answered[name].stated_for(shared)
@@ -234,7 +233,7 @@ class Delivery:
             if action in {"quarantine", "reject"}:
                 if others := {*own.values()} - {name}:
                     answered |= self.classify.each(
-                        others, raw, strongest=0, origin=origin, levels=False
+                        others, raw, strongest=0, origin=origin
                     )
                 theirs = (answered[its].stated_for(who) for who, its in own.items())
                 action = agreed(action, (each.action for each in theirs))
@@ -294,7 +293,6 @@ class Delivery:
                     strongest=strongest,
                     taught=chosen.taught,
                     origin=origin,
-                    levels=strongest > 0,
                 ),
             )
         shared = asked.profile or self.recipients.shared(people)

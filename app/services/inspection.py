@@ -154,7 +154,7 @@ def _counts(
 ) -> list[Mapping[str, int]]:
     """Return the number of learned messages per label that had each feature."""
     with live.scoring() as snapshot:
-        found = snapshot.feature_tables[view].look_up(ids, "presence")
+        found = snapshot.documents(view, ids)
         return [snapshot.specification.by_label(row) for row in found]
 
 

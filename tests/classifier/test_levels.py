@@ -12,7 +12,7 @@ from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import SparseCounts
-from app.bayes.table import FeatureTable, WeightedSum
+from app.bayes.table import FeatureTable, PartialSums
 from app.classifier.decay import PARTS
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
@@ -74,21 +74,27 @@ SITE = taught(map(ham, range(300)), map(spam, range(300)))
     ),
     st.lists(st.integers(-9, 9), max_size=5, unique=True),
 )
-def test_a_weighted_sum_counts_as_if_it_were_added_up(parts, ids):
-    """Features, totals, messages and frequencies."""
+def test_partial_sums_count_as_if_they_were_added_up(parts, ids):
+    """Features, totals, messages and frequencies, of all levels and of those above."""
     tables = [(weight, *table_of(lessons)) for weight, lessons in parts]
-    lazy = WeightedSum([(weight, table) for weight, table, _ in tables])
-    added = FeatureCounts.zero(2)
-    for weight, _, counts in tables:
-        added += counts * weight
+    lazy = PartialSums([(weight, table) for weight, table, _ in tables])
     asked = np.array(ids, np.int64)
+    added = FeatureCounts.zero(2)
+    for level in reversed(range(len(tables))):
+        weight, _, counts = tables[level]
+        added += counts * weight
+
+        assert added.messages.tolist() == lazy.messages[level].tolist()
+        for counting in ("occurrences", "presence"):
+            assert added.totals(counting).tolist() == (
+                lazy.totals(counting)[level].tolist()
+            )
+            assert added.look_up(asked, counting).tolist() == (
+                lazy.look_up(asked, counting)[level].tolist()
+            )
 
     assert added == lazy.flatten()
-    assert added.messages.tolist() == lazy.messages.tolist()
     assert lazy.vocabulary <= added.vocabulary
-    for counting in ("occurrences", "presence"):
-        assert added.totals(counting).tolist() == lazy.totals(counting).tolist()
-        assert (added.look_up(asked, counting) == lazy.look_up(asked, counting)).all()
 
 
 @given(messages, messages, messages, st.integers(1, 40))
@@ -100,7 +106,7 @@ def test_it_is_the_mean_of_a_dirichlet_with_the_levels_above_as_prior(
     lessons = [(0, own), (1, {99: 1})]
     site = [(0, {**above, 50: 1}), (1, {99: 1})]
     (table, n), (over, m) = table_of(lessons), table_of(site)
-    total = model.estimate(WeightedSum([(weight, table), (1, over)]))
+    total = model.estimate(PartialSums([(weight, table), (1, over)]))
     x = SparseCounts.of({**asked, 50: 1})
     n_i, m_i = (c.look_up(x.ids, "occurrences")[:, 0] for c in (n, m))
     size = m.totals("occurrences")[0] / weight
@@ -152,7 +158,7 @@ def test_the_shares_of_the_levels_sum_to_the_log_odds():
     for raw in (ham(1), spam(1), spam(3)):
         views = views_of(raw)
         verdict = score(scorer, views)
-        shares = scorer.shares(views, verdict.log_odds)
+        shares = scorer.shares(verdict)
         seen = Observation(digest=b"", feature_set=1, views=views)
         attribution = attribute(verdict, scorer)
         explanation = explain(attribution, scorer, seen, strongest=3)
@@ -160,7 +166,13 @@ def test_the_shares_of_the_levels_sum_to_the_log_odds():
         assert ["ann", "domain", "site"] == [share.profile for share in shares]
         assert [3, 50, 600] == [sum(share.messages.values()) for share in shares]
         assert verdict.log_odds == pytest.approx(sum(s.log_odds for s in shares))
-        assert shares[2].log_odds == score(SITE, views).log_odds
+        above = backed_off(levels_of(domain=domain, site=SITE))
+        alone = [score(each, views).log_odds for each in (above, SITE)]
+        assert alone == verdict.above
+        assert [shares[1].log_odds, shares[2].log_odds] == [
+            alone[0] - alone[1],
+            alone[1],
+        ]
         assert verdict.log_odds == pytest.approx(sum(explanation.families.values()))
         assert {"ham": 341, "spam": 312} == explanation.summands[0].messages
 
@@ -222,13 +234,14 @@ def test_who_is_made_of_something_else_has_no_part(other):
 
     assert ann is backed_off(levels_of(ann=ann, site=elsewhere))
     both = backed_off(levels_of(ann=ann, domain=elsewhere, site=SITE))
-    shares = both.shares(views_of(ham(1)), 0.0)
+    shares = both.shares(score(both, views_of(ham(1))))
     assert ["ann", "site"] == [share.profile for share in shares]
 
 
-def test_models_that_ask_for_more_than_counts_of_features_answer_alone():
+@pytest.mark.parametrize("event_model", [Bernoulli(), Multinomial(vocabulary=9)])
+def test_models_that_ask_for_more_than_counts_of_features_answer_alone(event_model):
     """Bernoulli sums over all features, of all levels together."""
-    words = replace(SHIPPED.classifiers["words"], event_model=Bernoulli())
+    words = replace(SHIPPED.classifiers["words"], event_model=event_model)
     made_of = replace(SHIPPED, classifiers={**SHIPPED.classifiers, "words": words})
     ann, site = Snapshot.empty(made_of), Snapshot.empty(made_of)
 

@@ -51,55 +51,58 @@ def require_total(constant, terms, total):
             assert -math.inf == total[c]
 
 
-@given(COUNTS, RULES, st.booleans(), st.tuples(*[st.floats(0, 1)] * K), st.booleans())
-def test_multinomial(rows, rule, backed, trust, weighted):
+LEVELS = st.lists(COUNTS, min_size=1, max_size=3).map(
+    # Those of the first hold those of all others.
+    lambda levels: np.add.accumulate(
+        [table((level + [(0, 0)] * 8)[:8]) for level in levels]
+    )[::-1]
+)
+
+
+@given(LEVELS, RULES, st.booleans(), st.tuples(*[st.floats(0, 1)] * K), st.booleans())
+def test_multinomial(found, rule, backed, trust, weighted):
     """A mixture of each class with all of them; what was never seen adds nothing."""
-    totals = [1 + sum(row[c] for row in rows) for c in range(K)]
-    values = np.arange(1, len(rows) + 1)
-    constant, terms, seen, total = likelihood.multinomial(
-        table(rows),
-        values,
-        weighted,
-        np.array(totals),
-        11,
-        *rule,
-        backed,
-        np.array(trust),
+    totals = 1 + found.sum(axis=1)
+    values = np.arange(1, 9)
+    constant, terms, seen, sums = likelihood.multinomial(
+        found, values, weighted, totals, 11, *rule, backed, np.tile(trust, (3, 1))
     )
-    assert [any(row) for row in rows] == seen.tolist()
-    for i, row in enumerate(rows):
-        if not any(row):
-            assert terms[:, i].tolist() == [0.0] * K
-            continue
-        spread = sum(totals) / sum(row) if backed else 11
-        whole = share(rule, sum(row), sum(totals), spread)
-        for c in range(K):
-            own = share(rule, row[c], totals[c], spread)
-            expected = log(trust[c] * own + (1.0 - trust[c]) * whole)
-            expected *= values[i] if weighted else 1
-            assert expected == terms[c, i]
-    require_total(constant, terms, total)
-
-
-@given(COUNTS, st.tuples(*[st.integers(0, 9)] * K), st.sampled_from([0.0025, 2.56]))
-def test_differential(rows, more, kappa):
-    """The log of a mixture of the class's share and of none; nothing without trust."""
-    messages = [more[c] + max([0, *(row[c] for row in rows)]) for c in range(K)]
-    constant, terms, seen, total = likelihood.differential(
-        table(rows), np.array(messages), kappa
-    )
-    assert [any(row) for row in rows] == seen.tolist()
-    for i, row in enumerate(rows):
-        hits = [row[c] * (max(messages) / max(messages[c], 1)) for c in range(K)]
-        away = (max(hits) - min(hits)) ** 2 - max(hits) * min(hits) / 4
-        for c in range(K):
-            if not any(row) or away <= 0:
-                assert 0.0 == terms[c, i]
+    assert found[0].any(axis=1).tolist() == seen.tolist()
+    for level in reversed(range(len(found))):
+        expected = np.zeros((K, 8))
+        overall = totals[level].tolist()
+        for i, row in enumerate(found[level].tolist()):
+            if not any(row):
                 continue
-            trust = away / (sum(hits) * (sum(hits) + kappa))
-            share = row[c] / max(messages[c], 1)
-            assert math.log((1 - trust) + trust * K * share) == terms[c, i]
-    require_total(constant, terms, total)
+            spread = sum(overall) / sum(row) if backed else 11
+            whole = share(rule, sum(row), sum(overall), spread)
+            for c in range(K):
+                own = share(rule, row[c], overall[c], spread)
+                term = log(trust[c] * own + (1.0 - trust[c]) * whole)
+                expected[c, i] = term * (values[i] if weighted else 1)
+        require_total(constant, expected, sums[level])
+    assert expected.tolist() == terms.tolist()
+
+
+@given(LEVELS, st.tuples(*[st.integers(0, 9)] * K), st.sampled_from([0.0025, 2.56]))
+def test_differential(found, more, kappa):
+    """The log of a mixture of the class's share and of none; nothing without trust."""
+    messages = found.max(axis=1) + more
+    constant, terms, seen, sums = likelihood.differential(found, messages, kappa)
+    assert found[0].any(axis=1).tolist() == seen.tolist()
+    for level in reversed(range(len(found))):
+        expected = np.zeros((K, 8))
+        overall = messages[level].tolist()
+        for i, row in enumerate(found[level].tolist()):
+            hits = [row[c] * (max(overall) / max(overall[c], 1)) for c in range(K)]
+            away = (max(hits) - min(hits)) ** 2 - max(hits) * min(hits) / 4
+            for c in range(K):
+                if any(row) and away > 0:
+                    trust = away / (sum(hits) * (sum(hits) + kappa))
+                    part = row[c] / max(overall[c], 1)
+                    expected[c, i] = math.log((1 - trust) + trust * K * part)
+        require_total(constant, expected, sums[level])
+    assert expected.tolist() == terms.tolist()
 
 
 @given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
@@ -125,7 +128,7 @@ def test_bernoulli(rows, rule, impossible):
             assert expected == terms[c, i]
         assert (-math.inf if left > 0 else absent[c]) == constant[c]
     if not np.isposinf(terms).any():
-        require_total(constant, terms, total)
+        require_total(constant, terms, total[0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), *[st.integers(0, 9)] * K)), RULES)
@@ -150,7 +153,7 @@ def test_categorical(rows, rule):
                 continue
             of_field = int(totals[place, c]), n_values[place]
             assert log(share(rule, counts[c], *of_field)) == terms[c, i]
-    require_total(constant, terms, total)
+    require_total(constant, terms, total[0])
 
 
 @given(st.dictionaries(st.integers(0, 5), st.integers(-(2**40), 2**40)))
@@ -176,7 +179,7 @@ def test_gaussian(values):
             away = values[i] * 0.5 - means[int(i == 4), c]
             expected = math.log(2 * math.pi) + math.log(variance)
             assert -0.5 * (expected + away * away / variance) == terms[c, at]
-    require_total(constant, terms, total)
+    require_total(constant, terms, total[0])
 
 
 JOINTS = st.lists(st.floats(-1e6, 1e6) | st.just(-math.inf), min_size=3, max_size=3)
@@ -199,22 +202,26 @@ def test_posteriors_and_odds(rows):
 
 
 @given(
-    st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * K), min_size=2, max_size=4),
-    st.tuples(*[st.floats(-2, 2)] * 3),
+    st.integers(1, 3),
+    st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * 3 * K), min_size=2, max_size=4),
+    st.tuples(*[st.floats(-2, 2)] * 9),
 )
-def test_verdict(said, weights):
+def test_verdict(levels, said, weights):
     """The terms, normalised and weighed, on top of what the verdict adds."""
-    likelihoods, rows = np.array(said), np.array([1, 0, 1])
-    prior, offset = np.array([-0.5, -1.0]), np.array([0.25, 0.0])
-    factors, spam = np.array([0.5, 2.0, 1.0]), np.array([False, True])
+    likelihoods = np.array(said).reshape(-1, 3, K)[:, :levels]
+    prior, offsets = np.array([-0.5, -1.0]), np.arange(0.25, 6.0).reshape(3, K)
+    worth, spam = np.array(weights).reshape(3, 3), np.array([False, True])
+    factors, rows = worth[::-1] + 0.5, np.array([1, 0, 1])
     evidence, posteriors, odds = likelihood.verdict(
-        likelihoods, prior, rows, factors, np.array(weights), offset, spam
+        likelihoods, prior, rows, factors, worth, offsets, spam
     )
-    expected = likelihoods[rows] * factors[:, np.newaxis]
-    assert np.array_equal(expected, evidence)
-    joint = offset.copy()
-    for weight, row in zip(weights, expected, strict=True):
-        joint += weight * row
-    joints = np.vstack([likelihoods + prior, joint])
-    assert np.array_equal(likelihood.log_posteriors(joints), posteriors)
+    joints = [*likelihoods[:, 0] + prior]
+    for level in range(levels):
+        expected = likelihoods[rows, level] * factors[level][:, np.newaxis]
+        assert level or np.array_equal(expected, evidence)
+        joint = offsets[level].copy()
+        for weight, row in zip(worth[level], expected, strict=True):
+            joint += weight * row
+        joints.append(joint)
+    assert np.array_equal(likelihood.log_posteriors(np.array(joints)), posteriors)
     assert np.array_equal(likelihood.posterior_odds(posteriors, spam), odds)

@@ -27,6 +27,13 @@ def empty(size, dtype=np.int32):
     return np.zeros(size + 1, np.int64), np.zeros((size + 1, 4), dtype)
 
 
+def look_up(table, key, asked, first, k):
+    """Return the counts of ids in `k` columns."""
+    found = np.zeros((1, asked.size, k), np.int64)
+    slots.look_up(*table, key, asked, first, 1, found)
+    return found[0].tolist()
+
+
 @given(st.lists(ROWS, max_size=6), st.integers(0, 2**63 - 1), st.booleans())
 def test_counts_are_added_where_their_id_is(parts, secret, wide):
     """Looked up, they are the sum; an id that was never added has none."""
@@ -42,10 +49,13 @@ def test_counts_are_added_where_their_id_is(parts, secret, wide):
 
     asked = np.array([*expected, 77, 0], np.int64)
     found = [expected.get(int(number), (0, 0, 0, 0)) for number in asked]
-    assert found == [*map(tuple, slots.look_up(*table, key, asked, 0, 4).tolist())]
+    assert found == [*map(tuple, look_up(table, key, asked, 0, 4))]
     assert [row[1:3] for row in found] == [
-        *map(tuple, slots.look_up(*table, key, asked, 1, 3).tolist())
+        *map(tuple, look_up(table, key, asked, 1, 2))
     ]
+    sums = np.ones((2, asked.size, 4), np.int64)
+    slots.look_up(*table, key, asked, 0, 7, sums)
+    assert [(1 + 7 * np.array(found)).tolist()] * 2 == sums.tolist()
     assert len(expected.keys() - {0}) == taken
     assert np.sum([*expected.values()], axis=0).tolist() == totals.tolist() or (
         not expected and not totals.any()
@@ -77,7 +87,7 @@ def test_a_full_table_ends_a_search():
     ids = np.arange(1, 5)
     slots.add(*table, key, ids, np.ones((4, 4), np.int64), np.zeros(4, np.int64))
 
-    assert [[0, 0, 0, 0]] == slots.look_up(*table, key, np.array([9]), 0, 4).tolist()
+    assert [[0, 0, 0, 0]] == look_up(table, key, np.array([9]), 0, 4)
 
 
 def plain_survey(have, rows, messages):

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.sparse import SparseCounts
@@ -13,7 +15,6 @@ from app.errors import InvalidSetting
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource
@@ -82,7 +83,9 @@ class Differential(FeatureModel):
 
     def estimate(self, source: CountSource) -> DifferentialLikelihood:
         """Return the likelihood under a training state; O(1) work."""
-        return DifferentialLikelihood(source, source.messages, self.kappa)
+        return DifferentialLikelihood(
+            source, np.atleast_2d(source.messages), self.kappa
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,8 @@ class DifferentialLikelihood(Likelihood[SparseCounts]):
     ----------
     source : CountSource
         Where the counts of a message's features are looked up.
-    messages : ndarray of int64, shape (K,)
-        Messages of each class.
+    messages : ndarray of int64, shape (L, K)
+        Messages of each class, at each level; one unless `source` has more.
     kappa : float
         See `Differential`.
     """
@@ -105,8 +108,6 @@ class DifferentialLikelihood(Likelihood[SparseCounts]):
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the terms of a message for each class, taken apart by feature."""
-        return Contributions(
-            *likelihood.differential(
-                self.source.look_up(x.ids, "presence"), self.messages, self.kappa
-            )
-        )
+        levels, k = self.messages.shape
+        found = self.source.look_up(x.ids, "presence").reshape(levels, x.size, k)
+        return Contributions(*likelihood.differential(found, self.messages, self.kappa))

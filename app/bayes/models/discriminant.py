@@ -295,7 +295,8 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         terms = np.zeros((self.means.shape[1], x.size))
         if not self.ids.size:
             nothing = np.zeros(terms.shape[0])
-            return Contributions(nothing, terms, np.zeros(x.size, np.bool_), nothing)
+            seen = np.zeros(x.size, np.bool_)
+            return Contributions(nothing, terms, seen, nothing[np.newaxis])
         row = self.ids.searchsorted(x.ids)
         seen = self.ids.take(row, mode="clip") == x.ids
         row = row[seen]
@@ -312,7 +313,8 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
             np.log(np.abs(np.diagonal(factor))).sum()
         )
         constants = np.full(terms.shape[0], constant)
-        return Contributions(constants, terms, seen, constants + terms.sum(axis=1))
+        totals = constants[np.newaxis] + terms.sum(axis=1)
+        return Contributions(constants, terms, seen, totals)
 
 
 def _scatter(

@@ -111,16 +111,17 @@ class Multinomial(FeatureModel):
         InvalidObservation
             If training has seen more features than `vocabulary` has.
         """
+        messages = np.atleast_2d(source.messages)
         return MultinomialLikelihood(
             source,
             self.smoothing,
             self.counting,
-            source.totals(self.counting),
+            np.atleast_2d(source.totals(self.counting)),
             max(1, vocabulary_size(source, self.vocabulary)),
             self.backoff is not None and self.vocabulary is None,
-            np.ones(source.messages.size)
+            np.ones_like(messages, np.float64)
             if self.backoff is None
-            else self.backoff.trust(source.messages),
+            else self.backoff.trust(messages),
             self.vocabulary,
         )
 
@@ -137,13 +138,13 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         How probabilities are estimated from counts, zeros included.
     counting : {"presence", "occurrences"}
         Whether occurrences or messages are counted.
-    totals : ndarray of int64, shape (K,)
-        Sum of the counts of each class.
+    totals : ndarray of int64, shape (L, K)
+        Sum of the counts of each class, at each level; one unless `source` has more.
     n_values : int
         Size of the vocabulary.
     backed : bool
         Whether the pseudo-counts follow the frequency of each feature.
-    trust : ndarray of float64, shape (K,)
+    trust : ndarray of float64, shape (L, K)
         Weight of each class's own estimate (`Backoff.trust`).
     declared : int or None
         Number of declared features.
@@ -163,9 +164,11 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         # Ignoring unseen features matters most at few false positives: if they are
         # scored, 1-ROCA on the SpamAssassin public corpus rises from 0.99 % to
         # 1.57 % (occurrences, alpha 1).
+        levels, k = self.totals.shape
+        counts = self.source.look_up(x.ids, self.counting)
         found = Contributions(
             *likelihood.multinomial(
-                self.source.look_up(x.ids, self.counting),
+                counts.reshape(levels, x.size, k),
                 x.counts,
                 self.counting == "occurrences",
                 self.totals,
@@ -181,7 +184,8 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         logs = self.smoothing.log_probability(
             np.zeros_like(totals), totals, self.n_values
         )
-        mixed = self.trust * np.exp(logs[:-1]) + (1.0 - self.trust) * np.exp(logs[-1])
+        (trust,) = self.trust
+        mixed = trust * np.exp(logs[:-1]) + (1.0 - trust) * np.exp(logs[-1])
         with np.errstate(divide="ignore"):
             nats = np.log(mixed)
         times = x.counts if self.counting == "occurrences" else np.ones_like(x.counts)

@@ -197,8 +197,7 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     levels: list[LevelOut] = Field(
         description="For a profile that backs off: the part of each level, the most "
         "personal first. Their log_odds, with those of lists and correspondents, sum "
-        "to that of the verdict. Empty with `explain=0`, which saves a score for each "
-        "level."
+        "to that of the verdict."
     )
     revision: int = Field(description="The latest ledger row that was learned.")
     defects: list[str] = Field(description="Defects of the message.")
