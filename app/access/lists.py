@@ -1,8 +1,8 @@
-"""Lists: allow and deny entries of senders, and the one that counts for a message.
+"""Lists: allow and deny entries for senders, and their look-up for a message.
 
-Contract of this file: entries and the identities of a message are written in one form
-before they are compared, in lower case and with domains decoded from IDNA.  The cost of
-a look-up does not depend on the number of entries.
+Contract of this file: entries and the identities of a message are normalised before
+comparison: lower case, with domains decoded from IDNA.  The cost of a look-up does not
+depend on the number of entries.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from app.mail.message import Message
 
 ListKind = Literal["address", "domain", "list-id", "network"]
-"""What an entry is about, the most specific first."""
+"""The kinds of subjects of entries, the most specific first."""
 MAX_ENTRIES: Final = 100_000
-"""Entries of a profile, at most; in memory each takes some 0.5 kB."""
+"""Most entries of a profile; each takes some 0.5 kB of memory."""
 MAX_NOTE: Final = 200
-"""Characters of a note."""
+"""Most characters of a note."""
 # A local part of 64 octets, "@", and a domain of 255 (RFC 5321 section 4.5.3.1).
 MAX_VALUE: Final = 64 + 1 + 255
-# A factor of 148: it outweighs what a normal message says, and not the evidence of a
-# forged one, whose log-odds are tens of nats.
+# A factor of 148: it outweighs the evidence of a normal message, but not that of a
+# forged one with tens of nats.
 DEFAULT_NATS: Final = 5.0
-"""What an entry adds for spam or against it where it does not say.  Unit: nats."""
+"""Default strength of an entry, for spam or against it.  Unit: nats."""
 LIST_ID: Final = "list-id:"
-"""What stands before the List-Id of an entry as a person writes it."""
+"""Prefix of a List-Id in an entry as people write it."""
 SAYS: Final = (
     "an address (ann@example.org), a domain (example.org, or .example.org with its "
     f"subdomains), a mailing list ({LIST_ID}news.example.org), or an address or "
     "network of a client (192.0.2.7, 192.0.2.0/24)"
 )
-# Of a From field and of an envelope; real mail has one.
+# Most addresses in a From field or envelope; real mail has one.
 _MOST_IDENTITIES: Final = 10
 _MOST_CHARS: Final = 2_000
-# Bits before the IPv4 address in an IPv6 address (RFC 4291 section 2.5.5.2).
+# Bits before an IPv4 address mapped into IPv6 (RFC 4291 section 2.5.5.2).
 _MAPPED: Final = 96
 _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
-# Of several before a comma the last is the address; mail programs show the others as
-# a name, which passes DMARC for the domain of the last.
+# If there are several before a comma, the last is the address.  Mail programs show the
+# others as a name, and DMARC passes for the domain of the last.
 _LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^<,;]*<)")
 _ASIDE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\((?:[^()\\]|\\.)*+\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
@@ -65,26 +65,26 @@ _LIST: Final = re.compile(r"[^\s<>\"@]{1,255}\Z")
 
 
 class ListSubject(NamedTuple):
-    """What an entry is about.
+    """The subject of an entry.
 
     Parameters
     ----------
     kind : str
         See `ListKind`.
     value : str
-        In the form that is compared; a domain with its subdomains begins with a dot.
+        Normalised for comparison; a domain with its subdomains begins with a dot.
     """
 
     kind: ListKind
     value: str
 
     def __str__(self) -> str:
-        """Return it as a person writes it."""
+        """Return the subject as people write it."""
         return f"{LIST_ID}{self.value}" if self.kind == "list-id" else self.value
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what a text is about.
+        """Parse a subject.
 
         Raises
         ------
@@ -147,7 +147,8 @@ class ListSubject(NamedTuple):
             return None if address is None else cls("address", address)
         dot = "" if at else re.match(r"(?:\*?\.)?", domain)[0]  # type: ignore[index]
         found = _domain(domain[len(dot) :])
-        # One label is a slip rather than a domain, and a number none at all.
+        # A single label is more likely a slip than a domain, and a number is not a
+        # domain.
         if found is None or "." not in found or found.rpartition(".")[2].isdigit():
             return None
         return cls("domain", f".{found}" if dot else found)
@@ -159,7 +160,7 @@ def _domain(text: str) -> str | None:
 
 
 def _address(text: str) -> str | None:
-    """Return an address in the form that is compared; None if it is not one."""
+    """Return a normalised address; None if it is not one."""
     local, _, domain = text.rpartition("@")
     local = unicodedata.normalize("NFKC", local).casefold()
     found = _domain(domain)
@@ -167,7 +168,7 @@ def _address(text: str) -> str | None:
 
 
 def _list_id(text: str) -> str | None:
-    """Return the list of a List-Id (RFC 2919); None if there is none."""
+    """Return the list in a List-Id (RFC 2919); None if there is none."""
     bracketed = _BRACKETED.findall(text[:_MOST_CHARS])
     found = decoded(bracketed[-1] if bracketed else text.strip())
     return found if _LIST.match(found) else None
@@ -176,8 +177,8 @@ def _list_id(text: str) -> str | None:
 def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a field.
 
-    Those in angle brackets alone where there are any: a name beside them that looks
-    like an address is none, and neither is a quotation or a comment.
+    If there are addresses in angle brackets, only they count: a name, quotation or
+    comment that looks like an address is ignored.
     """
     text = text[:_MOST_CHARS]
     plain = _ASIDE.sub(" ", text)
@@ -190,16 +191,16 @@ def addresses_in(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identities:
-    """Who sends a message, as the message and the mail server say.
+    """The sender of a message, according to the message and the mail server.
 
     Parameters
     ----------
     addresses : tuple of str
-        Of the header From and of the envelope.
+        Addresses in the header From and the envelope.
     lists : tuple of str
         The mailing lists.
     client : str or None
-        The address of the client; None where it is unknown.
+        The address of the client; None if unknown.
     """
 
     addresses: tuple[str, ...] = ()
@@ -208,7 +209,7 @@ class Identities:
 
     @classmethod
     def of(cls, message: Message, *, sender: str = "", client: str = "") -> Self:
-        r"""Return those of a message from a sender and a client of SMTP.
+        r"""Return the identities of a message with its SMTP sender and client.
 
         Examples
         --------
@@ -228,9 +229,9 @@ class Identities:
         )
 
     def subjects(self) -> Iterator[list[ListSubject]]:
-        """Yield what entries may be about, but networks; the most specific first.
+        """Yield possible subjects of entries except networks, the most specific first.
 
-        Those of one list are equally specific.
+        Subjects in one yielded list are equally specific.
         """
         yield [ListSubject("address", each) for each in self.addresses]
         ladders = [_ladder(each.rpartition("@")[2]) for each in self.addresses]
@@ -240,7 +241,7 @@ class Identities:
 
 
 def _ladder(domain: str) -> list[str]:
-    """Return the domains of entries that a domain is in, the most specific first.
+    """Return the domains in entries that match a domain, the most specific first.
 
     Examples
     --------
@@ -259,17 +260,17 @@ class ListEntry:
     Parameters
     ----------
     subject : ListSubject
-        What it is about.
+        Its subject.
     nats : float
-        What it adds to the log-odds: negative allows, positive denies.  Unit: nats.
+        Contribution to the log-odds: negative allows, positive denies.  Unit: nats.
     source : str
         Who set it.
     created_at : datetime
         When.
     expires_at : datetime or None
-        When it stops to count; None: never.
+        When it expires; None means never.
     note : str
-        What that one noted.
+        A note of the source.
 
     Raises
     ------
@@ -285,7 +286,7 @@ class ListEntry:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Check the ranges."""
         if not 0 < abs(self.nats) <= MAX_NATS:
             msg = (
                 f"an entry adds at most {MAX_NATS:g} nats and not 0, got "
@@ -303,7 +304,7 @@ class ListEntry:
 
     @property
     def verb(self) -> Literal["allow", "deny"]:
-        """What it does."""
+        """Its effect."""
         return "allow" if self.nats < 0 else "deny"
 
     def counts(self, now: datetime) -> bool:
@@ -311,7 +312,7 @@ class ListEntry:
         return self.expires_at is None or now < self.expires_at
 
     def statement(self) -> Statement:
-        """Return what it states of a message."""
+        """Return its statement about a message."""
         did = "allowed" if self.nats < 0 else "denied"
         return Statement(
             kind="list",
@@ -322,7 +323,7 @@ class ListEntry:
         )
 
     def line(self) -> str:
-        """Return it as a line of a file.
+        """Return the entry as a line of a file.
 
         Examples
         --------
@@ -343,7 +344,7 @@ class ListEntry:
 
 
 class ListTable:
-    """The entries of a profile, by what they are about.
+    """The entries of a profile, by subject.
 
     Parameters
     ----------
@@ -361,15 +362,15 @@ class ListTable:
                 self._lengths[network.version].add(network.prefixlen)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of entries."""
         return len(self._found)
 
     def find(self, who: Identities, now: datetime) -> ListEntry | None:
-        """Return the entry that counts for a message; None if there is none.
+        """Return the entry that applies to a message; None if there is none.
 
-        The most specific one that has not expired: address before domain, the longer
-        domain before the shorter, then mailing list, then network.  Of equally specific
-        ones, as for two addresses in From, the one that speaks most for spam.
+        It is the most specific unexpired one: address before domain, longer domain
+        before shorter, then mailing list, then network.  Among equally specific ones,
+        as for two addresses in From, it is the one with the most evidence of spam.
         """
         for subjects in (*who.subjects(), *self._networks(who.client)):
             found = [
@@ -391,12 +392,12 @@ class ListTable:
 
 
 def nats_of(verb: str, strength: float | None = None) -> float:
-    """Return the nats of an entry that allows or denies with some strength.
+    """Return the nats of an entry with a verb and a strength.
 
     Raises
     ------
     InvalidInput
-        If the verb or the strength is none.
+        If the verb or the strength is invalid.
     """
     if verb not in {"allow", "deny"}:
         raise InvalidInput(f"an entry can allow or deny, got {verb[:40]!r}")
@@ -438,14 +439,14 @@ def expiry_of(text: str, now: datetime) -> datetime:
 
 
 def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[ListEntry]:
-    r"""Return the entries of a file; the last one of a subject counts.
+    r"""Parse the entries of a file; the last one of a subject counts.
 
     Parameters
     ----------
     text : str
-        An entry per line: ``allow`` or ``deny``, what it is about, and what else is
-        said of it: ``nats=8``, ``expires=2026-12-31``, ``note='a friend'``.  What
-        follows a ``#`` is a comment.
+        An entry per line: ``allow`` or ``deny``, the subject, and optional fields:
+        ``nats=8``, ``expires=2026-12-31``, ``note='a friend'``.  Text after ``#`` is a
+        comment.
     file : str
         Name of the file, for errors.
     source : str
@@ -456,7 +457,7 @@ def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[Lis
     Raises
     ------
     InvalidInput
-        If a line is no entry, with its number, or there are too many.
+        If a line is not an entry (the message has its number), or there are too many.
 
     Examples
     --------
@@ -491,7 +492,7 @@ def require_few(entries: int) -> None:
 
 
 def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
-    """Return the entry of a line; None if it has none."""
+    """Parse the entry in a line; None if it has none."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:

@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
-# An IPv6 client has a network of 64 bits to itself (RFC 6177, RFC 7934), and with it
-# as many addresses as it likes.
+# An IPv6 client has a /64 network to itself (RFC 6177, RFC 7934), with any number of
+# addresses.
 _GROUPS: Final = 4
-# To read an address takes 2 us, and a client has one.
+# Cached, because parsing an address takes 2 us, and clients repeat theirs.
 _REMEMBERED: Final = 4096
 
 
 class Networks:
-    """Addresses and networks, and which clients are in them.
+    """A set of addresses and networks.
 
     Parameters
     ----------
     texts : iterable of str
         Such as `192.0.2.7`, `192.0.2.0/24` or `2001:db8::/32`.
     of : str
-        The setting, for the sentence.
+        The setting, for errors.
 
     Raises
     ------
     InvalidSetting
-        If one cannot be read.
+        If one is invalid.
 
     Examples
     --------
@@ -52,13 +52,13 @@ class Networks:
         self._found: dict[str, bool] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is any."""
+        """Return whether the set is not empty."""
         return bool(self._networks)
 
     def holds(self, host: str | None) -> bool:
         """Return whether a client is in one of them; None is a Unix socket.
 
-        A client that may write to a Unix socket is one of this machine.
+        A client of a Unix socket is on this machine.
         """
         if host is None:
             return True
@@ -95,14 +95,14 @@ def address_of(text: str) -> str | None:
         address = ip_address(bare.partition("%")[0])
     except ValueError:
         return None
-    # How a socket for both families shows IPv4.
+    # The form of IPv4 addresses on a socket for both families.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(address)
 
 
 def network(address: str) -> str:
-    """Return what counts as one client: an IPv4 address, or an IPv6 network.
+    """Return the identity of a client: an IPv4 address, or an IPv6 network.
 
     Examples
     --------
@@ -112,22 +112,22 @@ def network(address: str) -> str:
     if ":" not in address:
         return address
     last = address.rpartition(":")[2]
-    # An IPv4 client of a socket that takes both.
+    # An IPv4 client on a socket for both families.
     if "." in last:
         return last
     return ":".join(address.split(":")[:_GROUPS])
 
 
 def client_behind(proxies: Networks, chain: Sequence[str]) -> str | None:
-    """Return the client of a named proxy; None if the chain does not say it.
+    """Return the client behind a configured proxy; None if the chain is invalid.
 
     Parameters
     ----------
     proxies : Networks
-        The proxies whose word is taken.
+        The trusted proxies.
     chain : sequence of str
-        The addresses of `X-Forwarded-For`, in their order: each proxy adds the one that
-        it was asked by.  All before the last one of a stranger may be invented.
+        The addresses of `X-Forwarded-For`, in order: each proxy appends the address of
+        its client.  Addresses before the last unknown one may be forged.
 
     Examples
     --------
@@ -159,26 +159,26 @@ def _network(text: str, of: str) -> IpNetwork:
 
 
 MOST: Final = 10_000
-"""Clients that are remembered, some 200 bytes each.
+"""Most remembered clients, some 200 bytes each.
 
-The one that has asked longest ago is forgotten first, and begins with a full bucket.
+The least recent client is forgotten first, and starts again with a full bucket.
 """
 
 
 @dataclass(eq=False)
 class Buckets:
-    """A bucket of tokens for each client: it holds some, and is filled at a rate.
+    """A token bucket for each client.
 
     Parameters
     ----------
     rate : float
-        Tokens that come in.  Unit: 1/s.
+        Rate at which tokens are added.  Unit: 1/s.
     burst : float
-        Tokens of a full bucket.
+        Tokens in a full bucket.
     clock : callable
-        Returns the time, which does not go back.  Unit: seconds.
+        Returns a time that only grows.  Unit: seconds.
     most : int
-        Clients that are remembered.
+        Most remembered clients.
 
     Examples
     --------
@@ -198,11 +198,11 @@ class Buckets:
         self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many clients are remembered."""
+        """Return the number of remembered clients."""
         return len(self._held)
 
     def take(self, client: str) -> float:
-        """Take a token; return 0, or how long it takes until there is one again."""
+        """Take a token and return 0, or return the time until there is one."""
         now = self.clock()
         held = self._held.get(client)
         if held is None:

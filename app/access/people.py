@@ -1,8 +1,8 @@
-"""People and keys: who may ask, under which name, and the events of both.
+"""People and keys: the clients with access, and events about them.
 
-Contract of this file: the text of a key is nowhere but with its owner.  Here, in the
-memory of the service and in the database there is its SHA-256: of 256 random bits that
-says nothing, and needs neither salt nor a slow function.
+Contract of this file: only the owner of a key has its text.  The service and the
+database have its SHA-256.  Because a key has 256 random bits, the hash reveals nothing,
+and needs neither a salt nor a slow function.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who may sign in.
+    """A person who may sign in.
 
     Parameters
     ----------
     name : str
-        What they sign in as.
+        Name to sign in with.
     password : str or None
-        As argon2 writes it; None: not with a password.
+        Hash in the format of argon2; None if they sign in without a password.
     role : str
         A name of `app.access.rights.ROLES`.
     profile : str or None
-        The only profile that they see; None: all.
+        The only profile that they see; None means all.
     created_at : datetime
         When they were added.
     revision : int
-        Counts the changes; a session is of one revision.
+        Number of changes; a session belongs to one revision.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Person:
 
     @property
     def principal(self) -> Principal:
-        """Who asks in a session of this person.
+        """The principal for sessions of this person.
 
-        Whoever teaches one profile alone, as the user of a mailbox, changes its lists,
-        too: an entry moves nobody else's verdicts.  A key that teaches does not, since
-        it may be that of a spam trap.
+        A person who teaches only one profile, such as the user of a mailbox, may also
+        change its lists, which affect no one else.  A key that teaches may not, since
+        it may belong to a spam trap.
         """
         rights = ROLES.get(self.role, frozenset())
         if self.profile is not None and Right.TEACH in rights:
@@ -71,7 +71,7 @@ class Person:
 
 
 PREFIX: Final = "pb_"
-"""What a key begins with, so that a scan for secrets finds one that got lost."""
+"""Prefix of a key, by which scanners for secrets find leaked ones."""
 SECRET_BYTES: Final = 32
 """Random bytes of a key."""
 MAX_NAME: Final = 64
@@ -123,12 +123,12 @@ def check_expiry(subject: str, expires_at: datetime | None, *, now: datetime) ->
 
 
 def check_access_name(name: str, *, of: str = "key") -> None:
-    """Raise unless a key or a person may have this name.
+    """Raise unless a name is valid for a key or a person.
 
     Raises
     ------
     InvalidInput
-        Saying what a name looks like.
+        The message describes valid names.
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         msg = (
@@ -164,26 +164,26 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
-    """A key as it is stored.
+    """A stored key.
 
     Parameters
     ----------
     name : str
-        What it is called; the ledger has `key:` and the name as the source.
+        Its name; the source in the ledger is `key:` and the name.
     digest : bytes
         SHA-256 of its text.
     rights : frozenset of Right
-        What it may do.
+        Its rights.
     profiles : frozenset of str or None
-        The profiles that it may use, as `Principal.profiles`; None: all.
+        The profiles that it may use, as in `Principal.profiles`; None means all.
     labels : frozenset of str or None
-        The labels that it may teach; None: all.
+        The labels that it may teach; None means all.
     networks : tuple of str
-        Where it may come from; empty: anywhere.
+        Networks from which it may be used; empty means any.
     names_sources : bool
-        Whether it may say who teaches, as a mail server that knows its users.
+        Whether it may name sources, as a mail server that knows its users.
     created_at, expires_at, last_used_at, revoked_at : datetime or None
-        When; None: never.
+        Time of each; None means never.
     """
 
     name: str
@@ -200,7 +200,7 @@ class AccessKey:
 
     @property
     def principal(self) -> Principal:
-        """Who asks with it."""
+        """The principal for requests with it."""
         return Principal(
             f"key:{self.name}",
             self.rights,
@@ -212,12 +212,12 @@ class AccessKey:
 
 
 class Keyring:
-    """The keys that are in force, by their digests.
+    """The keys in force, by digest.
 
     Parameters
     ----------
     keys : iterable of AccessKey
-        Those that are stored; revoked ones are left out.
+        The stored keys; revoked ones are left out.
 
     Examples
     --------
@@ -244,25 +244,25 @@ class Keyring:
         }
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of keys."""
         return len(self._held)
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
-        """Return who asks with a key; None where the key does not count.
+        """Return the principal for a key; None if the key is not valid.
 
         Parameters
         ----------
         text : str
-            What was given as a key.
+            The given key.
         host : str or None
             Address of the client; None for a Unix socket.
         time : float
-            Now.  Unit: seconds since 1970.
+            The present time.  Unit: seconds since 1970.
         """
         digest = digest_of(text)
         held = self._held.get(digest)
-        # Whoever guesses learns nothing by the time that the look-up takes: the digest
-        # cannot be chosen.  It is compared in constant time all the same.
+        # The time of the look-up reveals nothing useful, because an attacker cannot
+        # choose the digest.  The comparison is in constant time all the same.
         if held is None or not hmac.compare_digest(held[0].digest, digest):
             return None
         key, networks = held
@@ -286,9 +286,9 @@ class AuditEvent:
     object : str
         The key, the person or the profile.
     details : dict or None
-        What else there is to say.
+        Further fields.
     id : int
-        Its number, which grows; 0 for a new one.
+        Its growing number; 0 for a new event.
     """
 
     time: datetime

@@ -1,8 +1,8 @@
-"""Rights: what a request may do, and the principal who makes it.
+"""Rights: the rights of requests, and the principals who make them.
 
-Contract of this file: a right covers nothing but itself, except that whoever manages
-also changes lists.  Whoever may teach may not read for that reason, and whoever may
-manage may not teach.
+Contract of this file: a right does not include others, except that the right to manage
+includes changing lists.  The right to teach does not include reading, and the right to
+manage does not include teaching.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Right(StrEnum):
-    """The right that a route or the command of a door needs."""
+    """A right that a route or a command of a door requires."""
 
     CLASSIFY = "classify"
     TEACH = "teach"
@@ -43,7 +43,7 @@ ROLES: Final = {
     "teacher": frozenset({Right.CLASSIFY, Right.READ, Right.TEACH}),
     "admin": ALL_RIGHTS - {Right.REPLICATE},
 }
-"""The rights of people who sign in, by their role."""
+"""The rights of people, by role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,18 @@ class Principal:
     Parameters
     ----------
     name : str
-        As it stands in the ledger's `source`: `key:mx1`, `user:anna`, `http`.
+        Its name in the ledger's `source`: `key:mx1`, `user:anna`, `http`.
     rights : frozenset of Right
-        What it may do.
+        Its rights.
     profiles : frozenset of str or None
-        Names of the profiles that it may use; `@example.org` stands for the profile of
-        a domain and those of its addresses.  None: all.
+        Names of the profiles that it may use; `@example.org` stands for the profiles of
+        a domain and of its addresses.  None means all.
     kind : str
-        A client of this machine or of a network that needs no key, a key, or a person.
+        A client that needs no key, a key, or a person.
     labels : frozenset of str or None
-        The labels that it may teach.  None: all.
+        The labels that it may teach; None means all.
     names_sources : bool
-        Whether the source that it gives is that of the ledger.
+        Whether the ledger uses the source that it gives.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Principal:
     names_sources: bool = False
 
     def may(self, right: Right | None) -> bool:
-        """Return whether it has a right; None is what everybody may."""
+        """Return whether it has a right; None means no right is required."""
         if right is Right.LISTS and Right.MANAGE in self.rights:
             return True
         return right is None or right in self.rights
@@ -94,7 +94,7 @@ class Principal:
         return f"@{profile.rpartition('@')[2]}" in self.profiles
 
     def require(self, profile: str) -> str:
-        """Return the name of a profile that it may use.
+        """Return the name of a profile; raise if it may not use it.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Principal:
         return profile
 
     def require_label(self, label: str) -> str:
-        """Return a label that it may teach.
+        """Return a label; raise if it may not teach it.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Principal:
         return label
 
     def require_every_label(self, act: str) -> None:
-        """Raise if it is limited to some labels, since an act speaks for another one.
+        """Raise if it is limited to some labels, for an act that concerns others too.
 
         Raises
         ------
@@ -135,12 +135,13 @@ class Principal:
             raise Forbidden(f"{self.name} is limited to some labels, and may not {act}")
 
     def require_rights(self, rights: Iterable[Right]) -> None:
-        """Raise unless it has some rights, which it is about to give to others.
+        """Raise unless it has the rights that it is about to give to others.
 
         Raises
         ------
         Forbidden
-            If it lacks one: a client with the right to manage could otherwise escalate.
+            If it lacks one; otherwise a client with the right to manage could gain
+            rights.
         """
         lacking = sorted(right for right in rights if not self.may(right))
         if lacking:
@@ -156,7 +157,7 @@ class Principal:
         Parameters
         ----------
         what : str
-            What is of all profiles, for the sentence.
+            The object shared by all profiles, for the message.
 
         Raises
         ------
@@ -169,19 +170,20 @@ class Principal:
 
     @property
     def only_profile(self) -> str | None:
-        """The one profile that it may use; None where there are several."""
+        """The only profile that it may use; None if there are several."""
         if self.profiles is None or len(self.profiles) != 1:
             return None
         (only,) = self.profiles
         return None if only.startswith("@") else only
 
     def source(self, given: str | None) -> str:
-        """Return what the ledger says of who teaches.
+        """Return the source of its teachings in the ledger.
 
         Parameters
         ----------
         given : str or None
-            What the client says; that of a key counts only if it may name sources.
+            The source that the client gives; for a key it counts only if it may name
+            sources.
 
         Examples
         --------
@@ -196,4 +198,4 @@ class Principal:
 LOCAL: Final = Principal("http", ALL_RIGHTS, kind="local", names_sources=True)
 """A client that needs no key."""
 NOBODY: Final = Principal("nobody", frozenset(), frozenset(), kind="local")
-"""Whoever asks what everybody may."""
+"""The client of a request that everybody may make."""

@@ -1,1 +1,1 @@
-"""Exchange: a profile as a file, and the dumps of other filters."""
+"""Exchange: profiles as files, and dumps of other filters."""

@@ -1,7 +1,7 @@
 """Dumps of other filters: bogofilter, SpamAssassin, SpamBayes and rspamd.
 
-Contract of this file: memory is bounded by `MAX_FEATURES`, a line by `LONGEST_LINE`;
-bytes that are no dump raise `MalformedDump` with the number of the line.
+Contract of this file: `MAX_FEATURES` bounds memory, and `LONGEST_LINE` a line.  Bytes
+that are not a dump raise `MalformedDump` with the line number.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# A token with its counts takes some 200 bytes here, so 2 GB. The largest dump
-# known is of a site's SpamAssassin with 5 million tokens.
+# A token with its counts takes some 200 bytes, so the limit is 2 GB. The largest known
+# dump is from a site's SpamAssassin with 5 million tokens.
 MAX_FEATURES: Final = 10_000_000
-"""Features that are taken from one dump, at most."""
+"""Most features of a dump."""
 LARGEST_COUNT: Final = 2**31 - 1
 """Largest number of messages in a dump; bogofilter counts in 32 bits."""
 
@@ -41,10 +41,10 @@ _INNER: Final = frozenset("_$!%'-")
 
 
 def text_word(token: str) -> str | None:
-    """Return the one word of a text that a token is, or None.
+    """Return the word of a text for a token; None if it is not exactly one word.
 
-    Other filters keep the case and the punctuation around a word; ours is the
-    word that a text with this token would have given.
+    Other filters keep the case of a word and the punctuation around it.  The result is
+    the word that Postbayes would have extracted from a text with this token.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def text_word(token: str) -> str | None:
 
 
 def name_word(token: str) -> str | None:
-    """Return the one word of a header that a token is, or None.
+    """Return the word of a header for a token; None if it is not exactly one word.
 
     Examples
     --------
@@ -77,18 +77,18 @@ def name_word(token: str) -> str | None:
 
 
 class Rule(NamedTuple):
-    """How the tokens of one tag become features.
+    """The conversion of tokens with one tag to features.
 
     Parameters
     ----------
     word : callable
-        Returns the word that a token is, or None.
+        Returns the word for a token, or None.
     kind : str
-        Name of such tokens, for people.
+        Name of these tokens for people.
     view : str
-        The view that gets them.
+        The view of the features.
     tag : str
-        Beginning of their names there.
+        Prefix of the features' names.
     """
 
     word: Callable[[str], str | None]
@@ -100,13 +100,13 @@ class Rule(NamedTuple):
 TEXT: Final = Rule(text_word, "words of the text", "words", "")
 SUBJECT: Final = Rule(text_word, "words of subjects", "headers", "subject:")
 SPLIT: Final = "tokens that Postbayes splits differently"
-"""Reason why a token is left out."""
+"""Reason for skipping a token."""
 NO_MESSAGES: Final = "tokens without messages"
-"""Reason why a token is left out."""
+"""Reason for skipping a token."""
 
 
 class TokenCounts(NamedTuple):
-    """Numbers of messages, of either kind."""
+    """Numbers of messages of both kinds."""
 
     ham: int
     spam: int
@@ -130,7 +130,7 @@ class Taken:
 
 @dataclass(slots=True, kw_only=True)
 class DumpTally:
-    """The counts that were read from a dump so far.
+    """The counts read from a dump so far.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class DumpTally:
     carried : Counter of str
         Tokens that became features, by kind.
     left : Counter of str
-        Tokens that did not, by reason.
+        Skipped tokens, by reason.
     """
 
     program: str
@@ -159,18 +159,18 @@ class DumpTally:
         *,
         otherwise: str = SPLIT,
     ) -> None:
-        """Count a token as the feature that a rule makes of it.
+        """Count a token as a feature, according to a rule.
 
         Parameters
         ----------
         rule : Rule or None
-            The rule of its tag; None without one.
+            The rule of its tag; None if there is none.
         token : str
             The token without its tag.
         counts : TokenCounts
             Its messages.
         otherwise : str
-            The reason why it is left out, where the rule makes no feature of it.
+            The reason for skipping it, if the rule yields no feature.
 
         Raises
         ------
@@ -184,11 +184,11 @@ class DumpTally:
         self.carried[rule.kind] += 1
         self.add(rule.view, rule.tag + word, counts)
         if rule is SUBJECT:
-            # Words of the subject are words of the text as well here.
+            # In Postbayes, words of the subject are words of the text as well.
             self.add("words", word, counts)
 
     def add(self, view: str, name: str, counts: TokenCounts) -> None:
-        """Add counts to a feature; several tokens may be one feature here.
+        """Add counts to a feature; several tokens may share a feature.
 
         Raises
         ------
@@ -223,7 +223,7 @@ class DumpTally:
         labels : sequence of str
             Name of each class index of the profile.
         ham, spam : str
-            The labels that the two kinds of mail get.
+            The labels for the two kinds of mail.
 
         Raises
         ------
@@ -232,10 +232,9 @@ class DumpTally:
 
         Notes
         -----
-        A token is counted once per message by all programs that we read, so
-        occurrences and messages are the same number.  Where several tokens are
-        one feature here (``Free`` and ``free``), their counts are added, and
-        cut at the number of messages: no more can have had it.
+        All supported programs count a token once per message, so occurrences and
+        messages are equal.  If several tokens share a feature (``Free`` and ``free``),
+        their counts are added, and limited to the number of messages.
         """
         if not any(self.messages) or not self._features:
             msg = (
@@ -259,7 +258,8 @@ def _taken(
     """Return the counts of one view, sorted by id."""
     texts = list(features)
     ids = ids_of(texts)
-    # Two names of one id, which only an attacker finds: the first counts.
+    # If two names have the same id, which only an attacker would find, the first
+    # counts.
     ids, first = np.unique(ids, return_index=True)
     documents = np.zeros((ids.size, messages.size), np.int64)
     given = np.array(list(features.values()), np.int64).reshape(-1, 2)
@@ -275,18 +275,18 @@ def _taken(
 
 
 LONGEST_LINE: Final = 65_536
-"""Bytes of a line, at most.  A token of bogofilter has 30 characters, one of
-SpamBayes' headers may be as long as a header."""
+"""Most bytes of a line.  A token of bogofilter has 30 characters; a header token of
+SpamBayes may be as long as a header."""
 
 
 def numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Give the lines of a dump and their numbers, without line ends.
+    """Yield the lines of a dump with their numbers, without line ends.
 
     Raises
     ------
     MalformedDump
-        If a line is too long, the last one has no end, or there are bytes
-        that no text has.
+        If a line is too long, the last line has no end, or there are bytes that cannot
+        be text.
     """
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
@@ -326,19 +326,19 @@ def count(text: str, number: int) -> int:
 
 
 def _text(line: bytes) -> str:
-    """Return a line as text: UTF-8, or else one character per byte."""
+    """Return a line as text: UTF-8, or otherwise one character per byte."""
     try:
         return line.decode()
     except UnicodeDecodeError:
         return line.decode("latin-1")
 
 
-# One token per line: the token, the messages of spam and of ham that had it, and
-# the day that it was last seen.  Names that begin with a dot are about the list
-# itself; ``.MSG_COUNT`` has the numbers of messages.
+# One token per line: the token, the numbers of spam and ham messages with it, and the
+# day when it was last seen.  Names that begin with a dot describe the list;
+# ``.MSG_COUNT`` has the numbers of messages.
 
 _MESSAGES: Final = ".MSG_COUNT"
-# bogofilter's tag -> our header.  Cc and Bcc have the tag of To there.
+# bogofilter's tag -> our header. bogofilter gives Cc and Bcc the tag of To.
 _HEADERS: Final = {
     "from": "from",
     "to": "to",
@@ -396,15 +396,12 @@ def read_bogofilter(file: BinaryIO) -> DumpTally:
     return tally
 
 
-# Lines with tabs between their fields: ``v`` a number and its name, ``t`` the
-# messages of spam and of ham that had a token, when it was seen last and the
-# token, ``s`` a message that was learned.
-#
-# A token is the last five bytes of the SHA-1 of a word
-# (Mail::SpamAssassin::Plugin::Bayes, `tokenize`), so that only a word that is
-# known already can be found in the list.  SpamAssassin keeps a word of the body,
-# or of the subject, in lower case beside the way it is written, which is the word
-# that we count.
+# Tab-separated lines: ``v`` a number and its name; ``t`` the numbers of spam and ham
+# messages with a token, the time when it was last seen, and the token; ``s`` a learned
+# message.  A token is the last five bytes of the SHA-1 of a word
+# (Mail::SpamAssassin::Plugin::Bayes, `tokenize`), so only known words can be found in
+# the list.  SpamAssassin stores a word of the body or the subject both as written and
+# in lower case; the lower-case form is counted here.
 
 _TOKEN_BYTES: Final = 5
 _SPAMASSASSIN_FIELDS: Final = 5
@@ -419,7 +416,7 @@ def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
     file : binary file
         The backup.
     words : iterable of str or None
-        Texts with the words to look for in it; None if there are no texts.
+        Texts with the words to look for; None if there are no texts.
 
     Raises
     ------
@@ -448,7 +445,7 @@ def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
 
 
 def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
-    """Return the tokens of a backup; its messages go into the tally."""
+    """Return the tokens of a backup, and put its messages into the tally."""
     tokens: dict[bytes, TokenCounts] = {}
     numbers: dict[str, int] = {}
     for number, line in numbered(file):
@@ -490,8 +487,8 @@ def _token(text: str, number: int) -> bytes:
     return token
 
 
-# A CSV file: first the messages of ham and of spam, then a line per token with
-# the messages of ham and of spam that had it.
+# A CSV file: first the numbers of ham and spam messages, then a line per token with the
+# numbers of ham and spam messages that had it.
 
 _SPAMBAYES_FIELDS: Final = 3
 
@@ -558,14 +555,14 @@ def read_spambayes(file: BinaryIO) -> DumpTally:
         elif tag in _SPAMBAYES_RULES:
             tally.carry(_SPAMBAYES_RULES[tag], rest, counts)
         else:
-            # A word of the text may have a colon too, as in "note:".
+            # A word of the text may contain a colon too, as in "note:".
             reason = _FACTS if ":" in token else SPLIT
             tally.carry(TEXT, token, counts, otherwise=reason)
     return tally
 
 
 def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows of the file, each with the number of its last line."""
+    """Yield the rows of the file, each with the number of its last line."""
     reader = csv.reader((line + "\n" for _, line in numbered(file)), strict=True)
     try:
         for row in reader:
@@ -574,15 +571,15 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         raise MalformedDump(f"line {reader.line_num} is not CSV: {error}") from error
 
 
-# A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash
-# of a pair of words up to four apart (OSB), each cut to its stem: without the
-# messages they cannot be made again, and no view here has such pairs.
+# A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash of a
+# pair of stemmed words up to four apart (OSB).  The pairs cannot be restored without
+# the messages, and Postbayes has no view with such pairs.
 
 _ENTRY: Final = re.compile(r'"([^"]{1,300})": (\{.{0,60000}\}|\[.{0,60000}\])')
 
 
 def refuse_rspamd(file: BinaryIO) -> NoReturn:
-    """Refuse a dump of rspamd's statistics, with its numbers and the way out.
+    """Refuse a dump of rspamd's statistics; the error says what to do instead.
 
     Raises
     ------
@@ -613,7 +610,7 @@ def refuse_rspamd(file: BinaryIO) -> NoReturn:
 
 
 def _values(text: str) -> dict[str, object]:
-    """Return the fields of a key; a value that is no hash has none."""
+    """Return the fields of a key; empty if its value is not a hash."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
@@ -622,6 +619,6 @@ def _values(text: str) -> dict[str, object]:
 
 
 def _number(value: object) -> int:
-    """Return a number that Redis keeps as text."""
+    """Return a number that Redis stores as text."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0  # noqa: PLR2004

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from app.storage.follow import Offer
 
 
-# Rows read at once, and bytes of features in one block: some 130 messages.  Rows whose
-# features were dropped are limited too: they have scores, of 1 kB or so.
+# Rows read at once, and bytes of features in a block: some 130 messages.  Rows with
+# dropped features are limited too, because they have scores of about 1 kB.
 _ROWS: Final = 200
 _BLOCK_BYTES: Final = 1024 * 1024
 _ROWS_PER_BLOCK: Final = 1_000
@@ -71,7 +71,7 @@ class Exported:
     header : ExportHeader
         Its header.
     content : str
-        Digest of its contents: equal for equal contents.
+        Digest of its contents.
     """
 
     header: ExportHeader
@@ -100,18 +100,18 @@ def export(
     Parameters
     ----------
     connection : Connection
-        From `app.storage.database.engine.reading`: one snapshot, so that learning goes
-        on meanwhile.
+        From `app.storage.database.engine.reading`: one snapshot, while learning
+        continues.
     profile : ProfileRow
         The profile.
     file : binary file
         The export; it may be a pipe.
     contents : {'counts', 'ledger'}
-        Which of the two is written.
+        What to write.
     words : bool
-        Whether the text of features is written too.
+        Whether to write the text of features too.
     progress : callable, optional
-        Gets the number of months or rows that were written.
+        Called with the number of months or rows written.
 
     Raises
     ------
@@ -119,13 +119,13 @@ def export(
         If the tables and the ledger contradict each other, or the policy
         cannot be read.
     DatabaseUnavailable
-        If a ledger is asked for while an undo is carried out.
+        If the ledger is requested while an undo is carried out.
 
     Notes
     -----
-    Equal states give equal bytes: everything is in the order of its keys, and
-    no clock is read.  Counts, and the sealed sums of a ledger
-    (`app.storage.retention`), are held at once, as a service holds them.
+    Equal states give equal bytes: everything is sorted by key, and no clock is read.
+    All counts, and the sealed sums of a ledger (`app.storage.retention`), are in memory
+    at once, as in a service.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = ExportHeader.of(
@@ -141,7 +141,7 @@ def export(
         for rows in _batches(connection, profile.id, last=header.revision):
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
-        # The sums of the rows whose vectors were dropped.
+        # The sums of rows with dropped vectors.
         _write_sums(writer, connection, profile, "sealed")
         for record in records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
@@ -154,7 +154,7 @@ def export(
 
 
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
-    """Return the revision that an export ends with."""
+    """Return the last revision of an export."""
     if contents == "counts":
         return state.folded_revision(connection, profile.id)
     if work.pending(connection, profile.id):
@@ -169,7 +169,7 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
 def _messages(
     classes: Sequence[_ClassRow],
 ) -> dict[str, dict[str, int]]:
-    """Return the number of messages of each label, view by view."""
+    """Return the number of messages of each label, by view."""
     views: dict[str, dict[str, int]] = {}
     for row in sorted(classes, key=lambda row: (row.view, row.label)):
         counts = views.setdefault(row.view, {})
@@ -194,7 +194,7 @@ def _write_sums(
 def _names(
     connection: Connection, profile: ProfileRow, contents: Contents
 ) -> Iterator[tuple[str, dict[int, str]]]:
-    """Give the text of counted features, or of those whose rows have it no more."""
+    """Yield the text of counted features, or of those whose rows no longer have it."""
     if contents == "counts":
         counts = runs.total(connection, profile)
         found: dict[str, dict[int, str]] = {view: {} for view in counts}
@@ -214,7 +214,7 @@ def _names(
 def _batches(
     connection: Connection, profile_id: int, *, last: int
 ) -> Iterator[list[LedgerRow]]:
-    """Give the rows of the ledger up to a revision, a block of them at a time."""
+    """Yield blocks of ledger rows up to a revision."""
     batch: list[LedgerRow] = []
     held = 0
     revision = 0
@@ -240,17 +240,17 @@ def _batches(
 
 
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of a page, at most; one of the largest messages has 2 MB."""
+"""Most bytes of a page; one of the largest messages takes 2 MB."""
 _MEASURED: Final = "measurements"
-# A million messages like it have to have room, so that no site can fill the counts by
-# messages that are sound one by one.
+# A million messages of this size must fit into the counts, so a site cannot exhaust
+# them with messages that are valid one by one.
 _TIMES: Final = 2**20
 
 
 def write_page(
     connection: Connection, profile: ProfileRow, *, after: str
 ) -> tuple[bytes, Offer]:
-    """Return a page as bytes, and as `app.storage.follow.offer`, which raises as it."""
+    """Return a page as bytes, with the other results of `app.storage.follow.offer`."""
     found = offer(connection, profile, after=after)
     header = ExportHeader.of(
         profile,
@@ -267,12 +267,12 @@ def write_page(
 
 
 def read_page(content: bytes, profile: ProfileRow) -> list[LedgerRow]:
-    """Return the words of a page that another site wrote.
+    """Return the rows of a page that another site wrote.
 
     Raises
     ------
     MalformedExport
-        If it is no page, or says what no site offers.
+        If it is not a page, or has something that sites do not offer.
     OtherProfile
         If the profile cannot learn it.
     """
@@ -297,7 +297,7 @@ def read_page(content: bytes, profile: ProfileRow) -> list[LedgerRow]:
 
 
 def _require_word(word: LedgerRow) -> None:
-    """Raise unless a row is a word that a site offers."""
+    """Raise unless a row is one that sites offer."""
     plain = (word.kind, word.undo, word.encoded_names, word.scores, word.label_before)
     if plain != ("message", None, None, None, None) or word.kept == (
         word.label is None

@@ -1,10 +1,10 @@
 """Format of an export: its header, its blocks, and their content.
 
-Contract of this file: whatever JSON holds there, a reader of a value returns the value
-as it was written, or raises `ValueError` or `TypeError` with a sentence.
+Contract of this file: for any JSON value, a reader of a value returns it as it was
+written, or raises `ValueError` or `TypeError` with a sentence.
 
-Each kind of block has one function to write it and one to read it, and whatever a
-reader of a block cannot take, of any bytes, raises `MalformedExport`.
+Each kind of block has a writer and a reader.  For any bytes, a reader of a block
+returns its content or raises `MalformedExport`.
 """
 
 from __future__ import annotations
@@ -50,31 +50,31 @@ if TYPE_CHECKING:
 SMALL: Final = 2**31 - 1
 """The largest integer of an INTEGER column on PostgreSQL."""
 LARGE: Final = 2**63 - 1
-"""That of a BIGINT column, and of SQLite's integers."""
+"""The largest integer of a BIGINT column, and of SQLite."""
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# A day less than there is: people read it in their own time zone.
+# A day before the end of the calendar, since people read times in their own zone.
 _LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
-# An undo that comes from elsewhere has some more than a door takes.  PostgreSQL has
-# room for 2,704 bytes in its index.
+# Longer than the doors accept, for undos of imported ledgers.  PostgreSQL's index has
+# room for 2,704 bytes.
 _LONGEST_SOURCE: Final = 255
 _FIRST_EPOCH: Final = 197001
 _LAST_EPOCH: Final = 999912
 
 
 def text(value: object) -> str:
-    """Return a value that has to be text."""
+    """Return a value that must be text."""
     if not isinstance(value, str):
         raise TypeError(f"{_shown(value)} is not text")
     return value
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a value that has to be text or null."""
+    """Return a value that must be text or null."""
     return None if value is None else text(value)
 
 
 def integer(value: object, *, most: int = LARGE) -> int:
-    """Return a value that has to be an integer from 0 to `most`."""
+    """Return a value that must be an integer from 0 to `most`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{_shown(value)} is not a number")
     if not 0 <= value <= most:
@@ -83,7 +83,7 @@ def integer(value: object, *, most: int = LARGE) -> int:
 
 
 def epoch(value: int) -> int:
-    """Return a value that has to be a month from 1970 to 9999, YYYYMM."""
+    """Return a value that must be a month from 1970 to 9999, YYYYMM."""
     if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
         msg = (
             f"this export has the epoch {_shown(value)}, which is not a month (YYYYMM)"
@@ -93,7 +93,7 @@ def epoch(value: int) -> int:
 
 
 def moment(value: object) -> datetime:
-    """Return a time that has a zone, and is in the calendar of every zone."""
+    """Return a time that must have a zone, and be within the calendar in every zone."""
     found = datetime.fromisoformat(text(value))
     if found.tzinfo is None:
         raise ValueError(f"the time {value!r} has no time zone")
@@ -105,7 +105,7 @@ def moment(value: object) -> datetime:
 
 
 def source(value: object) -> str:
-    """Return a source as rows and undos may have it, the reserved ones included."""
+    """Return a source of rows or undos, including reserved ones."""
     found = text(value)
     if not found.isprintable() or len(found) > _LONGEST_SOURCE:
         msg = (
@@ -125,7 +125,7 @@ def digest(value: object) -> bytes:
 
 
 def listed(value: object) -> list[object]:
-    """Return a value that has to be a list."""
+    """Return a value that must be a list."""
     if not isinstance(value, list):
         raise TypeError(f"{_shown(value)} is not a list")
     return value
@@ -149,9 +149,9 @@ def asked(value: object) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    """Return a value in the form that a sentence can hold."""
+    """Return a value in a form suitable for a sentence."""
     if isinstance(value, list | dict):
-        # It may be nested more deeply than repr can follow.
+        # It may be too deeply nested for repr.
         return f"a {type(value).__name__}"
     if isinstance(value, int) and abs(value) > LARGE:
         return f"a number of {math.log10(abs(value)):.0f} digits"
@@ -159,12 +159,12 @@ def _shown(value: object) -> str:
 
 
 Contents = Literal["counts", "ledger"]
-"""Contents of an export: the counts alone, or the ledger that they come from."""
+"""Contents of an export: only counts, or the ledger from which they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportHeader:
-    """The origin of an export, and its demands on the profile that learns it.
+    """The origin of an export, and its requirements on the profile that imports it.
 
     Parameters
     ----------
@@ -173,24 +173,24 @@ class ExportHeader:
     profile : str
         Name of the profile.
     created : datetime
-        When that profile was made.
+        When the profile was created.
     feature_set : int
-        Number of the rules that its features were extracted with.
+        Number of the rules by which its features were extracted.
     labels, spam_labels : tuple of str
-        The profile's labels, and those that stand for spam.
+        The profile's labels, and the spam labels among them.
     contents : str
         See `Contents`.
     words : bool
-        Whether the text of features is there.
+        Whether it contains the text of features.
     revision : int
-        Revision of the newest ledger row that it includes.
+        Revision of the newest included ledger row.
     views : mapping of str to mapping of str to int
         For each view, the number of messages of each label.
     policy : Policy or None
         Thresholds of the profile that differ from the service's settings; None in
-        exports of older versions, which have none.
+        exports of older versions.
     id_key : str or None
-        Digest of the key of its feature ids; None where they are not keyed.
+        Digest of the key of its feature ids; None if not keyed.
     """
 
     postbayes: str
@@ -217,7 +217,7 @@ class ExportHeader:
         views: Mapping[str, Mapping[str, int]],
         policy: Policy | None = None,
     ) -> Self:
-        """Return the header of what this version writes of a profile."""
+        """Return the header for an export of a profile by this version."""
         return cls(
             postbayes=__version__,
             profile=profile.name,
@@ -235,7 +235,7 @@ class ExportHeader:
 
     @property
     def messages(self) -> dict[str, int]:
-        """Messages of each label that were learned, in any view."""
+        """Learned messages of each label, in any view."""
         return {
             label: max((n.get(label, 0) for n in self.views.values()), default=0)
             for label in self.labels
@@ -253,12 +253,12 @@ class ExportHeader:
 
     @classmethod
     def decode(cls, line: bytes) -> ExportHeader:
-        """Return the header in a line of JSON.
+        """Parse the header from a line of JSON.
 
         Raises
         ------
         MalformedExport
-            If it is not one, or no profile can be like it.
+            If it is not a header, or describes an impossible profile.
         """
         with _reading("the header of this export"):
             values = json.loads(line)
@@ -293,26 +293,23 @@ class ExportHeader:
 
 # Layout, version 1, little-endian (docs/portable.md has all of it):
 #
-#     POSTBAYES-EXPORT 1    a line
-#     header                a line, one JSON object (`app.exchange.format`)
-#     blocks                until the end:
-#         kind      1 byte     an ASCII letter, "E" in the last block
-#         packed    4 bytes    length of the content in the file
-#         size      4 bytes    length of the content
-#         digest    32 bytes   SHA-256 of kind and content
-#         content   packed     zlib; as it is where packed equals size
-#
-# The last block counts the others and has digests of all of them and of the
-# header, so that no part can be missing or of another file.
+#     POSTBAYES-EXPORT 1    a line     header                a line, one JSON object
+# (`app.exchange.format`)     blocks                until the end:         kind      1
+# byte     an ASCII letter, "E" in the last block         packed    4 bytes    length of
+# the content in the file         size      4 bytes    length of the content
+# digest    32 bytes   SHA-256 of kind and content         content   packed     zlib; as
+# it is where packed equals size The last block has the number of the others, and
+# digests of them and of the header, so a part that is missing or from another file is
+# noticed.
 
 VERSION: Final = 1
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes of a block's content, at most; as of a sum (`app.ledger.sums`)."""
+"""Most bytes of a block's content, as for a sum (`app.ledger.sums`)."""
 MOST_UNPACKED: Final = 100
-"""Bytes of content for each byte of the file, at most, beyond the first `LARGEST`.
+"""Most bytes of content per byte of the file, beyond the first `LARGEST`.
 
-Blocks of 15,000 messages unpack to 1.0 to 2.9 times their size; zlib can make
-1,030 of one.
+Blocks of 15,000 messages unpack to 1.0 to 2.9 times their size; zlib can produce 1,030
+times.
 """
 _MAGIC: Final = b"POSTBAYES-EXPORT "
 _LONGEST_LINE: Final = 65_536
@@ -334,9 +331,9 @@ class BlockWriter:
     Parameters
     ----------
     file : binary file
-        Where it goes.
+        The file to write.
     header : bytes
-        One line of JSON, without its end.
+        One line of JSON, without its line end.
     """
 
     def __init__(self, file: BinaryIO, header: bytes) -> None:
@@ -379,12 +376,12 @@ class BlockReader:
     Parameters
     ----------
     file : binary file
-        At its beginning.
+        The file, at its beginning.
 
     Raises
     ------
     MalformedExport
-        If it does not begin as an export does, or is of a newer version.
+        If it does not begin like an export, or is of a newer version.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -412,13 +409,12 @@ class BlockReader:
         self._unpacked = 0
 
     def __iter__(self) -> Iterator[Block]:
-        """Give the blocks, each checked; the last one is not given.
+        """Yield the checked blocks, except for the last one.
 
         Raises
         ------
         MalformedExport
-            If a block is damaged, or the file is cut short or goes on after its
-            end.
+            If a block is damaged, or the file is truncated or continues after its end.
         """
         digests = sha256()
         number = 0
@@ -477,7 +473,7 @@ _CUT: Final = f"this export was cut short: it ends before its last block. {_AGAI
 
 
 def _damaged(number: int, why: str) -> str:
-    """Return the sentence about a damaged block."""
+    """Return the sentence for a damaged block."""
     return f"block {number} of this export is damaged: {why}. {_AGAIN}"
 
 
@@ -492,10 +488,10 @@ def _trailer(header: bytes, blocks: int, content: str) -> bytes:
 
 
 def _unpacked(packed: bytes, size: int, number: int) -> bytes:
-    """Return the content of a compressed block, within the size that it states."""
+    """Return the content of a compressed block, within its stated size."""
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than is stated, so that a longer content is noticed.
+        # One byte more than stated, so that a longer content is noticed.
         content = unpacker.decompress(packed, size + 1)
     except zlib.error as error:
         raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error
@@ -523,7 +519,7 @@ def write_sum(month: int, state: State, labels: Sequence[str]) -> bytes:
 
 
 def read_sum(content: bytes, labels: Sequence[str]) -> tuple[int, State]:
-    """Return the epoch of a block of statistics, and them.
+    """Return the epoch and the statistics of a block.
 
     Raises
     ------
@@ -543,7 +539,7 @@ def write_names(view: str, names: Mapping[int, str]) -> bytes:
 
 
 def read_names(content: bytes) -> tuple[str, dict[int, str]]:
-    """Return the view of a block of names, and text by feature.
+    """Return the view of a block of names, and the text by feature.
 
     Raises
     ------
@@ -565,7 +561,7 @@ def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
     rows : sequence of LedgerRow
         The rows, in the order of their revisions.
     words : bool
-        Whether the text of features goes with them.
+        Whether to include the text of features.
     """
     lines = []
     blobs = []
@@ -595,7 +591,7 @@ def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
 def read_rows(
     content: bytes, labels: Sequence[str], amounts: Amounts
 ) -> list[LedgerRow]:
-    """Return the rows of a block, each of which can be added up.
+    """Return the rows of a block, each checked to be summable.
 
     Parameters
     ----------
@@ -604,7 +600,7 @@ def read_rows(
     labels : sequence of str
         Name of each class index.
     amounts : Amounts
-        Sums of the rows before; these rows are added.
+        Amounts of the rows before; those of these rows are added.
 
     Raises
     ------
@@ -619,14 +615,14 @@ def read_rows(
 
 
 def surveyed_rows(content: bytes) -> list[LedgerRow]:
-    """Return the rows of a block that `read_rows` has read before.
+    """Return the rows of a block that `read_rows` has checked before.
 
-    Their vectors are not decoded again: that is most of the work.
+    Their vectors are not decoded again, which is most of the work.
 
     Raises
     ------
     MalformedExport
-        If it holds no rows.
+        If it has no rows.
     """
     with _reading("ledger rows in this export"):
         (length,) = _LENGTH.unpack_from(content)
@@ -669,7 +665,7 @@ def read_undo(content: bytes) -> UndoRecord:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Raise `MalformedExport` for all that the bytes of an export can make fail."""
+    """Convert all errors that bytes of an export can cause to `MalformedExport`."""
     try:
         yield
     except (
@@ -715,7 +711,7 @@ def _row(
 
 
 def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -> None:
-    """Raise if a row cannot be added up; add what it counts to `amounts`."""
+    """Raise if a row cannot be summed; otherwise add its amounts to `amounts`."""
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
         raise ValueError(f"row {row.revision} has the label {strange.pop()!r}")
@@ -743,7 +739,7 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
 
 
 def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
-    """Return the bytes of a row's column, and where the next ones begin."""
+    """Return the bytes of a row's column, and the start of the next one."""
     if size is None:
         return None, at
     end = at + integer(size)

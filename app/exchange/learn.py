@@ -1,9 +1,9 @@
-"""Import: an export, or the dump of another filter, learned by a profile.
+"""Import: learns an export, or the dump of another filter, into a profile.
 
 Contract of this file: the file was checked to its last byte.  Its contents are written
-step by step into a hidden profile (`app.exchange.staging`), proven there, and
-shown in one short transaction: an import is there whole or not at all, and feedback
-goes on meanwhile.
+step by step into a hidden profile (`app.exchange.staging`), verified there, and made
+visible in one short transaction.  An import is therefore complete or absent, and
+feedback continues meanwhile.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
     engine : Engine
         The database.
     name : str
-        Name of the profile, which is made if there is none.
+        Name of the profile, which is created if missing.
     source : Source
         The export.
 
     Raises
     ------
     OtherProfile
-        If the profile does not fit, or the export is of this very profile, so that
-        adding it would count every message twice.
+        If the profile does not fit, or the export is from the same profile, whose
+        messages would be counted twice.
     MalformedExport
         If the ledger of the export contradicts itself, or the file was changed.
     DatabaseUnavailable, ProfileReplaced
@@ -84,9 +84,9 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
 
     Notes
     -----
-    Counts are added once: the ledger remembers the digest of the export as its
-    source.  Of a ledger, each message that the profile does not know is added with
-    its whole history; the labels that the profile has of the others stay.
+    Counts are added only once: the ledger has the digest of the export as the source.
+    From a ledger, each message unknown to the profile is added with its whole history;
+    known messages keep their labels.
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
@@ -109,8 +109,8 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
         rows = _stage(new, source)
         shown = new.take_place(
             profile,
-            # A profile that has learned nothing was made for this import, so it is
-            # the one that the export is of.
+            # A profile that has learned nothing was created for this import, so the
+            # export becomes its origin.
             created_at=header.created
             if profile is None or same_labels(header, profile)
             else profile.created_at,
@@ -121,25 +121,25 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
 
 
 def replace(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
-    """Replace a profile by an export; its own ledger and counts are gone.
+    """Replace a profile by an export; its own ledger and counts are deleted.
 
     Parameters
     ----------
     engine : Engine
         The database.
     profile : ProfileRow
-        The profile when somebody decided to replace it: feedback that comes after
-        that revision, until the export is in its place, is given to the new one.
+        The profile at the time of the decision to replace it.  Feedback after its
+        revision is given to the new profile.
     source : Source
         The export.
 
     Raises
     ------
     OtherProfile
-        If the export is of another feature set, or if feedback that came meanwhile
-        cannot be given to the new profile.
+        If the export has another feature set, or feedback given meanwhile cannot be
+        taught to the new profile.
     MalformedExport, DatabaseUnavailable, ProfileReplaced
-        As `add`; then all is as it was.
+        As `add`; then nothing is changed.
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
@@ -180,27 +180,28 @@ def add_counts(
     profile : ProfileRow
         The profile.
     taken : mapping of str to Taken
-        The counts, view by view.
+        The counts, by view.
     program : str
         The program that wrote the dump.
     digest : str
-        Digest of the dump, in hexadecimal; the ledger remembers it.
+        Digest of the dump, in hexadecimal, for the ledger.
     clock : callable
-        Returns the time now, in UTC.  A dump does not say when its messages came, so
-        they count as those of this month.
+        Returns the time now, in UTC.  A dump has no times of messages, so they count in
+        the present month.
     words : bool
         Whether the text of features is kept.
     progress : callable
-        Gets the number of features that are written.
+        Called with the number of features written.
     key : IdKey or None
         The key of the database, if there is one.
 
     Raises
     ------
     MalformedDump
-        If the dump counts more than the tables can hold.
+        If the counts of the dump exceed the limits of the tables.
     OtherProfile
-        If the dump and the profile together do, or the profile has another key.
+        If its counts and those of the profile together exceed them, or the profile has
+        another key.
     DatabaseUnavailable, ProfileReplaced
         If it could not be stored; then nothing is learned.
     """
@@ -259,7 +260,7 @@ def add_counts(
                 bulk.require_kinds(connection, profile, History({epoch: state}))
                 profiles.move(connection, new.row, profile)
         else:
-            # There is nothing to add it to, so its counts need no fold.
+            # The profile is empty, so the counts need no fold.
             fill(new, History({epoch: state}))
             profile = new.take_place(
                 profile, created_at=profile.created_at, policy=lambda old: old.policy
@@ -297,9 +298,8 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
                 connection, new.row, profile, after=profile.revision
             )
             rows = profiles.move(connection, new.row, profile)
-            # An export that is proven by itself is proven beside anything else.  One
-            # that is not may still be sound there: a pruning may be of counts that
-            # only the profile has.
+            # An export that is valid by itself is valid in any profile.  Another may
+            # still be valid in this one: it may prune counts that only the profile has.
             if fault or left_out:
                 both = state.load_by_epoch(connection, profile)
                 fault = fault_of(connection, profile, both)
@@ -315,7 +315,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
 
 
 def _stage(new: HiddenProfile, source: Source) -> int:
-    """Write all of an export into a hidden profile of its own; return its rows.
+    """Write an export into a hidden profile of its own; return the number of rows.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def _stage(new: HiddenProfile, source: Source) -> int:
 
 
 def _proven(new: HiddenProfile) -> tuple[History, str | None]:
-    """Return the sums of a hidden profile, and the fault of its ledger if any."""
+    """Return the sums of a hidden profile, and any fault of its ledger."""
     with reading(new.engine) as connection:
         try:
             epochs = replayed(connection, new.row)
@@ -344,14 +344,14 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
 def _counts_are_learned(
     connection: Connection, profile: ProfileRow, source: Source
 ) -> bool:
-    """Return whether the counts of an export are learned already."""
+    """Return whether the counts of an export were learned before."""
     return source.header.contents == "counts" and sums_in_force(
         connection, profile.id, source.name
     )
 
 
 def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
-    """Raise if a message may be in an export and in a profile without a trace."""
+    """Raise if a message may be in both export and profile without being noticed."""
     header = survey.header
     if survey.dropped:
         msg = (
@@ -379,7 +379,7 @@ def _require_room(
     what: str,
     way_out: str,
 ) -> None:
-    """Raise if the tables cannot hold an import beside the counts of a profile."""
+    """Raise if import and profile together exceed the limits of the tables."""
     try:
         with reading(engine) as connection:
             before = bulk.held(connection, profile)

@@ -1,13 +1,13 @@
-"""Staging: the blocks of an export written to a hidden profile.
+"""Staging: writes the blocks of an export to a hidden profile.
 
 Contract of this file: the file was surveyed, and the profile is hidden
-(`app.storage.profiles`), so nobody else writes to it and nobody folds it.
+(`app.storage.profiles`), so no other process writes to it or folds it.
 
-Nobody has to see the counts of a hidden profile grow, so its ledger is summed up first,
-and each count is written once.
+The counts of a hidden profile are not visible, so its whole ledger is summed first, and
+each count is written only once.
 
-A hidden profile is written in steps, each of which holds the write lock of SQLite for
-some ten milliseconds; a profile that was not shown in the end is removed.
+It is written in steps, each of which holds the write lock of SQLite for some ten
+milliseconds.  If it does not become visible in the end, it is removed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 T = TypeVar("T")
-# Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
+# Limits of a step, which takes some ten milliseconds on SQLite; a row has 8 kB.
 _ROWS: Final = 200
 _NAMES: Final = 4_000
 _PARTS: Final = 8
@@ -74,7 +74,7 @@ _PARTS: Final = 8
 
 @dataclass(eq=False)
 class Staging:
-    """One import on its way into the ledger of a hidden profile.
+    """An import into the ledger of a hidden profile.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Staging:
     source : Source
         The export.
     joins : ProfileRow or None
-        The profile that the rows will join; None where they are a ledger of their own.
+        The profile that the rows will join; None if they form a ledger of their own.
     """
 
     new: HiddenProfile
@@ -96,12 +96,12 @@ class Staging:
         new, source = self.new, self.source
         self._profile = new.row
         self._words = source.words and source.header.words
-        # Of ids that are not keyed yet.
+        # By ids that are not keyed yet.
         self._key = None if source.header.id_key == new.row.id_key else source.key
         self._revision = 0
         self.rows = 0
         self.known = 0
-        # Asked when a source comes first: later its rows may be ours.
+        # Looked up at the first row of a source, because later rows may be our own.
         self._imports: dict[str, bool] = {}
 
     def read(self) -> None:
@@ -110,9 +110,9 @@ class Staging:
         Raises
         ------
         MalformedExport
-            If it is not the file that was surveyed any more.
+            If the file was changed since the survey.
         DatabaseUnavailable
-            If the database did not take it.
+            If the rows could not be stored.
         """
         file = self.source.file
         if self._words:
@@ -150,7 +150,7 @@ class Staging:
             )
 
     def _drop_names(self) -> None:
-        """Drop the names that rows have as well."""
+        """Drop the names that are also in rows."""
         with reading(self.new.engine) as connection:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
@@ -227,7 +227,7 @@ class Staging:
             )
 
     def _known_digests(self, rows: Sequence[LedgerRow]) -> set[bytes]:
-        """Return the digests of messages that the other profile has learned."""
+        """Return the digests of messages that the joined profile has learned."""
         if self.joins is None:
             return set()
         with reading(self.new.engine) as connection:
@@ -239,7 +239,7 @@ class Staging:
             )
 
     def _is_imported(self, row: LedgerRow) -> bool:
-        """Return whether the other profile has had the import that a row is of."""
+        """Return whether the joined profile already has the import of a row."""
         if row.kind == "message" or self.joins is None:
             return False
         if row.source not in self._imports:
@@ -260,8 +260,8 @@ class Staging:
         )
         if self.joins is None or row.undo is None:
             return row
-        # The other profile has undos of its own, with the same numbers. The work
-        # of one there is a teaching here.
+        # The joined profile has undos with the same numbers, so rows that an undo wrote
+        # are imported as teachings.
         return dataclasses.replace(row, source=f"import:{row.source}", undo=None)
 
 
@@ -272,12 +272,12 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def fault_of(
     connection: Connection, profile: ProfileRow, epochs: History
 ) -> str | None:
-    """Return why a profile could not be folded, or None if it can.
+    """Return why a profile cannot be folded; None if it can.
 
     Parameters
     ----------
     connection : Connection
-        Any.
+        A connection to the database.
     profile : ProfileRow
         The owner of the ledger.
     epochs : History
@@ -318,14 +318,14 @@ def fill(new: HiddenProfile, epochs: History) -> None:
 
 
 P = ParamSpec("P")
-# Messages that go over to the new profile in one transaction: some ten
-# milliseconds on SQLite.
+# Messages moved to the new profile in one transaction, in some ten milliseconds on
+# SQLite.
 _CARRIED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenProfile:
-    """A profile that is being imported; made by `hidden_profile`.
+    """A profile that is being imported; created by `hidden_profile`.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class HiddenProfile:
     row : ProfileRow
         The profile.
     name : str
-        The name that it gets when it is shown.
+        The name that it gets when it becomes visible.
     clock : callable
         Returns the time now, in UTC.
     """
@@ -350,7 +350,7 @@ class HiddenProfile:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Execute one step of the import, then let others have the write lock.
+        """Execute one step of the import, then release the write lock.
 
         Raises
         ------
@@ -368,24 +368,24 @@ class HiddenProfile:
         created_at: datetime,
         policy: Callable[[ProfileRow], object],
     ) -> ProfileRow:
-        """Show the profile under its name, in the place of the owner of that name.
+        """Make the profile visible under its name, and replace the owner of the name.
 
         Parameters
         ----------
         instead_of : ProfileRow or None
-            The owner of the name; None if there was none.  Feedback that it got after
-            its `revision`, and messages that it scored lately, go over to this profile.
+            The owner of the name; None if there was none.  Its feedback after
+            `revision` and its recently scored messages move to this profile.
         created_at : datetime
-            The time of creation that this profile shows.
+            The time of creation of this profile.
         policy : callable
-            Returns the policy of this profile, given the last owner of the name.
+            Returns the policy of this profile, given the previous owner of the name.
 
         Raises
         ------
         OtherProfile
-            If feedback that came meanwhile cannot be given to this profile.
+            If feedback given meanwhile cannot be taught to this profile.
         ProfileReplaced
-            If another import was here first.
+            If another import was faster.
         """
         for table in (tables.scored, tables.history):
             after, copied = None, instead_of is None
@@ -405,7 +405,7 @@ class HiddenProfile:
         while True:
             with writing_then_pause(self.engine) as connection:
                 profiles.renew(connection, self.row, now=self.clock())
-                # Made and replaced in one transaction, so that nobody sees it.
+                # Created and replaced in one transaction, so it is never visible.
                 old = instead_of or profiles.create(
                     connection,
                     name=self.name,
@@ -440,16 +440,16 @@ def hidden_profile(
     clock: Callable[[], datetime],
     id_key: str | None,
 ) -> Iterator[HiddenProfile]:
-    """Give a hidden profile, which is removed in the end unless it was shown.
+    """Give a hidden profile, which is removed at the end unless it became visible.
 
     Parameters
     ----------
     engine : Engine
         The database.
     name : str
-        The name that it gets when it is shown.
+        The name that it gets when it becomes visible.
     like : ProfileRow or ExportHeader
-        The profile or export whose labels it has.
+        The profile or export with its labels.
     clock : callable
         Returns the time now, in UTC.
     id_key : str or None
@@ -469,7 +469,7 @@ def hidden_profile(
     try:
         yield HiddenProfile(engine, row, name, clock)
     finally:
-        # If not now, then by the next import or the upkeep of a service.
+        # Otherwise the next import or the maintenance of a service removes it.
         with suppress(Unavailable):
             with writing(engine) as connection:
                 profiles.abandon(connection, row)
@@ -477,7 +477,7 @@ def hidden_profile(
 
 
 def _clear(engine: Engine, *, now: datetime) -> None:
-    """Remove the hidden profiles of imports that were given up."""
+    """Remove hidden profiles of abandoned imports."""
     with reading(engine) as connection:
         abandoned = profiles.abandoned(connection, now=now)
     for each in abandoned:
@@ -493,10 +493,10 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
     Raises
     ------
     OtherProfile
-        If a row is no feedback on a message, its label is unknown to the new profile,
-        or the features that it moves are gone.
+        If a row is not feedback on a message, its label is unknown to the new profile,
+        or the features that it needs were dropped.
     """
-    # What came from another site comes again.
+    # Rows of other sites will be pulled again.
     rows = [row for row in rows if not row.merged]
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
@@ -534,7 +534,7 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         )
         raise OtherProfile(msg) from error
     for teaching, outcome in zip(teachings, outcomes, strict=True):
-        # Only the labels of people: a verdict of the filter's own gives way to them.
+        # Only labels of people: those that the filter taught itself give way.
         if outcome.label != teaching.label and not teaching.own:
             msg = (
                 f"during the import, the message {teaching.digest.hex()} was taught "
@@ -552,7 +552,7 @@ def keyed_names(key: IdKey, view: str, names: Mapping[int, str]) -> dict[int, st
 
 
 def keyed_sums(sums: State, key: IdKey) -> State:
-    """Return statistics with keyed ids; measurements stay as they are."""
+    """Return statistics with keyed ids; measurements stay unchanged."""
     found = State(sums)
     for view, x in sums.features.items():
         ids, places = key.ordered(view, x.ids)
@@ -561,7 +561,7 @@ def keyed_sums(sums: State, key: IdKey) -> State:
 
 
 def keyed_row(row: LedgerRow, key: IdKey, labels: Sequence[str]) -> LedgerRow:
-    """Return a row of the ledger with keyed ids, of a message or of a sum.
+    """Return a ledger row with keyed ids, of a message or of a sum.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Survey: an export checked to its last byte before it is learned.
+"""Survey: checks an export to its last byte before it is learned.
 
 Contract of this file: no part of an export is trusted.  A part that contradicts the
 header, another part or the limits of the tables raises `MalformedExport` with a
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     _Counts = NDArray[np.int64]
 
 MOST_FEATURES: Final = 4
-"""Counts of features for each byte of the file, at most.
+"""Most counts of features per byte of the file.
 
-An id is a hash and takes six bytes; ids of grams and their counts take one to two.
-A file of zeros would fill a disk with six hundred times its size.
+An id is a hash and takes six bytes; ids of grams and their counts take one or two.
+Without the limit, a file of zeros would fill six hundred times its size on disk.
 """
 
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """The contents of an export in numbers; made by `survey`.
+    """The contents of an export in numbers; created by `survey`.
 
     Parameters
     ----------
@@ -67,19 +67,19 @@ class Survey:
     content : str
         Digest of its contents.
     features : int
-        Counts of features, of all labels and months.
+        Number of counts of features, for all labels and months.
     rows : int
         Rows of the ledger.
     dropped : int
-        Rows whose features were dropped for their age, or are in a sum.
+        Rows with features that were dropped because of their age, or are in a sum.
     undos : int
         Undos of the ledger.
     names : int
-        Features whose text is there.
+        Features with text.
     epochs : set of int
         Its months, YYYYMM.
     amounts : Amounts
-        Sums of all that it counts.
+        Amounts of everything that it counts.
     """
 
     header: ExportHeader
@@ -92,7 +92,7 @@ class Survey:
     epochs: set[int] = field(default_factory=set)
     amounts: Amounts = field(default_factory=Amounts)
     _carried_out: int = 0
-    # By epoch and view: messages of each label, and most documents of a feature.
+    # By epoch and view: messages of each label, and most messages of a feature.
     _groups: dict[tuple[int, str], tuple[_Counts, _Counts]] = field(
         default_factory=dict
     )
@@ -103,7 +103,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If no messages can have added up to them.
+            If they cannot be the sum of messages.
         """
         self.epochs.add(epoch)
         for view in state:
@@ -131,7 +131,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If their revisions are not those that follow.
+            If their revisions do not follow the ones before.
         """
         for row in rows:
             self.rows += 1
@@ -151,7 +151,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If it does not follow the one before, or takes back rows that are not there.
+            If its number does not follow the one before, or it takes back missing rows.
         """
         self.undos += 1
         takes = all(0 < number < record.number for number in record.takes)
@@ -201,7 +201,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If they are of a view that is not there.
+            If their view does not exist.
         """
         if view not in self.header.views:
             msg = (
@@ -227,19 +227,19 @@ class Survey:
 def survey(
     file: BinaryIO, *, progress: Callable[[int], object] = lambda _: None
 ) -> Survey:
-    """Return the survey of an export, read from its first byte to its last.
+    """Survey an export from its first byte to its last.
 
     Parameters
     ----------
     file : binary file
         At its beginning.
     progress : callable, optional
-        Gets the position of the reading.  Unit: bytes.
+        Called with the position of reading.  Unit: bytes.
 
     Raises
     ------
     MalformedExport
-        With a sentence that names the fault.
+        With a sentence that describes the fault.
     """
     reader = BlockReader(file)
     found = Survey(header=ExportHeader.decode(reader.header))
@@ -296,9 +296,9 @@ class Source:
     clock : callable
         Returns the time now, in UTC.
     words : bool
-        Whether the text of features is kept, if it is there.
+        Whether to store the text of features, if present.
     progress : callable
-        Gets the position of the reading.  Unit: bytes.
+        Called with the position of reading.  Unit: bytes.
     key : IdKey or None
         The key of the database, if there is one.
     """
@@ -319,7 +319,7 @@ class Source:
     def name(self) -> str:
         """The source of its counts in the ledger.
 
-        Not longer than a source may be at the doors, so that it can be named there.
+        It is short enough to be given as a source at the doors.
         """
         profile = self.header.profile[:_NAME_CHARS]
         return f"import:{profile}:{self.survey.content[:_DIGITS]}"
@@ -336,15 +336,15 @@ class Imported:
     Parameters
     ----------
     outcome : str
-        See `Outcome`; ``unchanged`` where all of it was there already.
+        See `Outcome`; ``unchanged`` if everything was learned before.
     profile : ProfileRow
-        The profile that has learned it.
+        The profile.
     source : str
-        Source of its rows in the ledger; undo takes it back by this name.
+        Source of its rows in the ledger, by which it can be undone.
     rows : int
-        Ledger rows that were added.
+        Ledger rows added.
     known : int
-        Ledger rows that were not, because the profile knows their messages.
+        Ledger rows skipped, because the profile knows their messages.
     """
 
     outcome: Outcome
@@ -355,12 +355,12 @@ class Imported:
 
     @classmethod
     def unchanged(cls, profile: ProfileRow, source: str) -> Imported:
-        """Return the result of an import that the profile has learned already."""
+        """Return the result of an import that was learned before."""
         return cls(outcome="unchanged", profile=profile, source=source)
 
 
 def require_feature_set(header: ExportHeader, feature_set: int) -> None:
-    """Raise if the features of an export are not those of this Postbayes.
+    """Raise if an export has another feature set than this version.
 
     Raises
     ------
@@ -400,7 +400,7 @@ def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
 
 
 def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
-    """Raise if keyed feature ids need another key than that of the database.
+    """Raise if keyed feature ids need a key other than that of the database.
 
     Raises
     ------
@@ -419,14 +419,14 @@ def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
 
 
 def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
-    """Return the digest of the key that an export's ids have once it is imported.
+    """Return the digest of the key of an export's ids after its import.
 
     Parameters
     ----------
     source : Source
         The export.
     profile : ProfileRow or None
-        The profile that it is imported into; None where one is made for it, which has
+        The profile into which it is imported.  None if a new one is created, which gets
         the key of the export, or that of the database if words are not stored.
 
     Raises
@@ -457,12 +457,12 @@ def same_labels(header: ExportHeader, profile: ProfileRow) -> bool:
 
 
 def policy_of(header: ExportHeader, profile: ProfileRow) -> object:
-    """Return the policy of an export, or of the profile where the export has none."""
+    """Return the policy of an export, or that of the profile if the export has none."""
     return profile.policy if header.policy is None else header.policy.document()
 
 
 def _listed(of: ExportHeader | ProfileRow) -> str:
-    """Return labels as a person reads them."""
+    """Return labels as text for people."""
     return ", ".join(
         f"{label} (spam)" if label in of.spam_labels else label for label in of.labels
     )

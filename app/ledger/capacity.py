@@ -1,10 +1,10 @@
 """Capacity: the counts that a profile can hold in 64 bits.
 
-Contract of this file: while a profile has room, no sum over its rows, months, labels
-or features leaves 64 bits, and neither does its product with the weight of a month
-(`app.classifier.decay.PARTS`).  Mail cannot exhaust the room; a file written by
-somebody else can, so its amounts are checked when it is read, and once more together
-with the amounts of the profile that it is added to.
+Contract of this file: while a profile is within these limits, every sum over its rows,
+months, labels or features fits into 64 bits, and so does its product with the weight of
+a month (`app.classifier.decay.PARTS`).  Mail cannot exceed the limits, but an imported
+file can, so its amounts are checked when it is read, and again together with the
+amounts of the profile to which it is added.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
     from app.features.observation import Payload
 
 MOST_MESSAGES: Final = 2**31 - 1
-"""Messages of a view, at most: as many have sums of measurements in three words
-(`app.bayes.measurements.LIMIT`), and bogofilter counts no more."""
+"""Most messages of a view: their sums of measurements fit into three words
+(`app.bayes.measurements.LIMIT`), and bogofilter has the same limit."""
 MOST_OCCURRENCES: Final = 2**50
-"""Occurrences of all features of a view, at most.  Each of as many messages may have
-half a million features."""
+"""Most occurrences of all features of a view: half a million for each message."""
 _LONGEST_VIEW: Final = 255
 
 
 @dataclass(slots=True)
 class Amount:
-    """The amounts of one view, whatever their signs.
+    """The absolute amounts of one view.
 
     Parameters
     ----------
@@ -66,12 +65,12 @@ class Amounts:
         self._views: dict[str, Amount] = {}
 
     def add(self, state: State) -> None:
-        """Add statistics, whatever their signs.
+        """Add the magnitudes of statistics.
 
         Raises
         ------
         InvalidObservation
-            If there is no room for them.
+            If they exceed the limits.
         """
         for view, counts in state.features.items():
             self.of(view).occurrences += _size(counts.columns)
@@ -89,12 +88,12 @@ class Amounts:
             _require_room(view, amount)
 
     def add_message(self, views: Mapping[str, Payload], *, times: int) -> None:
-        """Add a message that is learned, forgotten or both.
+        """Add a message that is learned, forgotten, or both.
 
         Raises
         ------
         InvalidObservation
-            If there is no room for it.
+            If it exceeds the limits.
         """
         for view, x in views.items():
             amount = self.of(view)
@@ -107,12 +106,12 @@ class Amounts:
             _require_room(view, amount)
 
     def beside(self, held: Amounts) -> None:
-        """Raise if there is no room for these beside others.
+        """Raise if these and other amounts together exceed the limits.
 
         Raises
         ------
         InvalidObservation
-            With what it comes to.
+            With the sum.
         """
         for view, amount in self._views.items():
             other = held._views.get(view, Amount())
@@ -127,12 +126,12 @@ class Amounts:
             raise InvalidObservation(_TOO_MANY_VIEWS)
 
     def of(self, view: str) -> Amount:
-        """Return how much a view comes to, to be added to.
+        """Return the amount of a view, which the caller increases.
 
         Raises
         ------
         InvalidObservation
-            If no view can have this name, or there are too many.
+            If the name is invalid, or there are too many views.
         """
         if view not in self._views:
             require_view(view)
@@ -146,7 +145,7 @@ _TOO_MANY_VIEWS: Final = f"there are more than {MOST_VIEWS} views"
 
 
 def require_view(view: str) -> None:
-    """Raise if no view can have a name, on both databases.
+    """Raise unless both databases can store the name of a view.
 
     Raises
     ------
@@ -158,7 +157,7 @@ def require_view(view: str) -> None:
 
 
 def _require_room(view: str, amount: Amount) -> None:
-    """Raise if it is more than a profile may count."""
+    """Raise if an amount exceeds the limits of a profile."""
     for name, value, most in (
         ("messages", max(amount.messages, amount.measured), MOST_MESSAGES),
         ("occurrences", amount.occurrences, MOST_OCCURRENCES),
@@ -170,7 +169,7 @@ def _require_room(view: str, amount: Amount) -> None:
 
 
 def _size(counts: NDArray[np.int64]) -> float:
-    """Return the sum of magnitudes, which may leave 64 bits."""
+    """Return the sum of magnitudes, which may exceed 64 bits."""
     return float(np.abs(counts.astype(np.float64)).sum())
 
 

@@ -1,22 +1,21 @@
-"""Ledger rows: one teaching each, or a sum of messages that were counted elsewhere.
+"""Ledger rows: a teaching, or a sum of messages that were counted elsewhere.
 
 A row is self-contained.  The row of a message holds one vector and the labels before
 and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
-of its month.  The row of a sum has no labels, and its vector is what it adds.
+of its month.  The row of a sum has no labels, and its vector is the sum.
 
-A part of an archive may be learned as a sum: rows of its messages that add nothing
-(`app.ledger.vector.IN_SUM`), and sums of the same source and time that add what all of
-them have.  They were written together, and are taken back together.
+A part of an archive may be learned as a sum: the rows of its messages add nothing
+(`app.ledger.vector.IN_SUM`), and sums with the same source and time add the features of
+all messages.  These rows are written together and taken back together.
 
-A site that is followed is a teacher: its rows have the source ``site:`` and its name.
-Where a message is known already, the row is a note: it keeps the label and the features
-that the other site gave, and adds nothing.  Rows of the undo `MERGED` then make of the
-message what all sites together say of it (`app.ledger.undo.standing`).
+A followed site is a teacher: its rows have the source ``site:`` with its name.  If a
+message is already known, the row is a note: it stores the label and features from the
+other site, and adds nothing.  Rows of the undo `MERGED` then bring the message into the
+state that all sites together determine (`app.ledger.undo.standing`).
 
-The source of a row is the name under which it was taught, text of one line.  People
-choose theirs; five kinds of names are the filter's own, and nobody else may teach under
-them: what is undone or audited by its source must not be mixed with what a person said
-under the same name.
+The source of a row is the name of its teacher, one line of text.  People choose their
+names.  Five kinds of names are reserved for the filter, so that rows which are undone
+or audited by source are never mixed with the feedback of a person.
 """
 
 from __future__ import annotations
@@ -46,30 +45,30 @@ if TYPE_CHECKING:
     from app.features.observation import Payload
 
 RowKind = Literal["message", "sum", "note"]
-"""The content of a row: one message, many that were counted elsewhere, or a note."""
+"""The content of a row: one message, a sum of many, or a note."""
 OWN: Final = "auto"
 """The source of messages that the filter learned from its own verdicts."""
 PRUNED: Final = "prune"
-"""The source of the rows that take pruned features out."""
+"""The source of rows that remove pruned features."""
 UNDO_PREFIX: Final = "undo:"
-"""Begins the source of the rows that an undo writes."""
+"""Prefix of the sources of undos."""
 IMPORT_PREFIX: Final = "import:"
-"""Begins the source of the rows that an import writes."""
+"""Prefix of the sources of imports."""
 SITE_PREFIX: Final = "site:"
-"""Begins the source of what another site taught."""
+"""Prefix of the sources of other sites."""
 MERGED: Final = 0
-"""The undo of rows that give a message the label that all sites agree on."""
+"""The name of the rows that merge the labels of all sites."""
 MAX_SOURCE: Final = 64
 PRINTABLE: Final = r"^[^\x00-\x1f\x7f]+$"
-"""Text of one line; PostgreSQL takes no NUL."""
+"""One line of text, without NUL, which PostgreSQL refuses."""
 _PRINTABLE: Final = re.compile(PRINTABLE)
 
 
 class Identity(NamedTuple):
     """The fields that distinguish a row from another of the same revision.
 
-    Where a database lost its last commits, in a failover or by a backup, their
-    revisions are given out a second time.
+    After a database has lost its last commits, by a failover or a restored backup,
+    their revisions are assigned again.
     """
 
     revision: int
@@ -81,7 +80,7 @@ class Identity(NamedTuple):
 
 
 class LedgerLine(NamedTuple):
-    """A row as people look through the ledger: without the features that it holds.
+    """A row for a listing of the ledger, without features.
 
     The fields are columns of the table, as in `LedgerRow`.
     """
@@ -100,8 +99,8 @@ class LedgerLine(NamedTuple):
 class LedgerRow:
     """One entry of the ledger; the fields are the columns of the table.
 
-    One field more, `decoded`, holds the features that `vector` was encoded from, while
-    they are at hand: it spares the writer of the row the decoding.
+    A further field, `decoded`, has the features from which `vector` was encoded, if
+    they are available, so the writer of the row need not decode them.
     """
 
     revision: int
@@ -123,8 +122,8 @@ class LedgerRow:
 
     @classmethod
     def of_sum(cls, vector: bytes, *, profile_id: int, **fields: Any) -> LedgerRow:
-        """Return the row that adds an encoded sum, with any other `fields` of a row."""
-        # The digest is of content and place: two sums of the same content are two rows.
+        """Return the row of an encoded sum, with further `fields`."""
+        # The digest covers content and place: two equal sums are two rows.
         place = f"{profile_id}/{fields['revision']}".encode()
         return cls(
             digest=blake2b(vector, digest_size=DIGEST_BYTES, key=place).digest(),
@@ -138,7 +137,7 @@ class LedgerRow:
 
     @property
     def views(self) -> Mapping[str, Payload]:
-        """The features of the row's one message, decoded at each call.
+        """The features of the row's message, decoded at each call.
 
         Raises
         ------
@@ -151,12 +150,12 @@ class LedgerRow:
 
     @property
     def identity(self) -> Identity:
-        """The fields that distinguish the row from another of its revision."""
+        """The fields that distinguish the row from another with its revision."""
         return Identity(*(getattr(self, name) for name in Identity._fields))
 
     @property
     def lesson(self) -> Lesson:
-        """The part of the row that the fusion reads; a sum is no message's lesson."""
+        """The part of the row for the fusion; a sum has none."""
         return Lesson(
             revision=self.revision,
             digest=self.digest,
@@ -168,22 +167,22 @@ class LedgerRow:
 
     @property
     def forgotten(self) -> bool:
-        """Whether somebody had the message forgotten, for good."""
+        """Whether a person had the message forgotten for good."""
         return self.kind == "message" and self.label is None and self.undo is None
 
     @property
     def merged(self) -> bool:
-        """Whether it is of other sites: their teaching, or what follows from it."""
+        """Whether it is a teaching of another site, or follows from one."""
         return self.undo == MERGED or self.source.startswith(SITE_PREFIX)
 
     @property
     def kept(self) -> bool:
-        """Whether it still has its features: neither dropped nor in another row."""
+        """Whether it still has its features: not dropped, and not in another row."""
         return self.vector not in (None, IN_SUM)
 
     @property
     def own(self) -> bool:
-        """Whether the filter taught itself, and not a person."""
+        """Whether the teacher is the filter itself, not a person."""
         return self.source == OWN
 
     @property
@@ -195,7 +194,7 @@ class LedgerRow:
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
     def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-        """Return the features or fields that this row counts, view by view.
+        """Return the features or fields in the row, by view.
 
         Raises
         ------
@@ -279,10 +278,10 @@ def epoch_of(time: datetime) -> int:
 def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     """Return the sum of the rows in each epoch, view by view.
 
-    Summed before anything is written: the rows of a batch share most of their
-    features, and a message that was learned and forgotten in it adds nothing.
-    Nor does a row whose vector was dropped: what it added is in the sealed sums
-    (`app.storage.retention`), and was in the tables before it was dropped.
+    The rows are summed before anything is written, because rows of a batch share most
+    of their features, and a message learned and forgotten in it adds nothing.  A row
+    with a dropped vector adds nothing either: its counts are in the sealed sums
+    (`app.storage.retention`), and were in the tables before the vector was dropped.
 
     Raises
     ------
@@ -311,13 +310,12 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
 
 
 def check_source(source: str) -> None:
-    """Raise unless a person may teach under the name of a source.
+    """Raise unless a person may use the name of a source.
 
     Raises
     ------
     InvalidInput
-        If the name is empty, too long, not printable text of one line, or one of
-        the filter's own.
+        If the name is empty, too long, not one line of printable text, or reserved.
     """
     printable = _PRINTABLE.match(source) and source.isprintable()
     if not printable or len(source) > MAX_SOURCE:
@@ -336,7 +334,7 @@ def check_source(source: str) -> None:
 
 
 def source_of(door: str, user: str) -> str:
-    r"""Return the source of a user who teaches through a mail door, which names them.
+    r"""Return the source for a user who teaches through a mail door.
 
     Examples
     --------

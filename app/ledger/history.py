@@ -1,4 +1,4 @@
-"""Lines of the history, and the searches for them."""
+"""Lines of the history, and searches for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Place: TypeAlias = "tuple[datetime, bytes]"
-"""Time and digest of a line: where it stands in a profile."""
+"""Time and digest of a line: its place in the history of a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +24,23 @@ class HistoryLine:
     time : datetime
         When it was scored.
     door : str
-        What asked: `http`, `milter`, `spamd` or `rspamd`.
+        The door that asked: `http`, `milter`, `spamd` or `rspamd`.
     decision : str
         The decision then.
     log_odds : float or None
-        The log-odds then; None where they were not finite.  Unit: nats.
+        The log-odds then; None if not finite.  Unit: nats.
     size : int
-        Of the message.  Unit: bytes.
+        Size of the message.  Unit: bytes.
     features, unseen : int
-        Features of the message, and those that the profile had never seen.
+        Number of features of the message, and of those new to the profile.
     sender, subject : str or None
-        Its headers From and Subject; None where words are not stored.
+        Its headers From and Subject; None if words are not stored.
     recipients : str or None
-        Those of the profile, as the mail server named them; else its header To.
+        Recipients with this profile, from the mail server or else from the header To.
     envelope : str or None
-        Sender of the SMTP envelope, where the door knows it.
+        Sender of the SMTP envelope, if known.
     reasons : sequence of (str, float) pairs, or None
-        The strongest reasons with what they added; None where they were not computed.
-        Unit: nats.
+        The strongest reasons with their log-odds; None if not computed.  Unit: nats.
     """
 
     digest: bytes
@@ -60,24 +59,25 @@ class HistoryLine:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its place in the history."""
         return self.time, self.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFilter:
-    """The lines that are asked for; those that match all that is given.
+    """Conditions on lines; a line must meet all that are given.
 
     Parameters
     ----------
     search : str
-        Stands in sender, subject, recipients or envelope; ASCII letters in any case.
+        Substring of sender, subject, recipients or envelope; ASCII letters match in any
+        case.
     decision, door : str or None
-        Of the line.
+        Decision and door of the line.
     taught : bool or None
         Whether the message is learned now.
     since, until : datetime or None
-        Scored from then on, and before then.
+        Scored at or after, and before.
     """
 
     search: str = ""
@@ -89,14 +89,14 @@ class HistoryFilter:
 
     @property
     def looks(self) -> bool:
-        """Whether lines have to be looked at, beyond their time."""
+        """Whether there are conditions other than on the time."""
         return bool(self.search or self.decision or self.door) or (
             self.taught is not None
         )
 
 
 class Candidate(NamedTuple):
-    """The fields of a line that the worth of teaching depends on."""
+    """The fields of a line that determine the worth of teaching it."""
 
     time: datetime
     digest: bytes
@@ -107,16 +107,16 @@ class Candidate(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The lines of a stretch of time with one decision, of one door.
+    """The number of lines in a period, for one decision and door.
 
     Parameters
     ----------
     begin : int
-        When it begins.  Unit: seconds since 1970 in UTC.
+        Start of the period.  Unit: seconds since 1970 in UTC.
     decision, door : str
-        Of the lines.
+        Decision and door of the lines.
     lines : int
-        How many there are.
+        Their number.
     """
 
     begin: int

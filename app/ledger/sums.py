@@ -1,8 +1,8 @@
 """Sums: the statistics of many messages as bytes.
 
-The vector of a ledger row that is a sum holds what several messages added
-together, or what is taken from them: signed numbers, with the names of their
-labels.  Layout, version 2, little-endian:
+The vector of the ledger row of a sum has what several messages add together, or what to
+subtract: signed numbers, with the names of their labels.  Layout, version 2,
+little-endian:
 
     version    1 byte     0x82, which no vector of a message begins with
     checksum   4 bytes    CRC-32 of everything after it
@@ -19,12 +19,11 @@ and in the body:
         n         4 bytes    number of features, or of rows of sums
         columns   of n numbers each
 
-The columns of features are the differences of their sorted ids, and the
-occurrences and the messages of each label; those of moments are the columns
-of `MomentRow`.  A column is the bytes of its numbers, first all
-lowest bytes, then all second ones: counts are small and ids are dense, so most
-of these planes are zeros, and zstd makes 7 bytes of a feature's 40, in a seventh of the
-time in which zlib makes 8.
+The columns of features are the differences of their sorted ids, and the occurrences and
+messages of each label.  Those of moments are the columns of `MomentRow`.  A column has
+first the lowest bytes of all its numbers, then the second ones, and so on.  Counts are
+small and ids dense, so most of these planes are zeros: zstd compresses the 40 bytes of
+a feature to 7, and zlib to 8 in seven times the time.
 
 Contract of this file: splitting an integer into the words of a moment row is odd,
 ``split(-n) == -split(n)`` word by word, and joining is linear; so is `from_rows`.  A
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 VERSION: Final = 0x82
 _VERSIONS: Final = frozenset((0x81, VERSION))
 LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a body before compression, at most: 400,000 features of two labels.
+"""Most bytes of a body before compression: 400,000 features of two labels.
 
 A few bytes of zstd can stand for a gigabyte of zeros.  Precedent: libpng stops
 at 8 MB of one chunk (`PNG_USER_CHUNK_MALLOC_MAX`).
@@ -79,15 +78,15 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     Parameters
     ----------
     state : State
-        What is added; any of the numbers may be negative.
+        The statistics; any of the numbers may be negative.
     labels : sequence of str
         Name of each class index.
 
     Raises
     ------
     InvalidObservation
-        If a name is longer than 255 bytes, the statistics are of another number
-        of classes, or there is more of them than `LARGEST` bytes.
+        If a name is longer than 255 bytes, the number of classes differs, or the result
+        is larger than `LARGEST` bytes.
 
     Examples
     --------
@@ -127,22 +126,21 @@ def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
     Raises
     ------
     CorruptVector
-        If the bytes were not written by `encode_sum`, were changed since or
-        come from a newer version.
+        If the bytes are not from `encode_sum`, were changed, or are of a newer version.
     InconsistentCounts
         If the sum has a label that is not one of `labels`.
     """
     body = _body(vector)
     try:
         return _views(body, labels)
-    # The checksum is right, so somebody wrote these bytes on purpose.
+    # The checksum is right, so these bytes were forged on purpose.
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored sum of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
 
 
 def _body(vector: bytes) -> bytes:
-    """Return what was compressed, within its limit."""
+    """Return the decompressed body, within its limit."""
     if len(vector) < _HEAD.size + _COUNT.size:
         raise CorruptVector(f"A stored sum of {len(vector)} bytes is too short.")
     version, checksum = _HEAD.unpack_from(vector)
@@ -193,7 +191,7 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
 def _statistics(
     body: bytes, at: int, *, where: NDArray[np.intp], n_classes: int
 ) -> tuple[Statistics, int]:
-    """Return the statistics of one view, and where the next one starts."""
+    """Return the statistics of one view, and the start of the next."""
     kind = body[at]
     messages = np.zeros(n_classes, np.int64)
     messages[where] = np.frombuffer(body, _NUMBER, where.size, at + 1)
@@ -201,7 +199,7 @@ def _statistics(
     (n,) = _COUNT.unpack_from(body, at)
     at += _COUNT.size
     if kind == _FEATURES:
-        # Labels that the sum lacks take no byte there, and 16 bytes of zeros here.
+        # Labels missing from the sum take no bytes there, and 16 zero bytes here.
         size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
         if size > LARGEST:
             raise ValueError(f"{n} features of {n_classes} labels are {size} bytes")
@@ -239,7 +237,7 @@ def _moment_row(numbers: list[int], where: NDArray[np.intp]) -> MomentRow:
 
 def _features(x: FeatureCounts) -> NDArray[np.int64]:
     """Return the columns of features, shape (1 + 2K, n)."""
-    # Differences modulo 2**64: ids use all 64 bits, and their sum comes back.
+    # Differences modulo 2**64: ids use all 64 bits, and summing restores them.
     ids = np.diff(x.ids, prepend=np.int64(0))
     return np.vstack((ids[None], x.columns.T))
 
@@ -267,7 +265,7 @@ def _read_columns(
 
 
 def _short(number: int) -> bytes:
-    """Return a number that one byte holds."""
+    """Return a number as one byte."""
     if number > _SHORT:
         raise InvalidObservation(f"A sum has at most {_SHORT} labels, got {number}.")
     return bytes((number,))
@@ -285,11 +283,11 @@ def _name(name: str) -> bytes:
 WORD_BITS: Final = 32
 """Bits of one word: a 64-bit column has room for 2**31 of them."""
 WORDS: Final = 3
-"""Words of one integer: room for the product of two measurements."""
+"""Words of one integer: enough for the product of two measurements."""
 
 
 def split(value: int) -> tuple[int, int, int]:
-    """Return the words of an integer, lowest first, all of its sign.
+    """Return the words of an integer, lowest first, all with its sign.
 
     Raises
     ------
@@ -327,15 +325,15 @@ def join_words(words: Sequence[int]) -> int:
 
 
 class MomentRow(NamedTuple):
-    """One sum of one class, as a table holds it.
+    """One sum of one class, as stored in a table.
 
     The first four are the key, the last four are sums.
 
     Parameters
     ----------
     field, other : int
-        The field, and the field it is multiplied with, not smaller; the same
-        in a row of degree 1.
+        The field, and the field with which it is multiplied, which is not smaller;
+        equal in a row of degree 1.
     degree : int
         1 for the sum of the field, 2 for the sum of the products.
     label : int

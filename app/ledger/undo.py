@@ -1,23 +1,22 @@
-"""Undo: which undos are in force, and the state that a message has under them.
+"""Undo: the undos in force, and the resulting state of a message.
 
-An undo takes back rows of the ledger and earlier undos.  What an undo took back is in
-force again once the undo is taken back itself, unless another undo took it back too.
-So the order of undos does not matter, only which are in force.
+An undo takes back rows of the ledger and earlier undos.  These are in force again when
+the undo itself is taken back, unless another undo took them back too.  So the order of
+undos does not matter, only which of them are in force.
 
-The rows of a message that people wrote are replayed in their order, without those that
-are taken back; a message that somebody had forgotten stays forgotten.  The rows that
-undos wrote only carry such a replay out, so they are left out.
+To find the state of a message, its rows from people are replayed in order, without
+those taken back.  A forgotten message stays forgotten.  Rows written by undos only
+carry out such a replay, so they are left out.
 
-Sites that follow each other merge by one rule.  The word of a site on a message is what
-the replay of the site's own rows ends with: a time, a label or that it is forgotten,
-and features in a month; without a row in force a site has no word.  A site offers its
-own word alone, whole, whenever it changes, and the newest that was received replaces
-the one before.  So what a site knows is a map from (site, message) to the newest word,
-and two such maps are joined point by point: a semilattice, in which neither order nor
-repetition matters.  A message is what its greatest word says, by time, label, month and
-features: a total order, so that all sites with the same words have the same counts, bit
-for bit.  What a site takes back of another's rows is no word of its own, and stays at
-home.
+Sites that follow each other merge by one rule.  The word of a site on a message is the
+result of replaying the site's own rows: a time, a label or "forgotten", and features in
+a month.  Without a row in force, a site has no word.  A site offers only its own words,
+each as a whole whenever it changes, and a newer word replaces the older one.  So a site
+knows a map from (site, message) to the newest word, and such maps are joined pointwise:
+they form a semilattice, in which order and repetition do not matter.  The state of a
+message is its greatest word, by time, label, month and features.  This order is total,
+so all sites with the same words have the same counts, bit for bit.  An undo of another
+site's rows is not a word, and has only local effect.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of what gives way to whatever any site says."""
+"""The time of words that give way to the word of any site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The teachings to take back: those that meet all conditions.
+    """Conditions on the teachings to take back; a teaching must meet all.
 
     Parameters
     ----------
     ids : frozenset of bytes
         Digests of messages; empty means any.
     source : str or None
-        Source as the ledger has it, or ``undo:7`` for an undo; None means any.
+        Source in the ledger, or ``undo:7`` for an undo; None means any.
     since, until : datetime or None
-        From then on, and before then; None means any time.
+        At or after, and before; None means any time.
     upto : int or None
-        Revision of the newest row that may be taken back; None means any.
+        Revision of the newest row to take back; None means any.
     """
 
     ids: frozenset[bytes] = frozenset()
@@ -58,7 +57,7 @@ class Selection:
     upto: int | None = None
 
     def matches(self, undo: UndoRow) -> bool:
-        """Whether an undo is selected; a selection of messages selects none."""
+        """Whether an undo is selected; a selection by messages selects no undos."""
         return (
             not self.ids
             and self.source in (None, undo.name)
@@ -67,7 +66,7 @@ class Selection:
         )
 
     def document(self) -> dict[str, object]:
-        """Return the selection as JSON takes it."""
+        """Return the selection as a JSON object."""
         return {
             "ids": sorted(digest.hex() for digest in self.ids),
             "source": self.source,
@@ -85,7 +84,7 @@ class UndoRow:
     number : int
         Counted from 1 in each profile.
     source : str
-        Who asked for it.
+        Who requested it.
     time : datetime
         When.
     takes : frozenset of int
@@ -99,7 +98,7 @@ class UndoRow:
 
     @property
     def name(self) -> str:
-        """The source of the rows that it writes, by which it can be undone."""
+        """The source of its rows, by which it can be undone."""
         return f"{UNDO_PREFIX}{self.number}"
 
 
@@ -112,11 +111,11 @@ class UndoRecord:
     number : int
         Counted from 1 in each profile.
     source : str
-        Who asked for it.
+        Who requested it.
     time : datetime
         When.
     asked : mapping
-        The selection that was asked for.
+        The requested selection.
     takes : tuple of int
         Numbers of earlier undos that it takes back.
     revisions : tuple of int
@@ -154,10 +153,10 @@ def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
 
 
 def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[int]:
-    """Return which undos a new one has to take back, so that none of some is in force.
+    """Return the undos that a new one must take back to end the force of some.
 
-    Not only those that are in force now: one that another of them has taken back
-    would be in force again without that.
+    They may include undos that are not in force now: an undo taken back by another of
+    them would otherwise be in force again.
 
     Examples
     --------
@@ -173,7 +172,7 @@ def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[in
     """
     found: set[int] = set()
     taken: set[int] = set()
-    # As in `in_force`: whether one is taken back is known from those after it.
+    # Newest first, as in `in_force`: only later undos can take one back.
     for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
         if each.number in taken:
             continue
@@ -193,23 +192,23 @@ class MessageRow:
     revision : int
         Revision of the row.
     label_before, label : str or None
-        What the message was and what it became; None is not learned.
+        Label before and after; None means not learned.
     epoch : int
         Month of the counts that it changed.
     taught : bool
-        Whether somebody said so; False if an undo wrote it.
+        Whether it is a teaching; False if an undo wrote it.
     kept : bool
-        Whether its vector is there.
+        Whether its vector is stored.
     decision : str or None
-        What the filter had said of the message; None if it was not scored.
+        Decision of the filter about the message; None if it was not scored.
     source : str
-        Who said so.
+        Its source.
     time : datetime
         When.
     note : bool
-        Whether it adds nothing, and only keeps what another site says.
+        Whether it adds nothing and only stores the word of another site.
     content : bytes
-        Its vector, where two words of different sites have one time.
+        Its vector, needed if words of different sites have the same time.
     """
 
     revision: int
@@ -231,17 +230,17 @@ class MessageRow:
 
 
 class Word(NamedTuple):
-    """What one site says of a message.
+    """The word of one site on a message.
 
     Parameters
     ----------
     time : datetime
-        When it was said; `NEVER` for what the filter taught itself, which gives way to
-        the word of any site, and for the word of a site that has none any more.
+        Its time; `NEVER` for a teaching of the filter itself, which gives way to the
+        word of any site, and for a site that no longer has a word.
     label : str or None
         None to forget the message.
     chain : int
-        As in `Assignment`; 0 where there is no label.
+        As in `Assignment`; 0 without a label.
     """
 
     time: datetime
@@ -258,8 +257,8 @@ class Assignment:
     label : str
         Its label.
     chain : int
-        Revision of the row that learned it.  A relabelling moves what was
-        learned, so it has the vector and the epoch of that row.
+        Revision of the row that learned it.  A relabelling keeps the vector and the
+        epoch of that row.
     """
 
     label: str
@@ -273,10 +272,10 @@ class Transition:
     Parameters
     ----------
     before, after : Assignment or None
-        What it is and shall be; None is not learned.
+        Present and wanted state; None means not learned.
     lost, gained : int or None
-        Revision of a row that has the vector of `before`, and of `after`; None
-        if it is not learned then, or no such row has its vector any more.
+        Revision of a row with the vector of `before` and of `after`; None if that is
+        not learned, or no row still has its vector.
     """
 
     before: Assignment | None
@@ -286,7 +285,7 @@ class Transition:
 
     @property
     def possible(self) -> bool:
-        """Whether the vectors that it needs are there."""
+        """Whether the required vectors are stored."""
         return (self.before is None or self.lost is not None) and (
             self.after is None
             or self.gained is not None
@@ -297,19 +296,19 @@ class Transition:
 def transition(
     history: Sequence[MessageRow], taken_back: Collection[int]
 ) -> Transition | None:
-    """Return the change that makes a message agree with its remaining rows.
+    """Return the change that brings a message into line with its remaining rows.
 
     Parameters
     ----------
     history : sequence of MessageRow
         All rows of the message, oldest first, at least one.
     taken_back : collection of int
-        Revisions of those that are not in force.
+        Revisions of the rows not in force.
 
     Returns
     -------
     Transition or None
-        None if the message is that already.
+        None if no change is needed.
 
     Examples
     --------
@@ -350,7 +349,7 @@ def transition(
 def standing(
     history: Sequence[MessageRow], taken_back: Collection[int]
 ) -> Assignment | None:
-    """Return what a message is by the words of all sites; as `transition`."""
+    """Return the change to the state that the words of all sites determine."""
     words = [] if (own := own_word(history, taken_back)) is None else [own]
     chains = _chains(history)
     received: dict[str, Word] = {}
@@ -363,7 +362,7 @@ def standing(
         learned = {step.revision: step for step in history}
 
         def rank(word: Word) -> tuple[datetime, bool, str, int, bytes]:
-            # Forgetting wins over what was said at the same moment.
+            # At the same time, forgetting wins.
             if word.label is None:
                 return word.time, True, "", 0, b""
             row = learned[vectors(history).get(word.chain, word.chain)]
@@ -376,7 +375,7 @@ def standing(
 
 
 def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word | None:
-    """Return what this site says of a message; None if it has no word."""
+    """Return the word of this site on a message; None if it has none."""
     chains = _chains(history)
     own: Word | None = None
     heard = False
@@ -384,11 +383,11 @@ def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word
         heard |= step.of_site
         if not step.taught or step.of_site:
             continue
-        # Forgetting is for good: nothing brings its features back.
+        # Forgetting is final: the features cannot be restored.
         if step.label is None:
             own = Word(step.time, None, 0)
         elif step.revision not in taken_back:
-            # Beside other sites, it moves what is learned there and then.
+            # After a teaching of another site, it stands for the features of this row.
             moved = 0 if own is None or heard else own.chain
             time = NEVER if step.source == OWN else step.time
             own = Word(time, step.label, moved or chains[step.revision])
@@ -396,7 +395,7 @@ def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word
 
 
 def vectors(history: Sequence[MessageRow]) -> dict[int, int]:
-    """Return the revision of a row that has the vector of each chain."""
+    """Return the revision of a row with the vector of each chain."""
     chains = _chains(history)
     return {chains[step.revision]: step.revision for step in history if step.kept}
 

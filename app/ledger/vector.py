@@ -1,4 +1,4 @@
-"""Vectors: the features of one message as bytes; and names, their text.
+"""Vectors: the features of one message as bytes; and names, the text of features.
 
 Layout of a vector, version 2, little-endian:
 
@@ -22,14 +22,14 @@ and in the body:
     kind 4   pairs of words           differences of their places (`_pairs`)
     kind 5   features                 all of `_UNITED`, each once; no column
 
-A column is the width of its numbers, one byte, and their bytes: first all lowest ones,
-then all second ones.
-Ids of words are hashes, of which only the highest byte of a difference compresses, so
-the others are kept from the compressor.  A pair is two words of the message, so it
-takes a byte or two, and those that corrections learn are all that the message has:
-5.3 kB of a mean message became 2.7 (experiment 0091).
+A column has one byte with the width of its numbers, then the lowest bytes of all
+numbers, then the second ones, and so on.  Ids of words are hashes: only the highest
+byte of their differences can be compressed, so the others are stored outside of the
+compressed body.  A pair consists of two words of the message, so it takes a byte or
+two, and corrections learn all features of the message.  The mean size of a message fell
+from 5.3 to 2.7 kB (experiment 0091).
 
-Version 1, which is read, has 8 bytes for each id:
+Version 1, which can still be read, has 8 bytes for each id:
 
     version    1 byte     1
     checksum   4 bytes    CRC-32 of everything after it
@@ -44,12 +44,12 @@ Version 1, which is read, has 8 bytes for each id:
     kind 2 to 5  features   counts, of the width that `_FIRST_WIDTHS` says
     kind 6       fields     measurements in fixed point, signed, 8 bytes each
 
-Another layout is another version; code that does not know it refuses the vector and
-leaves it as it is.
+Any other layout gets a new version; code that does not know a version refuses the
+vector and leaves it unchanged.
 
-Names are JSON, an object of lists by view, as a zstd frame with `COMMON` before it;
-those of earlier versions are zlib.  They are kept apart from the vector because most
-readers of a vector do not need them, and forgetting drops them first.
+Names are a JSON object of lists by view, compressed by zstd with the dictionary
+`COMMON`, and by zlib in earlier versions.  They are stored separately because most
+readers of a vector do not need them, and forgetting deletes them first.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ if TYPE_CHECKING:
 
 VERSION: Final = 2
 MOST_VIEWS: Final = 64
-"""Views of one vector, at most; a message has six."""
+"""Most views of a vector; a message has six."""
 LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a body before compression, at most.
+"""Most bytes of a body before compression.
 
-A few bytes of zstd can stand for a gigabyte of zeros.  A message has 100,000 features
-at most (`app.features.extract.MOST_WORDS`), and no kind has more than 9 bytes of one.
+A few bytes of zstd can stand for a gigabyte of zeros.  A message has at most 100,000
+features (`app.features.extract.MOST_WORDS`), each with at most 9 bytes.
 """
 _FIRST_VERSION: Final = 1
 _ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION = range(1, 6)
@@ -104,8 +104,8 @@ def encode(views: Mapping[str, Payload]) -> bytes:
     Raises
     ------
     InvalidObservation
-        If the name of a view is longer than 255 bytes, or there is more of them than
-        `LARGEST` bytes.
+        If the name of a view is longer than 255 bytes, or the result is larger than
+        `LARGEST`.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def encode(views: Mapping[str, Payload]) -> bytes:
 
 
 IN_SUM: Final = _HEAD.pack(_FIRST_VERSION, zlib.crc32(b""))
-"""The vector of a message whose features are in a sum, with those of others."""
+"""The vector of a message whose features are part of a sum."""
 
 
 def decode(vector: bytes) -> dict[str, Payload]:
@@ -145,8 +145,7 @@ def decode(vector: bytes) -> dict[str, Payload]:
     Raises
     ------
     CorruptVector
-        If the bytes were not written by `encode`, were changed since or come
-        from a newer version.
+        If the bytes are not from `encode`, were changed, or are of a newer version.
 
     Examples
     --------
@@ -173,7 +172,7 @@ def decode(vector: bytes) -> dict[str, Payload]:
 
 
 def require_new(view: str, views: Collection[str]) -> None:
-    """Raise ValueError if a view is there already, or there is no room for one."""
+    """Raise ValueError if a view exists already, or there are too many."""
     if view in views:
         raise ValueError(f"view {view!r} is there twice")
     if len(views) == MOST_VIEWS:
@@ -183,7 +182,7 @@ def require_new(view: str, views: Collection[str]) -> None:
 def _payload(
     view: str, x: Payload, views: Mapping[str, Payload], low: list[bytes]
 ) -> tuple[int, list[bytes]]:
-    """Return the kind that a view takes, and its columns; its low bytes go to `low`."""
+    """Return the kind and columns of a view; its low bytes are appended to `low`."""
     if isinstance(x, Measurements):
         return _FIELDS, [*_column(_steps(x.ids)), *_column(x.values)]
     if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
@@ -209,7 +208,7 @@ def _column(numbers: NDArray[np.int64]) -> tuple[bytes, bytes]:
 
 
 def _read_column(body: bytes, at: int, n: int) -> tuple[NDArray[np.int64], int]:
-    """Return the numbers of a column, and where what follows it starts."""
+    """Return the numbers of a column, and its end."""
     width = body[at]
     if width not in _WIDTHS:
         raise ValueError(f"a number of {width} bytes is unknown")
@@ -219,18 +218,18 @@ def _read_column(body: bytes, at: int, n: int) -> tuple[NDArray[np.int64], int]:
 
 
 def _steps(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first of some numbers, and the differences of each to the next."""
-    # Modulo 2**64: ids use all 64 bits, and their sum comes back.
+    """Return the first number, and the differences of successive ones."""
+    # Modulo 2**64: ids use all 64 bits, and summing restores them.
     steps = numbers.copy()
     steps[1:] -= numbers[:-1]
     return steps
 
 
 def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
-    """Return the places of pairs among all that the words of a message can make.
+    """Return the places of pairs among all possible pairs of a message's words.
 
-    Of n words in the order of their ids, the pair of those at i and j has the place
-    n i + j.  None if a word is not there.
+    With n words sorted by id, the pair of the words at i and j has the place n i + j.
+    None if a word is missing.
     """
     words = views[_WORDS].ids if _WORDS in views else x.ids[:0]
     places = np.empty(x.size, np.int64)
@@ -241,7 +240,7 @@ def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
 
 
 def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
-    """Return the pairs at some places, as `_places` numbers them."""
+    """Return the pairs at some places of `_places`."""
     words = views[_WORDS].ids if _WORDS in views else np.empty(0, np.int64)
     # An index beyond the words raises IndexError.
     left, right = np.divmod(places, max(words.size, 1))
@@ -281,7 +280,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
         kind = body[at]
         (n,) = _COUNT.unpack_from(body, at + 1)
         at += 1 + _COUNT.size
-        # Pairs are made of the words, and what is united of both.
+        # Pairs depend on the words, and united views on both.
         if kind == _PAIRS:
             steps, at = _read_column(body, at, n)
             places[view] = np.cumsum(steps)
@@ -310,7 +309,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
 def _features(
     body: bytes, at: int, low: NDArray[np.uint8], *, counted: bool
 ) -> tuple[SparseCounts, int]:
-    """Return features of these low bytes of ids, and where the next view starts."""
+    """Return features with these low bytes of ids, and the start of the next view."""
     n = low.shape[0]
     steps = np.column_stack((low, np.frombuffer(body, np.uint8, n, at)))
     ids = np.cumsum(steps.view(_NUMBER)[:, 0], dtype=np.int64)
@@ -322,7 +321,7 @@ def _features(
 
 
 def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:
-    """Return a name, and where what follows it starts."""
+    """Return a name, and its end."""
     end = at + 1 + body[at]
     if end > len(body):
         msg = "a name is cut short"
@@ -374,11 +373,10 @@ def _first_views(body: memoryview) -> dict[str, Payload]:
 
 
 LARGEST_NAMES: Final = 32 * 1024 * 1024
-"""Bytes of the names of one row before compression, at most.
+"""Most bytes of the names of a row before compression.
 
-A few bytes can stand for a gigabyte of blanks.  Of 4 MiB of headers full of different
-Cyrillic words, which is what a message can have (`app.mail.limits`), the names are
-22 MB.
+A few bytes can stand for a gigabyte of blanks.  The largest message (`app.mail.limits`)
+with 4 MiB of headers full of different Cyrillic words has 22 MB of names.
 """
 _AS_JSON: Final = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 _COMMON_WORDS: Final = """
@@ -450,10 +448,10 @@ COMMON: Final = Dictionary(
     ).encode(),
     is_raw=True,
 )
-"""Text that the compressor has seen before each message: it costs nothing there.
+"""Dictionary of the compressor: text in it costs nothing in a message.
 
-It makes names a fifth to a quarter smaller, where they are English (experiment 0091).
-Part of the format: not a byte of it may change.
+It makes English names a fifth to a quarter smaller (experiment 0091).  It is part of
+the format: no byte of it may change.
 """
 _packed: Final = packer(COMMON)
 
@@ -471,7 +469,7 @@ def encode_names(names: Mapping[str, Sequence[str]]) -> bytes:
         _AS_JSON(view).encode()
         + b":"
         + (
-            # In a twentieth of the time, to the same bytes.
+            # Takes a twentieth of the time, with the same bytes as result.
             texts.as_json()
             if isinstance(texts, FeatureNames)
             else _AS_JSON(list(texts)).encode()
@@ -487,8 +485,8 @@ def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
     Raises
     ------
     CorruptVector
-        If the bytes were not written by `encode_names` or were changed since, or
-        are more than `LARGEST_NAMES` without compression.
+        If the bytes are not from `encode_names`, were changed, or have more than
+        `LARGEST_NAMES` bytes decompressed.
     """
     try:
         read = json.loads(unpacked(names, most=LARGEST_NAMES, dictionary=COMMON))
