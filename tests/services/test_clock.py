@@ -104,6 +104,7 @@ def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
         app = Application(Settings(_env_file=None, database_url=database_url))
         app.start()
         try:
+            app.scheduler.stop()
             teach(app, spam(number), "spam")
             for _ in range(3):
                 app.maintenance._expire()  # noqa: SLF001

@@ -55,7 +55,12 @@ def teach(app, raw, label, profile="default"):
 
 
 def maintain(app):
-    """Do all that the maintenance has to do now, and not in half a second."""
+    """Do all that the maintenance has to do now, and not in half a second.
+
+    Its thread ends, for a step is never begun within another.
+    """
+    if app.scheduler.alive:
+        app.scheduler.stop()
     app.maintenance._follow_at = 0.0  # noqa: SLF001
     while app.maintenance():
         pass
