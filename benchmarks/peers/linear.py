@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _GRAM_BITS: Final = 22
-_MIXED: Final = np.uint32(
-    2_654_435_761
-)  # the golden ratio: Knuth, volume 3, section 6.4
+# The golden ratio times 2^32 (Knuth, volume 3, section 6.4).
+_MIXED: Final = np.uint32(2_654_435_761)
 
 
 def four_grams(raw: bytes, most: int) -> NDArray[np.uint32]:
