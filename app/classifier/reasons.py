@@ -7,10 +7,9 @@ feature is in one reason and in one family, and the cost is that of sorting them
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from app.features.hashing import FeatureNames, ids_of, names_at
 from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,9 +53,10 @@ _HOW: Final = {"headers": kernel.TAGGED, "words": kernel.WORDS, "pairs": kernel.
 """How the names of a view are grouped; those of any other view are by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonPart:
-    """One feature of a reason.
+# An answer has some fifty: as dataclasses they take three times as long to be made and
+# to be written as JSON.
+class ListedFeature(TypedDict):
+    """One feature that is listed, as documents have it.
 
     Parameters
     ----------
@@ -65,7 +65,10 @@ class ReasonPart:
     view : str
         Its view.
     log_odds : float
-        What it adds. Unit: nats; positive speaks for spam.
+        What it adds.  Unit: nats; positive speaks for spam.
+    places : int
+        In how many places of the text it is, where that is shaded: each adds as much
+        as any other.
     messages : mapping of str to int
         In how many learned messages of each label it was; empty for measurements.
     """
@@ -73,6 +76,7 @@ class ReasonPart:
     feature: str
     view: str
     log_odds: float
+    places: NotRequired[int]
     messages: Mapping[str, int]
 
 
@@ -97,7 +101,7 @@ class Summand:
         How many features stand behind it.
     messages : mapping of str to int
         For the prior, how many messages of each label were learned; else empty.
-    parts : tuple of ReasonPart
+    parts : tuple of ListedFeature
         The strongest features of a reason that speak for its side.
     """
 
@@ -107,12 +111,12 @@ class Summand:
     log_odds: float
     features: int
     messages: Mapping[str, int] = field(default_factory=dict)
-    parts: tuple[ReasonPart, ...] = ()
+    parts: tuple[ListedFeature, ...] = ()
 
     @property
     def title(self) -> str:
         """The text as a person reads it."""
-        return title(self.text, self.family, [part.feature for part in self.parts])
+        return title(self.text, self.family, [part["feature"] for part in self.parts])
 
 
 def title(text: str, family: str | None, features: Sequence[str]) -> str:
@@ -161,7 +165,7 @@ def reasons_of(
     n = sum(map(np.count_nonzero, seen.values()))
     keys = np.empty((kernel.OTHER + 1, n), np.int64)
     values, totals = np.empty((2, n))
-    views = {}
+    starts = {}
     size = begin = end = 0
     for number, (view, added) in enumerate(contributions.items()):
         how = _HOW.get(view, kernel.WORDS)
@@ -170,49 +174,48 @@ def reasons_of(
         of_view = FeatureNames.of(names, 1 + (view == "pairs"))
         source = np.frombuffer(of_view.text, np.uint8), of_view.bounds, of_view.at, how
         known = len(_KINDS) + number, _OF_TAGS, seen[view], added
-        start, size = size, kernel.keyed(*source, *known, size, keys, values)
-        views[view] = keys[kernel.PLACE, start:size]
+        starts[view], size = size, kernel.keyed(*source, *known, size, keys, values)
         if view == "pairs":
-            begin, end = start, size
+            begin, end = starts[view], size
     room = np.empty((kernel.LINES, max(n + end - begin, 256)), np.int64)
-    sums = np.empty((2, len(_KINDS) + len(views)))
-    listed = np.empty((2 * strongest, 1 + PARTS), np.int64)
+    sums = np.empty((2, len(_KINDS) + len(starts)))
+    listed = np.empty((2 * strongest, MOST_WORDS + PARTS), np.int64)
     most = JOINS * strongest, MOST_WORDS
-    rest, left = kernel.grouped(
+    rest, left, size = kernel.grouped(
         keys, values, begin, end, *most, prior, sums, totals, listed, room
     )
-    called = [*_KINDS, *views]
+    called = [*_KINDS, *starts]
     columns = [*zip(called, *sums.tolist(), strict=True)]
     families = {
         family: total
         for family, total, features in columns[len(_KINDS) :] + columns[: len(_KINDS)]
-        if features or family in views
+        if features or family in starts
     }
-    rows = [
-        (_row(room[kernel.BEHIND], first), [at for at in strong if at >= 0])
-        for first, *strong in listed.tolist()
-        if first >= 0
-    ]
-    wanted = sorted({*chain.from_iterable(chain.from_iterable(rows))})
-    parts = _parts(snapshot, observation, views, values, wanted)
+    chosen = room[kernel.CHOSEN, :size]
+    parts: list[ListedFeature] = []
+    bounds = np.searchsorted(chosen, [*starts.values(), n]).tolist()
+    for view, (start, stop) in zip(starts, pairwise(bounds), strict=True):
+        if start < stop:
+            here = chosen[start:stop]
+            at, added = keys[kernel.PLACE].take(here), values.take(here)
+            parts += _listed(snapshot, observation, view, at, added)
     learned = snapshot.specification.by_label(snapshot.learned)
     summands = [Summand("prior", "(prior)", None, prior, 0, learned)]
-    for words, strong in rows:
-        family = called[keys.item(kernel.FAMILY, words[0])]
-        text = _text(family, [parts[at].feature for at in words])
-        adds, features = totals.item(words[0]), room.item(kernel.SIZE, words[0])
-        of = tuple([parts[at] for at in strong])
-        summands.append(Summand("reason", text, family, adds, features, {}, of))
+    listed = listed[listed[:, 0] >= 0]
+    first = chosen.take(listed[:, 0])
+    for row, family, adds, features in zip(
+        listed.tolist(),
+        keys[kernel.FAMILY].take(first).tolist(),
+        totals.take(first).tolist(),
+        room[kernel.SIZE].take(first).tolist(),
+        strict=True,
+    ):
+        words = [parts[at]["feature"] for at in row[:MOST_WORDS] if at >= 0]
+        of = tuple([parts[at] for at in row[MOST_WORDS:] if at >= 0])
+        text = _text(called[family], words)
+        summands.append(Summand("reason", text, called[family], adds, features, {}, of))
     summands.append(Summand("rest", "(rest)", None, rest, left))
     return families | {"prior": prior}, tuple(summands)
-
-
-def _row(behind: NDArray[np.int64], word: int) -> list[int]:
-    """Return the words that stand side by side from one on, or the only one."""
-    row = [word]
-    while (word := behind.item(word)) >= 0:
-        row.append(word)
-    return row
 
 
 def _text(family: str, names: Sequence[str]) -> str:
@@ -235,34 +238,28 @@ def _text(family: str, names: Sequence[str]) -> str:
     return ".".join(labels) if len(labels) > 1 else "paths"
 
 
-def _parts(
+def _listed(
     snapshot: Scorer,
     observation: Observation,
-    views: Mapping[str, NDArray[np.int64]],
-    values: NDArray[np.float64],
-    wanted: Sequence[int],
-) -> dict[int, ReasonPart]:
-    """Return some of the known features, by their number over all views."""
-    parts: dict[int, ReasonPart] = {}
-    made_of = snapshot.specification
-    start = end = 0
-    for view, places in views.items():
-        start, end = end, end + places.size
-        here = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-        if not here:
-            continue
-        at = places.take([number - start for number in here])
-        ids = observation.views[view].ids.take(at)
-        counts: Iterable[dict[str, int]] = repeat({})
-        if not made_of.views[view]:
-            found = made_of.in_messages(snapshot.documents(view, ids)).tolist()
-            counts = map(dict, map(zip, repeat(made_of.labels), found))
-        names = observation.names.get(view)
-        texts = names_at(names, at) if names else map(anonymous, ids.tolist())
-        added = values.take(here).tolist()
-        of_view = map(ReasonPart, texts, repeat(view), added, counts)
-        parts |= zip(here, of_view, strict=True)
-    return parts
+    view: str,
+    at: NDArray[np.int64],
+    added: NDArray[np.float64],
+) -> Iterator[ListedFeature]:
+    """Yield some features of a view, by their places in it."""
+    texts = texts_at(observation, view, at)
+    counts = snapshot.in_messages(view, observation.views[view].ids.take(at))
+    for text, adds, messages in zip(texts, added.tolist(), counts, strict=True):
+        yield {"feature": text, "view": view, "log_odds": adds, "messages": messages}
+
+
+def texts_at(
+    observation: Observation, view: str, at: NDArray[np.intp]
+) -> Iterable[str]:
+    """Return the texts of some features of a view, by their places in it."""
+    names = observation.names.get(view)
+    if names:
+        return names_at(names, at)
+    return map(anonymous, observation.views[view].ids.take(at).tolist())
 
 
 def anonymous(number: int) -> str:

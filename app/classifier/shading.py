@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from app.classifier.reasons import texts_at
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from app.classifier.explain import Attribution
+    from app.classifier.reasons import ListedFeature
     from app.features.id_key import IdKey
     from app.features.observation import Observation
     from app.features.places import Kind, Passage, Placed
@@ -39,31 +42,6 @@ MOST_FEATURES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureHere:
-    """One feature at one of its places.
-
-    Parameters
-    ----------
-    feature : str
-        Its text; ``"#"`` and its id in hex where the text is not kept.
-    view : str
-        Its view.
-    log_odds : float
-        What it adds in all its places together.  Unit: nats.
-    places : int
-        In how many places it is: each adds as much as any other.
-    messages : mapping of str to int
-        In how many learned messages of each label it was.
-    """
-
-    feature: str
-    view: str
-    log_odds: float
-    places: int
-    messages: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A run of text with its contribution.
 
@@ -76,14 +54,14 @@ class Segment:
     shade : int
         -3 to 3: how strong its features are beside the strongest of the message,
         with the sign of the side; 0 for what hardly counts.
-    features : tuple of FeatureHere
+    features : tuple of ListedFeature
         The strongest of its features; none of a segment without a shade.
     """
 
     text: str
     log_odds: float
     shade: int = 0
-    features: tuple[FeatureHere, ...] = ()
+    features: tuple[ListedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +166,7 @@ def shade(
         strength += np.bincount(piece, view.added.take(feature), minlength=size)
         elsewhere[view.name] = math.fsum(view.added[view.places == 0].tolist())
     shades = _shades(strength, most)
-    listed: dict[int, list[FeatureHere]] = {
+    listed: dict[int, list[ListedFeature]] = {
         at: [] for at in shades.nonzero()[0].tolist()
     }
     for view in views:
@@ -238,7 +216,7 @@ def _shades(strength: NDArray[np.float64], most: int) -> NDArray[np.int64]:
 
 
 def _list(
-    listed: dict[int, list[FeatureHere]],
+    listed: dict[int, list[ListedFeature]],
     view: _View,
     observation: Observation,
     count: Count,
@@ -252,18 +230,24 @@ def _list(
     kept = sorted(set(here))
     if not kept:
         return
-    ids, names = observation.views[view.name].ids, observation.names.get(view.name)
-    wanted = sorted({at for _, at in kept})
-    counts = count(view.name, ids.take(wanted))
-    features = {
-        at: FeatureHere(
-            feature=names[at] if names else f"#{int(ids[at]) % 2**64:016x}",
-            view=view.name,
-            log_odds=float(view.added[at]),
-            places=int(view.places[at]),
-            messages=messages,
+    wanted = np.unique([at for _, at in kept])
+    columns = (
+        texts_at(observation, view.name, wanted),
+        view.added.take(wanted).tolist(),
+        view.places.take(wanted).tolist(),
+        count(view.name, observation.views[view.name].ids.take(wanted)),
+    )
+    features: dict[int, ListedFeature] = {
+        at: {
+            "feature": text,
+            "view": view.name,
+            "log_odds": added,
+            "places": places,
+            "messages": messages,
+        }
+        for at, text, added, places, messages in zip(
+            wanted.tolist(), *columns, strict=True
         )
-        for at, messages in zip(wanted, counts, strict=True)
     }
     for piece, at in kept:
         listed[piece].append(features[at])
@@ -273,7 +257,7 @@ def _segmented(
     found: Sequence[Passage],
     here: NDArray[np.float64],
     shades: NDArray[np.int64],
-    listed: Mapping[int, Sequence[FeatureHere]],
+    listed: Mapping[int, Sequence[ListedFeature]],
 ) -> Iterator[ShadedPassage]:
     """Yield the passages; pieces without a shade are one segment with those beside."""
     at = 0
@@ -287,7 +271,7 @@ def _segmented(
                 segments.append(_plain(texts, added))
                 texts, added = [], []
             if shade_here:
-                strongest = sorted(listed[at], key=lambda each: -abs(each.log_odds))
+                strongest = sorted(listed[at], key=lambda x: -abs(x["log_odds"]))
                 segments.append(
                     Segment(
                         text=piece.text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -148,6 +149,17 @@ class Scorer(ABC):
             estimate: Callable[[Any], Likelihood[Any]] = model.event_model.estimate
             found = self._likelihoods[classifier] = estimate(self.tables[model.view])
         return found
+
+    def in_messages(self, view: str, ids: NDArray[np.int64]) -> list[dict[str, int]]:
+        """Return the number of learned messages per label that had each feature.
+
+        Empty for measurements.
+        """
+        made_of = self.specification
+        if made_of.views[view]:
+            return [{}] * ids.size
+        found = made_of.in_messages(self.documents(view, ids)).tolist()
+        return [*map(dict, map(zip, repeat(made_of.labels), found))]
 
     def _fit(
         self,

@@ -276,5 +276,5 @@ def _text(reasons: Mapping[str, Names], stream: str, reason: Summand) -> str:
 
 
 def _seen(reason: Summand) -> str:
-    messages = reason.parts[0].messages if reason.parts else reason.messages
+    messages = reason.parts[0]["messages"] if reason.parts else reason.messages
     return ", ".join(f"{count:,} {label}" for label, count in messages.items())

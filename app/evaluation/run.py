@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from app.classifier.reasons import ReasonPart, Summand
+from app.classifier.reasons import Summand
 from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import brier, expected_calibration_error
 from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
@@ -113,8 +113,7 @@ class PartOutcome:
 
 def _summand(entry: dict[str, Any]) -> Summand:
     """Return a summand that was written into a file."""
-    parts = tuple(ReasonPart(**each) for each in entry["parts"])
-    return Summand(**entry | {"parts": parts})
+    return Summand(**entry | {"parts": tuple(entry["parts"])})
 
 
 def run(

@@ -26,10 +26,12 @@ PAIRS: Final = 2
 KEY, FAMILY, PLACE, OTHER = range(4)
 """Lines of the keys of features."""
 LINES: Final = 11
-REASON, BEHIND, SIZE = range(8, LINES)
+REASON, SIZE, _BEHIND = range(8, LINES)
+CHOSEN: Final = KEYS
 """Lines of the room of `grouped`, of `LINES`, that are of use behind it."""
 # Of a word, the one before it, the first one of the row that it ends, and the last one
-# of the row that it begins; of a pair, its two words.  Those between are the sort's.
+# of the row that it begins; of a pair, its two words.  Those between are the sort's;
+# the last has the word behind each.
 _BEFORE, _LEFT, _RIGHT = range(3)
 _ROW: Final = _BEFORE
 _COLON, _DOT = b":."
@@ -148,7 +150,7 @@ def grouped(
     totals: Floats,
     listed: Ints,
     room: Ints,
-) -> tuple[float, int]:
+) -> tuple[float, int, int]:
     """Group the features of a message, and list the strongest reasons of each side.
 
     Parameters
@@ -168,14 +170,15 @@ def grouped(
         Written: the sum of each family, and how many features it has.
     totals : ndarray of float64, shape (n,)
         Written: what each reason adds, by its first feature.
-    listed : ndarray of int64, shape (2 r, 1 + p)
+    listed : ndarray of int64, shape (2 r, `most` + p)
         Written: the reasons of the one side, then those of the other, the strongest
-        first: the first feature of each, and those that speak most for its side; -1
-        where there are fewer.
+        first: the words of each that stand side by side, or its first feature; then
+        those that speak most for its side; as numbers of those chosen, and -1 where
+        there are fewer.
     room : ndarray of int64, shape (`LINES`, at least n with the pairs twice, and 256)
-        Written: `REASON`, the first feature of the reason of each; `BEHIND`, the word
-        behind each that stands side by side with another, else -1; `SIZE`, how many
-        features each reason has.  The other lines are to work in.
+        Written: `REASON`, the first feature of the reason of each; `SIZE`, how many
+        features each reason has; `CHOSEN`, the features that are listed, each once
+        and in order.  The other lines are to work in.
 
     Returns
     -------
@@ -183,6 +186,8 @@ def grouped(
         What the reasons that are not listed add.
     left : int
         How many features they have.
+    chosen : int
+        How many features are listed.
     """
     n = min(values.size, totals.size, keys.shape[1])
     begin = min(max(begin, 0), n)
@@ -190,9 +195,9 @@ def grouped(
     listed[:] = -1
     families[:] = 0.0
     high = keys.shape[0] > OTHER and room.shape[0] >= LINES and families.shape[0] > 1
-    wide = room.shape[1] >= max(n + end - begin, 256) and listed.shape[1] > 0
+    wide = room.shape[1] >= max(n + end - begin, 256) and listed.shape[1] >= most > 0
     if not (high and wide):
-        return 0.0, 0
+        return 0.0, 0, 0
     _by_key(keys, n, begin, end, room)
     _join(values, n, begin, end, joins, most, room)
     for i in range(n):
@@ -206,7 +211,7 @@ def grouped(
         if 0 <= family < families.shape[1]:
             families[0, family] += values[i]
             families[1, family] += 1.0
-    _list(totals, n, overall < 0.0, room, listed)
+    _list(totals, n, overall < 0.0, most, room, listed)
     rest, left = 0.0, 0
     for i in range(n):
         if room[_ROW, i] < 0:
@@ -216,7 +221,7 @@ def grouped(
         if row >= 0:
             side = 1.0 if totals[listed[row, 0]] > 0.0 else -1.0
             at = listed.shape[1]
-            while at > 1 and (
+            while at > most and (
                 listed[row, at - 1] < 0
                 or side * values[listed[row, at - 1]] < side * values[i]
             ):
@@ -225,7 +230,7 @@ def grouped(
                     listed[row, at + 1] = listed[row, at]
             if at < listed.shape[1]:
                 listed[row, at] = i
-    return rest, left
+    return rest, left, _choose(n, room, listed)
 
 
 @part
@@ -233,7 +238,7 @@ def _by_key(keys: Ints, n: int, begin: int, end: int, room: Ints) -> None:
     """Write the first feature of each key, and the words of each pair."""
     size = 0
     for i in range(n):
-        room[REASON, i], room[BEHIND, i], room[SIZE, i] = i, -1, 1
+        room[REASON, i], room[_BEHIND, i], room[SIZE, i] = i, -1, 1
         room[_BEFORE, i], room[_LEFT, i], room[_RIGHT, i] = -1, i, i
         if not begin <= i < end:
             room[KEYS, size], room[PLACES, size] = keys[KEY, i], i
@@ -277,17 +282,17 @@ def _join(
         pair = room[PLACES, at]
         one, other = room[_LEFT, pair], room[_RIGHT, pair]
         first, last = room[_LEFT, one], room[_RIGHT, other]
-        inside = room[BEHIND, one] >= 0 or room[_BEFORE, other] >= 0
+        inside = room[_BEHIND, one] >= 0 or room[_BEFORE, other] >= 0
         together = room[SIZE, first] + room[SIZE, other]
         if not inside and first != other and together <= most:
-            room[BEHIND, one], room[_BEFORE, other] = other, one
+            room[_BEHIND, one], room[_BEFORE, other] = other, one
             room[_RIGHT, first], room[_LEFT, last] = last, first
             room[SIZE, first] = together
     for word in range(n):
-        at = word if room[_BEFORE, word] < 0 <= room[BEHIND, word] else -1
+        at = word if room[_BEFORE, word] < 0 <= room[_BEHIND, word] else -1
         while at >= 0:
             room[REASON, at] = word
-            at = room[BEHIND, at]
+            at = room[_BEHIND, at]
     for pair in range(begin, end):
         one, other = room[_LEFT, pair], room[_RIGHT, pair]
         owner = max(one, other)
@@ -298,8 +303,10 @@ def _join(
 
 
 @part
-def _list(totals: Floats, n: int, ham: bool, room: Ints, listed: Ints) -> None:
-    """List the strongest reasons, and write the row of each."""
+def _list(
+    totals: Floats, n: int, ham: bool, most: int, room: Ints, listed: Ints
+) -> None:
+    """List the strongest reasons with their words, and write the row of each."""
     size = 0
     for reason in range(n):
         room[_ROW, reason] = -1
@@ -314,5 +321,29 @@ def _list(totals: Floats, n: int, ham: bool, room: Ints, listed: Ints) -> None:
             reason = room[PLACES, at]
             here = (totals[reason] < 0.0) == (ham == (begin == 0))
             if here and row < begin + half:
-                room[_ROW, reason], listed[row, 0] = row, reason
+                room[_ROW, reason] = row
+                for column in range(most):
+                    if reason >= 0:
+                        listed[row, column], reason = reason, room[_BEHIND, reason]
                 row += 1
+
+
+@part
+def _choose(n: int, room: Ints, listed: Ints) -> int:
+    """Count the features that are listed, and number them."""
+    for i in range(n):
+        room[PLACES, i] = -1
+    for row in range(listed.shape[0]):
+        for column in range(listed.shape[1]):
+            if listed[row, column] >= 0:
+                room[PLACES, listed[row, column]] = 0
+    size = 0
+    for i in range(n):
+        if room[PLACES, i] == 0:
+            room[PLACES, i], room[CHOSEN, size] = size, i
+            size += 1
+    for row in range(listed.shape[0]):
+        for column in range(listed.shape[1]):
+            if listed[row, column] >= 0:
+                listed[row, column] = room[PLACES, listed[row, column]]
+    return size

@@ -151,11 +151,10 @@ class Inspect:
 
 def _counts(
     live: LiveProfile, view: str, ids: NDArray[np.int64]
-) -> list[Mapping[str, int]]:
+) -> list[dict[str, int]]:
     """Return the number of learned messages per label that had each feature."""
     with live.scoring() as snapshot:
-        found = snapshot.documents(view, ids)
-        return [snapshot.specification.by_label(row) for row in found]
+        return snapshot.in_messages(view, ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,8 +199,11 @@ def test_the_strongest_reasons_come_first_with_their_counts():
     ).summands
 
     assert {"ham": 1, "spam": 2} == prior.messages
-    assert ("one", {"ham": 0, "spam": 2}) == (first.text, first.parts[0].messages)
-    assert ("three", {"ham": 1, "spam": 1}) == (second.text, second.parts[0].messages)
+    assert ("one", {"ham": 0, "spam": 2}) == (first.text, first.parts[0]["messages"])
+    assert ("three", {"ham": 1, "spam": 1}) == (
+        second.text,
+        second.parts[0]["messages"],
+    )
     assert abs(first.log_odds) > abs(second.log_odds)
     assert (0, 0.0) == (rest.features, rest.log_odds)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -42,12 +41,6 @@ def learned(specification, n=6):
 SHIPPED = learned(Specification())
 
 
-def counted(snapshot, view, ids):
-    """Return in how many learned messages of each label features were."""
-    rows = snapshot.feature_tables[view].look_up(ids, "presence")
-    return [snapshot.specification.by_label(row) for row in rows]
-
-
 def shaded(raw, snapshot=SHIPPED, *, most=100):
     """Return the verdict on a message and its shading."""
     specification = snapshot.specification
@@ -61,7 +54,7 @@ def shaded(raw, snapshot=SHIPPED, *, most=100):
         placed(places),
         seen,
         added,
-        partial(counted, snapshot),
+        snapshot.in_messages,
         key=specification.key,
         most=most,
     )
@@ -101,9 +94,9 @@ def test_a_word_of_spam_is_dark_on_its_side():
     free, noon = by_text["free"], by_text["noon?"]
 
     assert free.shade > 0 > noon.shade
-    assert "free" in [each.feature for each in free.features]
-    (feature,) = [each for each in free.features if each.feature == "free"]
-    assert (4, {"ham": 0, "spam": 4}) == (feature.places, feature.messages)
+    assert "free" in [each["feature"] for each in free.features]
+    (feature,) = [each for each in free.features if each["feature"] == "free"]
+    assert (4, {"ham": 0, "spam": 4}) == (feature["places"], feature["messages"])
 
 
 def test_a_word_in_several_places_adds_the_same_part_in_each():
@@ -112,7 +105,7 @@ def test_a_word_in_several_places_adds_the_same_part_in_each():
     one, other = [each for each in segments(found) if each.text == "free"]
 
     assert one == other
-    assert pytest.approx(one.features[0].log_odds) == 2 * one.log_odds
+    assert pytest.approx(one.features[0]["log_odds"]) == 2 * one.log_odds
 
 
 def test_words_that_nobody_taught_are_not_shaded():
@@ -149,7 +142,7 @@ def test_features_without_names_are_shown_by_their_id():
     seen = extract(message, SHIPPED.specification.views)
     added = attribute(score(SHIPPED, seen.views), SHIPPED)
     places = passages(message)
-    count = partial(counted, SHIPPED)
+    count = SHIPPED.in_messages
     found = shade(places, placed(places), seen.nameless(), added, count)
 
-    assert "#" == segments(found)[0].features[0].feature[0]
+    assert "#" == segments(found)[0].features[0]["feature"][0]

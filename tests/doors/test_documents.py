@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.classifier.explain import Explanation
-from app.classifier.reasons import ReasonPart, Summand
+from app.classifier.reasons import ListedFeature, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
@@ -67,7 +67,7 @@ entries = st.builds(
     messages=st.dictionaries(texts, counts, max_size=3),
     parts=st.lists(
         st.builds(
-            ReasonPart,
+            ListedFeature,
             feature=texts,
             view=texts,
             log_odds=nats,

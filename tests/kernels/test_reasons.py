@@ -82,7 +82,7 @@ def plain(known, values, joins, most):
     st.lists(tagged, unique=True),
     letters,
     st.data(),
-    st.tuples(st.integers(0, 9), st.integers(0, 6), st.integers(0, 4)),
+    st.tuples(st.integers(0, 9), st.integers(1, 6), st.integers(0, 4)),
     st.sampled_from([-1.5, 0.0, 1.5]),
 )
 def test_features_are_grouped_and_the_strongest_are_listed(
@@ -109,9 +109,9 @@ def test_features_are_grouped_and_the_strongest_are_listed(
             np.array(seen[here], np.bool_), np.array(added[here]), count, keys, values,
         )  # fmt: skip
     families, totals = np.empty((2, 5)), np.empty(count)
-    listed = np.empty((2 * strongest, 1 + PARTS), np.int64)
+    listed = np.empty((2 * strongest, most + PARTS), np.int64)
     room = np.empty((kernel.LINES, max(256, 2 * count)), np.int64)
-    rest, left = kernel.grouped(
+    rest, left, size = kernel.grouped(
         keys, values, begin, count, joins, most, prior, families, totals, listed, room
     )
 
@@ -132,21 +132,14 @@ def test_features_are_grouped_and_the_strongest_are_listed(
     sides = [side[:strongest] for side in sides]
     expected = []
     for at in [at for side in sides for at in [*side, *[-1] * strongest][:strongest]]:
-        of_reason = [n for n, other in enumerate(reason) if other == at]
-        strong = [at]
-        for n in of_reason:
-            sign = 1 if sums[at] > 0 else -1
-            place = len(strong)
-            while place > 1 and sign * worths[strong[place - 1]] < sign * worths[n]:
-                place -= 1
-            strong.insert(place, n)
-        expected.append([*strong, *[-1] * PARTS][: 1 + PARTS])
+        strong = [n for n, other in enumerate(reason) if other == at]
+        strong.sort(key=worths.__getitem__, reverse=bool(at >= 0 and sums[at] > 0))
+        words = next((row for row in rows if row[0] == at), [at])
+        expected.append(
+            [*words, *[-1] * most][:most] + [*strong, *[-1] * PARTS][:PARTS]
+        )
 
     assert reason == room[kernel.REASON, :count].tolist()
-    behind = {word: after for row in rows for word, after in pairwise(row)}
-    assert [behind.get(at, -1) for at in range(count)] == room[
-        kernel.BEHIND, :count
-    ].tolist()
     assert [reason.count(at) for at in range(count)] == room[
         kernel.SIZE, :count
     ].tolist()
@@ -163,7 +156,9 @@ def test_features_are_grouped_and_the_strongest_are_listed(
     )
     if not np.isnan(worths).any():
         others = [at for at in range(count) if at not in {*chain(*sides)}]
-        assert expected == listed.tolist()
+        chosen = room[kernel.CHOSEN, :size].tolist()
+        assert sorted({*chain(*expected)} - {-1}) == chosen
+        assert expected == [[*map([*chosen, -1].__getitem__, row)] for row in listed]
         assert sum(reason.count(at) for at in others) == left
         assert np.array_equal(sums[others].sum(), rest, equal_nan=True)
 

@@ -9,7 +9,7 @@ import numpy as np
 from app.access.people import Keyring
 from app.classifier.explain import Attribution, Explanation
 from app.classifier.policy import Policy
-from app.classifier.reasons import ReasonPart, Summand
+from app.classifier.reasons import ListedFeature, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule, Verdict
@@ -49,7 +49,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
             log_odds=nats,
             features=1,
             parts=(
-                ReasonPart(
+                ListedFeature(
                     feature=word.decode(), view="words", log_odds=nats, messages={}
                 ),
             ),

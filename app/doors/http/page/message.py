@@ -35,7 +35,8 @@ from app.services.digest import links_of
 from app.services.log import Via
 
 if TYPE_CHECKING:
-    from app.classifier.shading import FeatureHere, Shading
+    from app.classifier.reasons import ListedFeature
+    from app.classifier.shading import Shading
     from app.ledger.teaching import Outcome
     from app.services.application import Application
     from app.services.inspection import Inspected
@@ -158,15 +159,15 @@ def sums(shading: Shading) -> list[tuple[str, str, float]]:
     return [*listed, ("prior", "", shading.prior)]
 
 
-def strongest_words(shading: Shading) -> list[FeatureHere]:
+def strongest_words(shading: Shading) -> list[ListedFeature]:
     """Return the strongest features of both sides that have a place, each once."""
     features = {
-        (each.view, each.feature): each
+        (each["view"], each["feature"]): each
         for passage in shading.passages
         for segment in passage.segments
         for each in segment.features
     }
-    ranked = sorted(features.values(), key=lambda each: -abs(each.log_odds))
+    ranked = sorted(features.values(), key=lambda each: -abs(each["log_odds"]))
     return ranked[: 2 * STRONGEST]
 
 
