@@ -1,1 +1,1 @@
-"""Which class, and why: specification, snapshot, score, verdict. Pure."""
+"""Classifier: specification, snapshot, score, verdict and explanation. Pure."""

@@ -1,7 +1,7 @@
-"""Correspondents: evidence for a message to whose verified author users have written.
+"""Correspondents: evidence of ham from earlier messages to a verified author.
 
-Contract of this file: only a verified author has evidence, and it only ever speaks for
-a message, by a bounded number of nats.
+Contract of this file: only a verified author has evidence, and it only lowers the
+log-odds of spam, by a bounded number of nats.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 DIGEST_BYTES: Final = 16
 """Size of the digest of an address or a domain.  Unit: bytes."""
 HALF_LIFE: Final = 180
-"""Days after which the last message counts half.
+"""Half-life of the last message.  Unit: days.
 
-Chosen, not measured: no corpus has the mail that people sent.  A correspondence of a
-year ago says something, one of five years little.  Revisit with the figures of a site.
+Chosen, not measured: no corpus includes sent mail.  A correspondence of a year ago is
+evidence, and one of five years ago hardly any.  Revisit with the figures of a site.
 """
 LEAST_ADDRESSES: Final = 3
 """Least number of known addresses at a domain for which the domain is evidence."""
 SITE_SHARE: Final = 0.5
 """Weight of messages by others at the site, relative to those by the recipient."""
-# The domain of a provider says nothing about its customers, however many of them were
-# written to. These have the most; a domain that is missing here says 1 nat at most.
+# The domain of a provider is no evidence about its customers, however many of them were
+# written to.  These providers are the largest; a domain missing here adds at most 1
+# nat.
 _PROVIDER: Final = re.compile(
     r"(?:126|163|aol|daum|fastmail|gmail|gmx|googlemail|hotmail|icloud|live|mac|mail"
     r"|me|msn|naver|outlook|pm|proton|protonmail|qq|rambler|rediffmail|rocketmail|sina"
@@ -42,14 +43,14 @@ _PROVIDER: Final = re.compile(
 
 
 class Correspondence(NamedTuple):
-    """How often somebody was written to.
+    """How often users have written to an author.
 
     Parameters
     ----------
     times : int
-        Messages to an address; addresses of a domain.
+        Number of messages to an address, or of known addresses of a domain.
     day : int
-        When it was last, as `datetime.date.toordinal` counts.
+        Day of the last message, as in `datetime.date.toordinal`.
     """
 
     times: int
@@ -57,7 +58,7 @@ class Correspondence(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """One way to know an author.
+    """One way in which an author is known.
 
     Parameters
     ----------
@@ -66,10 +67,9 @@ class Rung(NamedTuple):
     name : str
         The address or the domain.
     slope, most : float
-        What the logarithm of the count is multiplied by, and the most that it says.
-        Unit: nats.
+        Factor of the logarithm of the count, and the upper bound.  Unit: nats.
     least : int
-        The count below which it says nothing.
+        The least count that is evidence.
     """
 
     kind: str
@@ -79,14 +79,14 @@ class Rung(NamedTuple):
     least: int
 
     def nats(self, written: Correspondence, *, today: int) -> float:
-        r"""Return how far the rung moves the log-odds: 0, or less.
+        r"""Return the contribution to the log-odds: 0 or less.
 
         Notes
         -----
         .. math:: -\min\bigl(m,\; s \ln(1 + n\, 2^{-t/h})\bigr)
 
-        with the count *n*, the days *t* since the last one, the half-life *h*, the
-        slope *s* and the most *m*.
+        with the count *n*, the days *t* since the last message, the half-life *h*, the
+        slope *s* and the bound *m*.
 
         Examples
         --------
@@ -99,7 +99,7 @@ class Rung(NamedTuple):
         """
         if written.times < self.least:
             return 0.0
-        # A clock that went back makes nothing grow.
+        # If the clock went back, the age is 0.
         age = max(0, today - written.day) / HALF_LIFE
         return -min(self.most, self.slope * math.log1p(written.times * 2.0**-age))
 
@@ -118,7 +118,7 @@ class Rung(NamedTuple):
 
 
 def ladder(sender: VerifiedSender) -> Iterator[Rung]:
-    """Yield the ways to know a verified author, the most specific one first."""
+    """Yield the ways in which a verified author may be known, most specific first."""
     yield Rung("address", sender.address, 2.0, 4.0, 1)
     for domain in dict.fromkeys((sender.domain, sender.organisation)):
         if _PROVIDER.fullmatch(domain) is None:
@@ -126,7 +126,7 @@ def ladder(sender: VerifiedSender) -> Iterator[Rung]:
 
 
 def identity_digest(name: str, key: IdKey | None) -> bytes:
-    """Return the digest of an address or a domain, keyed where feature ids are."""
+    """Return the digest of an address or a domain, keyed if feature ids are."""
     return blake2b(
         name.encode(),
         digest_size=DIGEST_BYTES,

@@ -1,7 +1,7 @@
 """Decay: the weight of counts by their age.
 
-Contract of this file: weights are whole numbers, so that what is learned under
-them is added and taken back exactly, as without them.
+Contract of this file: weights are integers, so weighted counts can be added and
+subtracted exactly.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 PARTS: Final = 1024
 """Weight of a message of the newest month.
 
-A power of two, so that counts and pseudo-counts in parts make the same quotients
-as those in messages, bit for bit (`app.classifier.specification`).  After more
-than eleven half-lives a message counts as nothing.
+A power of two, so that quotients of counts and pseudo-counts in parts equal those in
+messages bit for bit (`app.classifier.specification`).  After more than eleven
+half-lives a message counts 0.
 """
 
 
@@ -33,10 +33,9 @@ class Decay:
     Parameters
     ----------
     half_life : float
-        After so many months a message counts as half of one.
+        Months after which a message counts half.
     epoch : int or None, default None
-        The month that ages are counted from, YYYYMM; None before anything was
-        learned.
+        The month from which ages count, YYYYMM; None before anything was learned.
 
     Raises
     ------
@@ -54,7 +53,7 @@ class Decay:
     epoch: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an invalid half-life."""
+        """Check the half-life."""
         if not (math.isfinite(self.half_life) and self.half_life > 0):
             msg = (
                 "a half-life is a positive number of months, such as 6, "
@@ -65,19 +64,19 @@ class Decay:
     def weight(self, epoch: int) -> int:
         """Return the weight of a message of a month.  Unit: parts.
 
-        A month that is yet to come counts as the newest: an import may bring it
-        from where a clock ran ahead.
+        A future month counts as the newest: it may come from an import from a machine
+        with a fast clock.
         """
         if self.epoch is None:
             return PARTS
         age = max(0, _months(self.epoch) - _months(epoch))
-        # Never half-way between two whole numbers, or exactly representable: a
-        # last bit that another processor rounds otherwise changes no weight.
+        # The value is never half-way between two integers unless exactly representable,
+        # so a last bit that differs between processors does not change a weight.
         return round(PARTS * math.exp2(-age / self.half_life))
 
 
 def weighted(history: Mapping[int, State], decay: Decay | None) -> list[State]:
-    """Return the state of each month under its weight; None weighs all months alike.
+    """Return the weighted state of each month; without decay, all weigh the same.
 
     Raises
     ------
@@ -90,6 +89,6 @@ def weighted(history: Mapping[int, State], decay: Decay | None) -> list[State]:
 
 
 def _months(epoch: int) -> int:
-    """Return the number of a month."""
+    """Return the ordinal number of a month."""
     year, month = divmod(epoch, 100)
     return 12 * year + month

@@ -31,14 +31,15 @@ class Attribution:
     Parameters
     ----------
     prior : float
-        What the class prior and the bias of the fusion add, and with them what
-        the event models add for every message alike.  Unit: nats.
+        Contribution of the class prior and the bias of the fusion, and of the constants
+        of the event models.  Unit: nats.
     contributions : mapping of str to ndarray of float64, shape (n,)
-        View by view, what each feature adds, in the order of the view's features;
-        all of them and `prior` sum to the log-odds.  A view that is made of others
-        has none of its own: its share is added to that of theirs.  Unit: nats.
+        By view, the contribution of each feature, in the order of the view's features.
+        Together with `prior` they sum to the log-odds.  A view made of others has none
+        of its own: its contributions are added to those of the other views.  Unit:
+        nats.
     seen : mapping of str to ndarray of bool, shape (n,)
-        View by view, which of the features have been seen before.
+        By view, which of the features were seen before.
     """
 
     prior: float
@@ -64,8 +65,8 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     one contribution per feature for every K (`app.bayes.posterior.odds_weights`).
     """
     specification = snapshot.specification
-    # The posterior is the joint without what all classes share, and the weights
-    # sum to zero over the classes.
+    # The posterior is the joint up to a constant for all classes, and the weights sum
+    # to zero over the classes.
     weights, offset = odds_weights(verdict.log_posterior, specification.spam_mask)
     constant = snapshot.verdict_log_prior + snapshot.fusion.bias
     contributions: dict[str, NDArray[np.float64]] = {}
@@ -84,15 +85,15 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
         model = specification.classifiers[term.classifier]
         weight = worth * factor
         constant = constant + parts.constant * weight
-        # Not a product of matrices: its last bits, and with them the order of equal
-        # features, depend on the processor.
+        # Not a matrix product: its last bits, and so the order of equal features,
+        # depend on the processor.
         all_added = np.add.reduce(parts.terms * (weights * weight)[:, np.newaxis])
         start = 0
-        # What a view that is made of others adds stands with the features of those.
+        # Contributions of a view made of others are added to the features of those.
         for view in model.made_of or (model.view,):
             here = slice(start, start := start + sizes[view])
             added, known = all_added[here], parts.seen[here]
-            # Several terms may take one view: one entry for each feature.
+            # Several terms may use one view, but each feature has one entry.
             if view in contributions:
                 added, known = added + contributions[view], known | seen[view]
             contributions[view], seen[view] = added, known
@@ -108,18 +109,18 @@ _NOTHING: Final = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The log-odds of a verdict, taken apart in two ways.
+    """The log-odds of a verdict, split in two ways.
 
     Parameters
     ----------
     strongest : int
-        How many reasons of each side were asked for.
+        Requested number of reasons of each side.
     families : mapping of str to float
-        What each family of features adds, each kind of statement, and the prior; the
+        Contributions of each family of features, each kind of statement, and the prior,
         strongest first.  They sum to the log-odds.  Unit: nats.
     summands : tuple of Summand
-        The prior, all statements, the strongest reasons of the side that the log-odds
-        are on, those of the other side, and the rest.  They sum to the log-odds, too.
+        The prior, all statements, the strongest reasons of the winning side, those of
+        the other side, and the rest.  They sum to the log-odds too.
     """
 
     strongest: int
@@ -128,15 +129,15 @@ class Explanation:
 
     @property
     def reasons(self) -> tuple[Summand, ...]:
-        """The reasons that are listed."""
+        """The listed reasons."""
         return tuple(each for each in self.summands if each.kind == "reason")
 
     @property
     def share(self) -> float | None:
-        """Share of the log-odds that the listed reasons add.
+        """Share of the listed reasons in the log-odds.
 
-        More than 1 where the rest speaks for the other side; None of log-odds that are
-        nearer to 0 than a thousandth, and so a share of nothing.
+        It is more than 1 if the rest is evidence for the other side, and None if the
+        log-odds are within a thousandth of 0.
         """
         total = math.fsum(self.families.values())
         if abs(total) < _NOTHING:
@@ -144,7 +145,7 @@ class Explanation:
         return math.fsum(each.log_odds for each in self.reasons) / total
 
     def stated(self, statements: Sequence[Statement]) -> Self:
-        """Return the explanation with the statements."""
+        """Return the explanation with statements added."""
         families = dict(self.families)
         for each in statements:
             families[each.kind] = families.get(each.kind, 0.0) + each.nats
@@ -184,19 +185,19 @@ def explain(
     *,
     strongest: int,
 ) -> Explanation:
-    """Return the log-odds of a verdict by family, and by reason.
+    """Split the log-odds of a verdict by family, and by reason.
 
     Parameters
     ----------
     attribution : Attribution
-        What each feature adds to the verdict.
+        The contribution of each feature.
     snapshot : Scorer
         The snapshot that gave the verdict.
     observation : Observation
         What was seen of the message.
     strongest : int
-        How many reasons of each side to list, for spam and against it: those that
-        add most.  A reason that adds nothing is of neither side.
+        Number of strongest reasons to list for spam and against it.  A reason without a
+        contribution is on neither side.
     """
     families, summands = reasons_of(
         attribution.contributions,
@@ -219,27 +220,27 @@ def strongest_reason(
     spam: bool,
     named: bool,
 ) -> str | None:
-    """Return the view and the text of the feature that adds most to one side.
+    """Return the view and the text of the strongest feature of one side.
 
-    Or the kind and the name of a statement, if that adds more.
+    If a statement is stronger, its kind and name are returned.
 
     Parameters
     ----------
     attribution : Attribution
-        What each feature adds to a verdict.
+        The contribution of each feature.
     observation : Observation
         What was seen of the message.
     statements : iterable of Statement
-        What is stated beside the features.
+        Statements about the message.
     spam : bool
         Whether the side is spam.
     named : bool
-        Whether the text is wanted, or the id of the feature.
+        Whether to return the text of the feature, or else its id.
 
     Returns
     -------
     str or None
-        None where nothing speaks for that side.
+        None if there is no evidence for that side.
     """
     strongest, found, said = 0.0, None, None
     for view, added in attribution.contributions.items():
@@ -265,35 +266,34 @@ def strongest_reason(
 def insignificant(
     snapshot: Snapshot, views: Collection[str], *, max_log_odds: float
 ) -> dict[str, NDArray[np.int64]]:
-    r"""Return the features that tell no two labels apart by more than a bound.
+    r"""Return the features that distinguish no two labels by more than a bound.
 
     Parameters
     ----------
     snapshot : Snapshot
-        What is known.
+        The counts.
     views : collection of str
-        Views of text, each with the classifier of its name.
+        Views of text, each with a classifier of the same name.
     max_log_odds : float
-        Bound on what one feature adds to the log-odds of one label against
+        Bound on the contribution of one feature to the log-odds of one label against
         another, before weights and normalisers.  Unit: nats.
 
     Returns
     -------
     dict of str to ndarray of int64
-        Ids of features, sorted, view by view.
+        Sorted ids of features by view.
 
     Notes
     -----
-    With :math:`f_{ic}` the contribution of feature *i* to the log-likelihood of
-    class *c*, a feature is one of them if
-    :math:`\max_c f_{ic} - \min_c f_{ic} \le b`.  The log-odds of any set of
-    classes against the rest is a difference of two averages of
-    :math:`f_{ic}` over classes, so without the feature it is another one by no
-    more than *b*.  A term of the verdict takes a mean over the *n* features of
-    the message, :math:`\sum_i f_{ic} / (n + 20)`, so without all of them it
-    moves by less than *b*, and the verdict by less than *b* times the sum of the
-    weights: a bound that no message exceeds.  That the totals of the labels
-    shrink as well is not in it (experiment 0071 has how much that is).
+    Let :math:`f_{ic}` be the contribution of feature *i* to the log-likelihood of class
+    *c*.  A feature is returned if :math:`\max_c f_{ic} - \min_c f_{ic} \le b`.  The
+    log-odds of any set of classes against the rest are a difference of two averages of
+    :math:`f_{ic}` over classes, so they change by at most *b* without the feature.  A
+    term of the verdict is a mean over the *n* features of the message, :math:`\sum_i
+    f_{ic} / (n + 20)`.  Without all these features it changes by less than *b*, and the
+    verdict by less than *b* times the sum of the weights, for every message. The bound
+    does not include the effect of smaller totals of the labels (experiment 0071 has its
+    size).
 
     Examples
     --------
@@ -316,7 +316,7 @@ def insignificant(
         ids = tables[view].flatten().ids
         every = SparseCounts(ids, np.ones_like(ids))
         added = snapshot.likelihood(view).contributions(every).features
-        # No labels have no largest, and no feature is no row.
+        # Reductions need at least one label and one feature.
         spread = np.ptp(added, axis=1) if ids.size else np.empty(0)
         found[view] = ids[spread <= max_log_odds]
     return found

@@ -1,8 +1,8 @@
-"""Fusion: weights of the views, fitted to the scored rows of the ledger.
+"""Fusion: weights of the views, fitted to scored rows of the ledger.
 
-Contract of this file: examples and weights are functions of the rows of the ledger up
-to a revision, and of nothing else.  Every worker and every start of the service
-computes the same weights, bit for bit, whatever batches the rows were read in.
+Contract of this file: examples and weights depend only on the rows of the ledger up to
+a revision.  Every worker and every start of the service computes the same weights, bit
+for bit, in whatever batches the rows are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """The part of a ledger row that the fusion reads.
+    """The part of a ledger row for the fusion.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class Lesson:
     digest : bytes
         Identity of the message.
     label_before : str or None
-        What the message was learned as; None if it was not.
+        Previous label of the message; None if it was not learned.
     label : str or None
-        What it is learned as now; None if it is forgotten.
+        New label; None if it is forgotten.
     scores : mapping or None
-        What was said of it before (`app.classifier.record`).
+        The score record from before (`app.classifier.record`).
     own : bool, default False
-        Whether the filter itself said so, and not a person.
+        Whether the label is from the filter itself, not a person.
     """
 
     revision: int
@@ -58,30 +58,30 @@ class Lesson:
 class Examples:
     """Messages that were scored before they were learned, with their labels.
 
-    Side by side in arrays, in the order of the rows that learned them: to put 2,000
-    together for each fit took as long as the fit.
+    They are stored in arrays, in the order of the rows that learned them, because
+    building the arrays of 2,000 examples for each fit took as long as the fit.
 
     Parameters
     ----------
     digests : tuple of bytes, length N
         Identity of each.
     revisions : ndarray of int64, shape (N,)
-        The row that learned it first, increasing.
+        The row that first learned each, increasing.
     labels : ndarray of int64, shape (N,)
-        Class index of its newest label.
+        Class index of the newest label.
     own : ndarray of bool, shape (N,)
-        Whether that label is the filter's own: then nothing is fitted to it, until a
-        person says what it is.
+        Whether that label is the filter's own.  Such examples are not used in the fit
+        until a person labels them.
     terms : ndarray of float64, shape (N, T, K)
-        What the terms of the verdict said of it (`app.classifier.record.Evidence`).
-        Unit: nats.
+        The values of the verdict's terms (`app.classifier.record.Evidence`).  Unit:
+        nats.
     log_prior : ndarray of float64, shape (N, K)
         The log-prior at that time.  Unit: nats.
     log_odds : ndarray of float64, shape (N,)
         The log-odds of the verdict.  Unit: nats.
     arrived : ndarray of int64, shape (N,)
-        How many messages came since the last example that says so; -1 where it was
-        not scored when it came.
+        Number of messages that arrived since the last example with this number; -1 if
+        the message was not scored on arrival.
     """
 
     digests: tuple[bytes, ...]
@@ -95,7 +95,7 @@ class Examples:
 
     @classmethod
     def none(cls, specification: Specification) -> Self:
-        """Return no example."""
+        """Return an empty set of examples."""
         k, t = specification.n_classes, len(specification.verdict.terms)
         return cls(
             (),
@@ -109,13 +109,13 @@ class Examples:
         )
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of examples."""
         return len(self.digests)
 
     def follow(
         self, lessons: Iterable[Lesson], specification: Specification, *, after: int
     ) -> Examples:
-        """Return the examples after more rows, those up to row `after` left out.
+        """Return the examples after more rows, without those up to row `after`.
 
         Parameters
         ----------
@@ -124,13 +124,13 @@ class Examples:
         specification : Specification
             What the profile is made of.
         after : int
-            The last row that is too old.
+            The newest row that is too old.
 
         Notes
         -----
-        A row that learns a message that was not learned is an example, if it was
-        scored.  A new label moves it, and forgetting it takes it out; what is said
-        of it stays that of the first time, since later the filter knew it.
+        A row that learns a new message is an example if it was scored.  A new label
+        relabels the example, and forgetting removes it.  Its scores stay those of the
+        first time, because later the filter knew the message.
         """
         place = {digest: i for i, digest in enumerate(self.digests)}
         kept = self.revisions > after
@@ -140,8 +140,8 @@ class Examples:
             old = place.get(row.digest)
             if row.label not in specification.labels or row.label_before is None:
                 fresh.pop(row.digest, None)
-                # Where it is learned anew, not in its old place: the order is that
-                # of the revisions.
+                # A message learned again goes to the end, because examples are ordered
+                # by revision.
                 if old is not None:
                     kept[old] = False
                     del place[row.digest]
@@ -160,7 +160,7 @@ class Examples:
         return moved + _side_by_side(fresh) if fresh else moved
 
     def where(self, kept: NDArray[np.bool_]) -> Examples:
-        """Return some of the examples, those that are marked, shape (N,)."""
+        """Return the examples selected by a mask, shape (N,)."""
         if kept.all():
             return self
         return Examples(
@@ -169,7 +169,7 @@ class Examples:
         )
 
     def __add__(self, later: Examples) -> Examples:
-        """Return these examples and those of later rows."""
+        """Append the examples of later rows."""
         return Examples(
             self.digests + later.digests,
             *map(np.concatenate, zip(self._columns, later._columns, strict=True)),
@@ -197,7 +197,7 @@ class _Example:
 
 
 def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
-    """Return some examples, at least one, in their order."""
+    """Return the arrays of at least one example, in order."""
     each = examples.values()
     return Examples(
         tuple(examples),
@@ -215,17 +215,17 @@ def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How many messages came, taught or not.
+    """Numbers of messages that arrived, taught or not.
 
     Parameters
     ----------
     ham, spam : int
-        Those that were scored when they came, and then taught.
+        Messages scored on arrival and then taught.
     all : int
-        All that were scored when they came, as far as the taught ones say so.
+        All messages scored on arrival, as far as recorded with the taught ones.
     moved : mapping of bytes to (bool, int) or None
-        Messages that were taught since the examples: whether each is spam, and how
-        many came before it; None where it is not learned, or did not come.
+        Messages taught since the examples: whether each is spam, and how many arrived
+        before it; None if it is not learned, or was not scored on arrival.
     """
 
     ham: int = 0
@@ -244,7 +244,7 @@ class Arrivals:
 
     @property
     def by_side(self) -> NDArray[np.float64]:
-        """Messages of ham, and of spam; those that nobody taught count half each."""
+        """Messages of ham and of spam; untaught ones count half on each side."""
         half = max(0, self.all - self.ham - self.spam) / 2
         return np.array([self.ham + half, self.spam + half])
 
@@ -254,7 +254,7 @@ class Arrivals:
         lessons: Iterable[Lesson],
         specification: Specification,
     ) -> Arrivals:
-        """Return the arrivals with those of later rows."""
+        """Add the arrivals of later rows."""
         ham, spam, whole = self.ham, self.spam, self.all
         moved = dict(self.moved)
         for row in lessons:
@@ -282,7 +282,7 @@ class Arrivals:
 def _came(
     digest: bytes, examples: Examples, specification: Specification
 ) -> tuple[bool, int] | None:
-    """Return whether an example is spam, and how many came before it, if it came."""
+    """Return whether an arrived example is spam, and how many arrived before it."""
     if digest not in examples.digests:
         return None
     place = examples.digests.index(digest)
@@ -300,17 +300,17 @@ class Fusion:
     weights : ndarray of float64, shape (T,)
         Weights of the terms of the verdict's rule.
     bias : ndarray of float64, shape (K,)
-        What is added for each class.  Unit: nats.
+        Bias of each class.  Unit: nats.
     examples : Examples
-        Those of the window that ends at `fitted_revision`.
+        The examples of the window that ends at `fitted_revision`.
     fitted_revision : int
-        Up to which row they were fitted; 0 for the shipped ones.
+        Last row of the fit; 0 for the shipped weights.
     fitted_messages : int
-        To how many messages; 0 where the shipped ones stand.
+        Number of messages in the fit; 0 for the shipped weights.
     arrivals : Arrivals
-        How many messages came.
+        Numbers of messages that arrived.
     waiting : tuple of Lesson
-        The rows after it, in their order.
+        The rows after `fitted_revision`, in order.
     """
 
     weights: NDArray[np.float64]
@@ -319,8 +319,8 @@ class Fusion:
     arrivals: Arrivals
     fitted_revision: int = 0
     fitted_messages: int = 0
-    # Read when the next fit is due: to put 2,000 examples together anew at each row
-    # was a tenth of what learning a short message took.
+    # Processed when the next fit is due: updating the arrays of 2,000 examples at each
+    # row took a tenth of the time of learning a short message.
     waiting: tuple[Lesson, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -350,7 +350,7 @@ class Fusion:
         specification : Specification
             What the profile is made of.
         before, revision : int
-            The revision of these weights, and that of the next.
+            The revisions of these weights and of the result.
         """
         rule = specification.verdict.fusion
         rows = (*self.waiting, *lessons)
@@ -369,7 +369,7 @@ class Fusion:
 def _fitted(
     examples: Examples, specification: Specification, rule: FusionRule, revision: int
 ) -> Fusion:
-    """Return the weights that are fitted to the examples, and the examples."""
+    """Return the weights fitted to the examples, with the examples."""
     spam = specification.spam_mask[examples.labels]
     shipped = replace(
         Fusion.shipped(specification),
@@ -377,8 +377,8 @@ def _fitted(
         arrivals=Arrivals.of(examples, specification),
         fitted_revision=revision,
     )
-    # Its own labels agree with it whatever it says: fitted to them, it would
-    # become ever more certain of itself.
+    # The filter's own labels always agree with it: a fit to them would make it more and
+    # more confident.
     known = examples.where(~examples.own)
     said = np.sign(known.log_odds)
     right = said == np.where(spam[~examples.own], 1.0, -1.0)
@@ -407,7 +407,7 @@ def _fitted(
 def _within(
     weights: NDArray[np.float64], shipped: NDArray[np.float64], least: float
 ) -> NDArray[np.float64]:
-    """Return weights that are not too far from the shipped ones."""
+    """Return weights limited to a range around the shipped ones."""
     ends = np.sort([shipped * least, shipped / least], axis=0)
     found: NDArray[np.float64] = weights.clip(*ends)
     return found

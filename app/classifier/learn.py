@@ -1,4 +1,4 @@
-"""Learning: the statistics that labelled messages add."""
+"""Learning: the statistics of labelled messages."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A message that goes from one class to another.
+    """A message that changes its class.
 
     Parameters
     ----------
     views : mapping of str to SparseCounts or Measurements
         The message, view by view.
     before : int or None
-        Index of the class that it was learned as; None if it was not learned.
+        Index of its previous class; None if it was not learned.
     after : int or None
-        Index of the class that it is now learned as; None to forget it.
+        Index of its new class; None to forget it.
     """
 
     views: Mapping[str, Payload]
@@ -89,7 +89,7 @@ def delta(
 
 
 def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
-    """Return the sum of many moves, view by view, in one pass.
+    """Return the sum of many moves by view, in one pass.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
     found = State()
     for view, having in holders.items():
         xs = [moves[m].views[view] for m in having]
-        # Nearly always every message has the view.
+        # Usually every message has the view.
         of_view = signs if len(having) == len(moves) else signs[having]
         counted = [x for x in xs if isinstance(x, SparseCounts)]
         measured = [x for x in xs if isinstance(x, Measurements)]
@@ -136,25 +136,26 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
 
 
 MARGIN: Final = 0.42
-"""Lead of the right class below which a verdict was nearly wrong.
+"""Least lead of the right class in a verdict that needs no correction.
 
-That of a sum bounded by 1 (`app.classifier.rule.Bounded`), where 0.42 is 2.5 nats over
-the root of the number of features; from 1.8 to 3.5 all is alike (experiment 0078)."""
+In units of a sum bounded by 1 (`app.classifier.rule.Bounded`), where 0.42 corresponds
+to 2.5 nats over the root of the number of features; 1.8 to 3.5 give similar results
+(experiment 0078)."""
 
 
-# Where a tenth more spam with 20,000 words each was taught, these were 32 of 33 words
-# of the spam, and 22 % of the other spam was missed instead of 3; with the bound, 7 %
-# (experiment 0094).  Of a corpus with headers, one message in 60 has more pairs, and
-# one in 750 more words.
+# If a tenth more spam with 20,000 words each was taught, 32 of 33 words in the spam
+# were theirs, and 22 % of the other spam was missed instead of 3; with the bound it was
+# 7 % (experiment 0094).  In a corpus with headers, one message in 60 has more pairs,
+# and one in 750 more words.
 MOST_TAUGHT: Final = 2_000
-"""Features of a view that one message teaches, at most."""
+"""Most features of a view that one message teaches."""
 
 
 def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the features of a message that may be learned.
+    """Limit the features of a message to those that may be learned.
 
-    A longer view keeps those with the lowest ids.  Ids are hashes, so they are a sample
-    of the view, and the same one whenever it is taken.
+    A larger view keeps the features with the lowest ids.  Ids are hashes, so this is a
+    random but reproducible sample of the view.
 
     Examples
     --------
@@ -176,22 +177,22 @@ def taught(
     label: int,
     specification: Specification,
 ) -> dict[str, Payload]:
-    """Return the lesson of a learned message for each view.
+    """Return the features that a message teaches each view.
 
-    No view is taught more than `bounded` features.  One that is made of others is
-    taught what its own classifier had wrong, or nearly so: where the right class did
-    not lead all others by `MARGIN`.
+    `bounded` limits the features of every view.  A view made of others is taught only
+    if its own classifier was wrong or nearly so: if the right class did not lead all
+    others by `MARGIN`.
 
     Parameters
     ----------
     views : mapping of str to SparseCounts or Measurements
         The message, view by view.
     verdict : Verdict
-        What was said of it before.
+        The verdict from before.
     label : int
-        Index of the class that it is learned as.
+        Index of its class.
     specification : Specification
-        Under which it was said.
+        The specification of the verdict.
     """
     models = specification.classifiers
     made = {model.view for model in models.values() if model.made_of}
@@ -204,25 +205,25 @@ def taught(
     return found
 
 
-# Experiment 0054: a stream that begins with 133 spam, where one message in twenty
-# was taught, and the filter learned its own verdicts from 8 nats on. Without a
-# bound it lost 28 % of the ham, with 20 or 50 messages it lost 1.8 % (1.7 % where
-# it learned none). It keeps from ruin and gains nothing else: 20 is the smaller.
+# Experiment 0054: a stream begins with 133 spam, one message in twenty is taught, and
+# the filter learns its own verdicts from 8 nats on. Without this minimum it lost 28 %
+# of the ham; with 20 or 50 messages, 1.8 % (1.7 % without learning its own verdicts).
+# The minimum only prevents disaster, so the smaller value is used.
 FEWEST: Final = 20
-"""Messages of each side that a filter knows before it trusts itself."""
+"""Least messages of each side before the filter learns its own verdicts."""
 
 
 def confident(verdict: Verdict, snapshot: Scorer, *, own_from: float) -> bool:
-    """Return whether a verdict is sure enough to be learned unasked.
+    """Return whether a verdict is confident enough to be learned by itself.
 
     Parameters
     ----------
     verdict : Verdict
         What was said of a message.
     snapshot : Scorer
-        Snapshot that the verdict was given by.
+        The snapshot of the verdict.
     own_from : float
-        How far from 0 the log-odds must be.  Unit: nats.
+        Least distance of the log-odds from 0.  Unit: nats.
     """
     if verdict.decision == "unsure" or abs(verdict.log_odds) < own_from:
         return False
@@ -230,7 +231,7 @@ def confident(verdict: Verdict, snapshot: Scorer, *, own_from: float) -> bool:
 
 
 class MessageCounts(Protocol):
-    """How many messages a filter has learned: a snapshot, or less."""
+    """The numbers of learned messages: a snapshot, or a part of one."""
 
     @property
     def specification(self) -> Specification:

@@ -1,8 +1,8 @@
-"""Levels: a personal profile that backs off to those above it.
+"""Levels: a personal profile that backs off to the profiles above it.
 
-The counts of a user, of the user's domain and of the site make one verdict.  Contract
-of this file: nothing is added up and nothing is stored, so what a level learns or
-forgets counts at once, and exactly, for all below it.
+The counts of a user, of the user's domain and of the site are combined in one verdict.
+Contract of this file: no sum is computed in advance or stored, so a change at a level
+has an immediate and exact effect on all levels below.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from app.classifier.specification import EventModel, Specification
     from app.classifier.verdict import Verdict
 
-# Experiment 0080: six mailboxes of one site.  With less, single users lose ham that
-# the site would not lose; with more, a taste of one's own takes longer to count.
+# Experiment 0080: six mailboxes of one site.  With a lower value, single users lose ham
+# that the site would not lose; with a higher value, personal preferences take longer to
+# count.
 REACH: Final = 400
-"""Messages as which everything above a level counts, at most."""
+"""Most messages for which all levels above a level count together."""
 
 
 def weights(messages: Sequence[int]) -> list[int]:
@@ -40,12 +41,12 @@ def weights(messages: Sequence[int]) -> list[int]:
     Parameters
     ----------
     messages : sequence of int
-        How many messages each level has learned, the most personal first.
+        Number of messages learned at each level, the most personal first.
 
     Returns
     -------
     list of int
-        At least 1 each; the last, which is that of the site, is 1.
+        At least 1 each; the last one, for the site, is 1.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def weights(messages: Sequence[int]) -> list[int]:
 
 
 class Level(NamedTuple):
-    """A profile that may speak in the verdict of another."""
+    """A profile that contributes to the verdict of another."""
 
     profile: str
     """Its name."""
@@ -78,12 +79,12 @@ class LevelShare:
     profile : str
         Name of the profile.
     messages : mapping of str to int
-        Messages that it has learned, by label.
+        Learned messages by label.
     weight : int
-        What each of them counts as.
+        Weight of each of them.
     log_odds : float
-        What the verdict would be without the levels below, less what it would be
-        without this one as well.  Unit: nats.
+        The log-odds without the levels below, minus those without this level too. Unit:
+        nats.
     """
 
     profile: str
@@ -93,7 +94,7 @@ class LevelShare:
 
 
 def backed_off(levels: Sequence[Level]) -> Scorer:
-    """Return the scorer of a profile, with those above it that agree.
+    """Return the scorer of a profile with the compatible profiles above it.
 
     Parameters
     ----------
@@ -110,12 +111,12 @@ def backed_off(levels: Sequence[Level]) -> Scorer:
 
 
 def agree(own: Specification, above: Specification) -> bool:
-    """Return whether the counts of two profiles can speak in one verdict.
+    """Return whether the counts of two profiles can be combined in one verdict.
 
     Parameters
     ----------
     own, above : Specification
-        What they are made of.
+        Their specifications.
     """
     return (
         own.labels == above.labels
@@ -137,7 +138,7 @@ def _counts_alone(event_model: EventModel) -> bool:
 
 
 class BackedOff(Scorer):
-    r"""What scores a message for a profile that backs off to those above it.
+    r"""A scorer for a profile that backs off to those above it.
 
     Parameters
     ----------
@@ -147,19 +148,20 @@ class BackedOff(Scorer):
 
     Notes
     -----
-    With :math:`n_{\ell ci}` the count of feature *i* in class *c* at level
-    :math:`\ell`, all counts are
+    If :math:`n_{\ell ci}` is the count of feature *i* in class *c* at level
+    :math:`\ell`, the combined counts are
 
     .. math:: n_{ci} = \sum_\ell k_\ell \, n_{\ell ci}, \qquad
         k_\ell = \max\left(1, \left\lfloor
         \frac{1}{R} \sum_{m > \ell} k_m n_m \right\rceil \right)
 
     with :math:`n_m` the messages of level *m* and *R* = `REACH`.  Divided by
-    :math:`k_\ell` this is the posterior mean of a Dirichlet whose prior is the
-    distribution of the levels above, worth *R* messages: a hierarchical Dirichlet
-    model, in whole numbers [1]_.  A small site counts as it is.
+    :math:`k_\ell`, this is the posterior mean of a Dirichlet distribution; its prior is
+    the distribution of the levels above with the weight of *R* messages. This is a
+    hierarchical Dirichlet model in integers [1]_.  A small site keeps its counts
+    unchanged.
 
-    The fusion is that of the level whose weights were fitted to most messages.
+    The fusion is that of the level with the most messages in its fit.
 
     References
     ----------

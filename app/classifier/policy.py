@@ -1,8 +1,8 @@
-"""Policy: thresholds that a profile sets for itself.
+"""Policy: the thresholds of a profile.
 
-Contract of this file: a policy is at least as mild as what it says.  Where what a
-profile chose and what the service's settings say contradict each other, a
-threshold moves up, never down: settings that change later reject no more mail.
+Contract of this file: a policy is never stricter than stated.  If a profile's
+thresholds and the service's settings contradict each other, a threshold moves up, never
+down, so later changes of settings do not make a profile reject more mail.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from app.classifier.specification import Specification
 
 Never = Literal["never"]
-"""Says that there is no threshold, where the service's settings have one."""
+"""No threshold, even if the service's settings have one."""
 MAX_COST: Final = 1e12
-"""That of POSTBAYES_HAM_COST."""
+"""The limit of POSTBAYES_HAM_COST."""
 
 
 SAYS: Final = "log-odds in nats such as 6.9, a probability such as 99.9%"
 
 
 def threshold_of(text: str) -> float | None:
-    """Return the nats that a text means; None for ``never``.
+    """Parse a threshold in nats; None for ``never``.
 
     Raises
     ------
     ValueError
-        If it means neither.
+        If the text is not a threshold.
 
     Examples
     --------
@@ -57,21 +57,21 @@ DEFAULT: Final = "default"
 
 
 def value_of(field: str, text: str, *, named: str) -> float | Never | None:
-    """Return the value of a field of a policy from a text.
+    """Parse the value of a field of a policy.
 
     Parameters
     ----------
     field : str
         The field.
     text : str
-        What somebody typed.
+        The input.
     named : str
-        How the field is called where it was typed.
+        Name of the field for the user.
 
     Raises
     ------
     InvalidPolicy
-        If it means nothing.
+        If the input is invalid.
 
     Examples
     --------
@@ -106,17 +106,17 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The thresholds that a profile sets; the settings of the service are the default.
+    """The thresholds of a profile; the default is the service's settings.
 
     Parameters
     ----------
     ham_cost : float or None
-        How many missed spam a lost ham is worth, 1 or more: where spam begins, and
-        on the other side of 0 where ham ends.
+        Cost of a lost ham in missed spam, at least 1.  It determines where spam begins
+        and, on the other side of 0, where ham ends.
     ham_threshold : float or None
-        Where ham ends, if elsewhere; between the two lies *unsure*.  Unit: nats.
+        Where ham ends, if different; *unsure* lies between the two.  Unit: nats.
     quarantine_from, reject_from : float, 'never' or None
-        From where on spam is quarantined, and rejected.  Unit: nats.
+        Log-odds from which spam is quarantined and rejected.  Unit: nats.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class Policy:
     reject_from: float | Never | None = None
 
     def __post_init__(self) -> None:
-        """Refuse contradictory thresholds."""
+        """Check the thresholds."""
         cost = self.ham_cost
         if cost is not None and not 1 <= cost <= MAX_COST:
             msg = (
@@ -156,7 +156,7 @@ class Policy:
 
     @classmethod
     def read(cls, document: object) -> Policy:
-        """Return the policy that `document` gave.
+        """Return the policy from the result of `document`.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class Policy:
         return cls(**{name: _value(name, given) for name, given in document.items()})
 
     def document(self) -> dict[str, float | Never]:
-        """Return the values that are set, for JSON."""
+        """Return the given values, for JSON."""
         said = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in said if value is not None}
 
@@ -195,7 +195,7 @@ class Policy:
         Parameters
         ----------
         service : Specification
-            What it would be made of by the service's settings alone.
+            The specification under the service's settings.
         """
         verdict, action = service.verdict, service.action
         spam, ham = verdict.spam_threshold, verdict.ham_threshold
@@ -207,7 +207,8 @@ class Policy:
         quarantine = _chosen(self.quarantine_from, action.quarantine_from, spam)
         reject = _chosen(self.reject_from, action.reject_from, spam)
         if quarantine is not None and reject is not None and reject < quarantine:
-            # What the profile says itself stands; of two that it says, the milder.
+            # The profile's own thresholds are kept; of two that contradict each other,
+            # the milder one.
             if self.quarantine_from is None and self.reject_from is not None:
                 quarantine = None
             else:
@@ -221,7 +222,7 @@ class Policy:
         )
 
     def require_kept(self, service: Specification) -> None:
-        """Raise if a value that is set would not take effect.
+        """Raise if a given value would not take effect.
 
         Raises
         ------
@@ -263,13 +264,13 @@ class Policy:
 def _chosen(
     own: float | Never | None, service: float | None, spam: float
 ) -> float | None:
-    """Return the threshold of an action, not below that of spam."""
+    """Return the threshold of an action, at least that of spam."""
     chosen = service if own is None else own
     return max(chosen, spam) if isinstance(chosen, float) else None
 
 
 def _value(name: str, given: object) -> Any:
-    """Return a value as a policy has it."""
+    """Normalise a value of a policy."""
     if isinstance(given, int | float) and not isinstance(given, bool):
         try:
             return float(given)

@@ -1,8 +1,8 @@
-"""Score records: the part of a verdict that the ledger keeps.
+"""Score records: the part of a verdict in the ledger.
 
-Contract of this file: the fusion is fitted to records as they were written, rounded,
-whether they come from memory or from the database.  A record that passes the check of
-this file can be stored and read back on both databases, and be fitted to.
+Contract of this file: the fusion uses the rounded records, whether they come from
+memory or from the database.  A record that passes the check of this file can be stored
+and read back on both databases, and used in a fit.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 # A number that is not finite is None.
 _NUMBERS: Final = frozenset((float, int))
 DECIMALS: Final = 6
-"""Decimals of a nat: a thousandth of the least contribution that is worth listing."""
-# All 6,000 made-up sets of examples of up to 1e6 and 1e7 nats had weights; one in fifty
-# of those of up to 1e9 had a curvature that cannot be inverted, and no service can be
-# started on it.  Shipped terms are means and roots, and stay below 1e5.
+"""Decimals of a nat: a thousandth of the least contribution worth listing."""
+# A fit succeeded on all 6,000 random sets of examples of up to 1e6 and 1e7 nats. Of
+# those up to 1e9, one in fifty had a curvature that cannot be inverted, with which a
+# service could not start.  Shipped terms are means and roots, and stay below 1e5.
 _FITTED: Final = 1e6
 
 
@@ -49,8 +49,8 @@ class Evidence:
     log_odds : float
         The log-odds of the verdict.  Unit: nats.
     arrived : int or None
-        How many messages came since the last one that says so; None where this one
-        was not scored when it came.
+        Number of messages that arrived since the last record with this number; None if
+        this message was not scored on arrival.
     """
 
     terms: NDArray[np.float64]
@@ -64,19 +64,19 @@ def record(
 ) -> Mapping[str, object]:
     """Return the record of a score for the ledger.
 
-    It is what live figures and the fusion of the views need: the decision, its
-    log-odds and, relative to the first class, what the prior and each term of the
-    verdict's rule say of each class.  What is not finite is None.
+    It has the data for live figures and the fusion: the decision, its log-odds, and for
+    each class the values of the prior and of each term of the verdict's rule, relative
+    to the first class.  Numbers that are not finite are None.
 
     Parameters
     ----------
     verdict : Verdict
         The verdict on a message.
     specification : Specification
-        Under which it was given.
+        The specification of the verdict.
     arrived : int or None
-        How many messages were scored as they came since the last record that says so,
-        if this one was; None if it was not.
+        Number of messages scored on arrival since the last record with this number;
+        None if this message was not scored on arrival.
     """
     rows = np.array([verdict.log_prior, *verdict.evidence])
     rows = (rows - rows[:, :1]).round(DECIMALS)
@@ -90,9 +90,9 @@ def record(
 
 
 def finite(value: float) -> float | None:
-    """Return a number, or None for one that JSON does not have.
+    """Return a number; None if it is not finite, which JSON cannot express.
 
-    An unsmoothed model gives ``-inf`` to a message with one unseen feature.
+    An unsmoothed model returns ``-inf`` for a message with an unseen feature.
     """
     return value if math.isfinite(value) else None
 
@@ -105,18 +105,18 @@ def evidence_of(
     Returns
     -------
     Evidence or None
-        None where the message was not scored, was scored under other labels or
-        other terms, or something in it was not finite, or too large to be fitted.
-        A term of a view that is made of others said nothing where it is missing.
+        None if the message was not scored, was scored with other labels or terms, or
+        has a value that is not finite or too large for a fit.  A missing term of a view
+        made of others counts as 0.
     """
-    # Rows of older imports hold any document as scores, and a service must start
-    # on them.
+    # Rows of older imports may have any document as scores, and a service must still
+    # start.
     if not isinstance(scores, Mapping) or type(scores.get("log_odds")) not in _NUMBERS:
         return None
     terms, prior = scores.get("terms"), scores.get("prior")
     names = specification.verdict.names
     if isinstance(terms, dict) and terms.keys() != set(names):
-        # Before there were views that are made of others, they said nothing.
+        # Older records lack the views made of others, whose terms were then 0.
         made = [
             term.name
             for term in specification.verdict.terms
@@ -140,34 +140,34 @@ def evidence_of(
 
 
 def arrived_of(scores: Mapping[str, Any] | None) -> int | None:
-    """Return the number of messages that came, if the record has it."""
+    """Return the number of arrived messages, if the record has it."""
     found = scores.get("arrived") if isinstance(scores, Mapping) else None
     return found if _is_number(found) else None
 
 
 MOST_NATS: Final = 1e30
-"""Magnitude of a number, at most.
+"""Largest magnitude of a number.
 
-A Gaussian says 1e28 of the largest measurement and the smallest variance; the fusion
-is not fitted to such a one.
+A Gaussian yields 1e28 for the largest measurement and the smallest variance; the fusion
+does not use such a value.
 """
 MOST_NAMES: Final = 64
-"""Views, terms or labels, at most; as labels of a profile."""
+"""Most views, terms or labels, as for the labels of a profile."""
 _MOST: Final = 2**31 - 1
 _MOST_CHARS: Final = 64
 _SHOWN: Final = 40
 
 
 def require_record(document: object) -> None:
-    """Raise if a document is not one that `app.classifier.record.record` writes.
+    """Raise unless a document can be from `app.classifier.record.record`.
 
-    What is not known is None there, and what an older version did not know is
-    missing; there is nothing else.
+    Unknown values are None, and fields that an older version did not write are missing;
+    other fields are refused.
 
     Raises
     ------
     InvalidObservation
-        With what is wrong.
+        With the error.
 
     Examples
     --------
@@ -184,19 +184,19 @@ def require_record(document: object) -> None:
 
 
 def _require_decision(value: object) -> None:
-    """Raise if it is not a decision."""
+    """Raise unless a value is a decision."""
     if value not in get_args(Decision):
         raise _strange(value, "a decision")
 
 
 def _require_terms(document: object) -> None:
-    """Raise if it is not the value of each term for each label."""
+    """Raise unless a document has the value of each term for each label."""
     for row in _object(document).values():
         _require_row(row)
 
 
 def _require_views(document: object) -> None:
-    """Raise if it is not the result of each classifier, as older records have it."""
+    """Raise unless a document has the results of classifiers, as in old records."""
     for said in _object(document).values():
         if not isinstance(said, dict) or said.keys() != {"log_odds", "features"}:
             raise _strange(said, "what a view says")
@@ -205,7 +205,7 @@ def _require_views(document: object) -> None:
 
 
 def _require_number(value: object, *, of: str = "messages") -> None:
-    """Raise if it is not a number of things."""
+    """Raise unless a value is a count."""
     if not _is_number(value):
         raise _strange(value, f"a number of {of}")
 
@@ -215,7 +215,7 @@ def _is_number(value: object) -> bool:
 
 
 def _require_row(document: object) -> None:
-    """Raise if it is not one number for each label."""
+    """Raise unless a document has one number for each label."""
     if not isinstance(document, list) or len(document) > MOST_NAMES:
         raise _strange(document, "a number of nats for each label")
     for value in document:
@@ -223,15 +223,15 @@ def _require_row(document: object) -> None:
 
 
 def _require_nats(value: object) -> None:
-    """Raise if it is neither a number of nats nor None."""
-    # Not a number is not below anything.
+    """Raise unless a value is a number of nats or None."""
+    # Comparisons with NaN are false.
     known = type(value) in {int, float} and abs(value) <= MOST_NATS  # type: ignore[arg-type]
     if value is not None and not known:
         raise _strange(value, "a number of nats")
 
 
 def _object(document: object) -> dict[str, Any]:
-    """Return an object whose names are few, short and printable."""
+    """Return an object with few, short and printable names."""
     if not isinstance(document, dict) or len(document) > MOST_NAMES:
         raise _strange(document, "an object of names and values")
     for name in document:
@@ -241,8 +241,8 @@ def _object(document: object) -> dict[str, Any]:
 
 
 def _strange(value: object, belongs: str) -> InvalidObservation:
-    """Return the error about a value of another kind."""
-    # A deeply nested value has no repr.
+    """Return the error for a value of a wrong kind."""
+    # repr fails on a deeply nested value.
     plain = isinstance(value, str | int | float)
     shown = repr(value) if plain else f"a {type(value).__name__}"
     if len(shown) > _SHOWN:

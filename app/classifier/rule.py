@@ -1,4 +1,4 @@
-"""Verdict rule: how the log-likelihoods of the views become one decision."""
+"""Verdict rule: combines the log-likelihoods of the views into one decision."""
 
 from __future__ import annotations
 
@@ -20,57 +20,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionRule:
-    """Schedule and sample of the fit of the verdict's weights.
+    """Schedule, examples and bounds of the fit of the verdict's weights.
 
     Parameters
     ----------
     every : int
-        At each revision that is a multiple of it.
+        A fit takes place at each revision that is a multiple of this.
     window : int
-        From the messages that the last so many rows learned first.
+        Number of last rows; the examples are messages that were first learned in them.
     weight_deviation, bias_deviation : float
-        How far a weight and a bias may be expected from the shipped ones
+        Prior standard deviations of a weight and a bias from the shipped ones
         (`app.bayes.models.logistic.GaussianPull`).
     mislabelled : float
-        The share of the labels that may be any.
+        The assumed share of random labels.
     least : float
-        A weight stays between so many times the shipped one and the inverse of that.
+        Least ratio of a weight to the shipped one; the largest ratio is its inverse.
     lopsided : float
-        The examples of one side count as those of the other so many times, at most.
+        Largest ratio of the weights of the two sides' examples.
     fair : float
-        The weights stay as shipped while the side that the log-odds were on was
-        the right one in a smaller share of the messages.
+        Least share of messages with log-odds on the right side; below it, the shipped
+        weights stay.
 
     Raises
     ------
     InvalidSetting
-        If a number is not positive, or no share of labels.
+        If a number is not positive, or `mislabelled` is not a share.
     """
 
-    # Experiment 0051: from 20 to 200, and from 1,000 to 5,000, all is within the
-    # noise. A fit of 2,000 messages takes 1.4 ms.
+    # Experiment 0051: differences between 20 and 200, and between 1,000 and 5,000, are
+    # within the noise. A fit of 2,000 messages takes 1.4 ms.
     every: int = 50
     window: int = 2000
     # The difference of two biases then deviates by 0.4 (experiment 0051).
     weight_deviation: float = 0.5
     bias_deviation: float = 0.28
-    # Fitted as if no label could be wrong, 5 % of wrong ones at the end of 3,000 took
-    # the weights from 5 to between 0 and 2 and left 26 to 65 % of the ham unsure, and
-    # with 0.1 up to 6 %; with right labels all is within the noise (experiment 0076).
+    # In a fit that assumes no wrong labels, 5 % wrong ones at the end of 3,000 moved
+    # the weights from 5 to between 0 and 2, and left 26 to 65 % of the ham unsure; with
+    # 0.1 it was up to 6 %.  With right labels, the differences are within the noise
+    # (experiment 0076).
     mislabelled: float = 0.1
-    # The weights of five streams stay within it.  After 150 wrong labels in a row they
-    # left it, and 62 % of the ham was unsure instead of 11 (experiment 0087).
+    # The weights of five streams stay within this range.  Without it, they left it
+    # after 150 wrong labels in a row, and 62 % of the ham was unsure instead of 11
+    # (experiment 0087).
     least: float = 0.6
-    # What people teach is no sample of what comes: a thousand spam beside three ham
-    # moved the bias by a nat (experiment 0086).
+    # Taught messages are not a fair sample of arriving mail: a thousand spam with three
+    # ham moved the bias by a nat (experiment 0086).
     lopsided: float = 4.0
-    # Errors alone are no fair sample: fitted to a site that teaches only its
-    # filter's errors, the weights would call spam ham. All the corpora are above 0.9
-    # after the first hundred messages.
+    # Errors alone are not a fair sample: on a site that teaches only errors, fitted
+    # weights would turn spam into ham.  All corpora are above 0.9 after the first
+    # hundred messages.
     fair: float = 0.75
 
     def __post_init__(self) -> None:
-        """Refuse a rule that cannot be carried out."""
+        """Check the numbers."""
         if min(self.every, self.window) < 1:
             msg = (
                 "the fusion is fitted every so many rows, from so many, at least 1; "
@@ -95,28 +97,28 @@ class FusionRule:
             raise InvalidSetting(msg)
 
     def counts(self, spam: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return as how many examples each counts, by whether it is spam."""
+        """Return the weight of each example, depending on its side."""
         sides = np.array([np.count_nonzero(~spam), np.count_nonzero(spam)])
         most = self.lopsided * sides.min()
         found: NDArray[np.float64] = np.minimum(1.0, most / np.maximum(sides, 1))
         return found[spam.astype(np.intp)]
 
 
-# Without grams 1-ROCA is 0.093 % instead of 0.100 on spamassassin and 0.062
-# instead of 0.060 as the mean of enron1 to 6, and a message has 644 features
-# instead of 1,660 to look up, learn and store (experiment 0025).
+# Without grams, 1-ROCA is 0.093 % instead of 0.100 on spamassassin, and 0.062 instead
+# of 0.060 as the mean of enron1 to 6, while a message has only 644 features instead of
+# 1,660 to look up, learn and store (experiment 0025).
 CORRECTIONS: Final = "corrections"
-"""The view of the messages that its own classifier had wrong, or nearly so.
+"""The view that learns messages which its own classifier decided wrongly or nearly so.
 
 Its features are those of other views (`app.classifier.specification.MADE_OF`)."""
-# With corrections 1-ROCA falls by a sixth as the geometric mean of twelve streams,
-# and by something on each (experiment 0078).
+# With corrections, the geometric mean of 1-ROCA over twelve streams falls by a sixth,
+# and it falls on every stream (experiment 0078).
 SHIPPED_VIEWS: Final = ("words", "headers", "pairs", CORRECTIONS)
-"""The text views of a profile unless a site wants others."""
+"""The default text views of a profile."""
 
 
 class Normaliser(Protocol):
-    """The factor of the sum of a view's contributions."""
+    """The factor for the sum of a view's contributions."""
 
     @property
     def name(self) -> str:
@@ -129,7 +131,7 @@ class Normaliser(Protocol):
         Parameters
         ----------
         features : int
-            How many features it has, seen or not.
+            Number of its features, seen before or not.
         said : sequence of float, length K
             The sum for each class.  Unit: nats.
         """
@@ -138,12 +140,12 @@ class Normaliser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShrunkenMean:
-    """The mean over the features, and over some more that say nothing.
+    """The mean over the features and some neutral ones.
 
     Parameters
     ----------
     strength : float
-        How many features that say nothing are added to those of the message.
+        Number of neutral features added to those of the message.
 
     Raises
     ------
@@ -159,7 +161,7 @@ class ShrunkenMean:
     strength: float = 20.0
 
     def __post_init__(self) -> None:
-        """Refuse a mean that is undefined for a message without features."""
+        """Check that the mean is defined for a message without features."""
         if not (math.isfinite(self.strength) and self.strength > 0):
             msg = f"the strength must be positive and finite, got {self.strength!r}"
             raise InvalidSetting(msg)
@@ -170,20 +172,21 @@ class ShrunkenMean:
         return f"mean{self.strength:g}"
 
     def factor(self, features: int, said: Sequence[float], /) -> float:  # noqa: ARG002
-        """Return one over the number of features plus the strength."""
+        """Return 1 / (number of features + strength)."""
         return 1.0 / (features + self.strength)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    r"""The sum over a root of the number of features, bounded: at most 1.
+    r"""The sum over the root of the number of features, bounded by 1.
 
     Parameters
     ----------
     strength : float
-        How many features that say nothing are added to those of the message.
+        Number of neutral features added to those of the message.
     scale : float
-        The sum over the root that becomes :math:`1 / \sqrt{2}`.  Unit: nats.
+        The value of the sum over the root that is mapped to :math:`1 / \sqrt{2}`. Unit:
+        nats.
 
     Raises
     ------
@@ -192,10 +195,10 @@ class Bounded:
 
     Notes
     -----
-    With *d* the difference of the largest and the smallest sum of a class, which for
-    two classes are the log-odds, and :math:`s = d / \sqrt{n + m}` for *n* features and
-    a strength of *m*, the difference becomes :math:`s / \sqrt{\sigma^2 + s^2}`.  It is
-    a factor all the same, so that each feature still has its share.
+    Let *d* be the difference of the largest and the smallest sum over the classes (for
+    two classes, the log-odds), and :math:`s = d / \sqrt{n + m}` for *n* features and a
+    strength of *m*.  The difference becomes :math:`s / \sqrt{\sigma^2 + s^2}`.  This is
+    applied as a factor, so each feature keeps its share.
 
     Examples
     --------
@@ -207,7 +210,7 @@ class Bounded:
     scale: float = 5.4
 
     def __post_init__(self) -> None:
-        """Refuse a factor that is undefined for a message without features."""
+        """Check that the factor is defined for a message without features."""
         least, most = min(self.strength, self.scale), max(self.strength, self.scale)
         if not (least > 0 and math.isfinite(most)):
             msg = (
@@ -224,7 +227,7 @@ class Bounded:
     def factor(self, features: int, said: Sequence[float], /) -> float:
         """Return the factor that bounds the sum."""
         spread = max(said) - min(said)
-        # What is impossible stays so.
+        # An infinite difference stays infinite.
         if not math.isfinite(spread):
             spread = 0.0
         return 1.0 / math.hypot(
@@ -234,17 +237,17 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One summand of the verdict: the sum of a classifier, times a weight.
+    """One summand of the verdict: the normalised sum of a classifier, times a weight.
 
     Parameters
     ----------
     classifier : str
-        Which of the specification's classifiers.
+        Name of one of the specification's classifiers.
     normaliser : Normaliser
-        What brings the sum to the common scale.
+        Brings the sum to the common scale.
     weight : float
-        Unit: nats of the verdict per nat of the normalised sum.  What it is
-        worth before the fusion has learned what it is worth here.
+        Initial weight, before the fusion has fitted one.  Unit: nats of the verdict per
+        nat of the normalised sum.
 
     Raises
     ------
@@ -257,7 +260,7 @@ class Term:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a weight under which no sum makes sense."""
+        """Check the weight."""
         if not math.isfinite(self.weight):
             raise InvalidSetting(f"a weight must be finite, got {self.weight!r}")
 
@@ -275,22 +278,22 @@ class Term:
 #     mean                      0.101       1.38      0.206       1.94
 #     mean with 20 more         0.101       1.35      0.064       1.02
 #
-# A mean alone takes a message of five features for as well known as one of
-# 500. From 10 to 50 more are alike. The weight is the best calibrated one of 3
-# to 6 for the three shipped views (experiment 0025); the fusion starts from it
-# and comes to weights from 3 to 8 (experiment 0051).
+# A plain mean gives a message of five features as much confidence as one of 500. Values
+# from 10 to 50 give similar results.  Of the weights from 3 to 6, this one is the best
+# calibrated for the three shipped views (experiment 0025); the fusion starts from it
+# and reaches weights from 3 to 8 (experiment 0051).
 VIEW_STRENGTH: Final = 20.0
 VIEW_WEIGHT: Final = 5.0
 CORRECTIONS_WEIGHT: Final = 3.0
-"""Its sum is bounded by 1, so it moves the verdict by 3 nats at most
-(experiment 0078)."""
+"""The weight of corrections: their sum is bounded by 1, so they move the verdict by at
+most 3 nats (experiment 0078)."""
 
 
 def terms_of(text_views: tuple[str, ...]) -> tuple[Term, ...]:
-    """Return the summands of a verdict over some of the text views.
+    """Return the summands of a verdict for some text views.
 
-    That of the corrections is the last: the first is of a view that learns every
-    message.
+    The summand of the corrections is last, because the first must be of a view that
+    learns every message.
     """
     terms = tuple(
         Term(
@@ -311,43 +314,41 @@ def terms_of(text_views: tuple[str, ...]) -> tuple[Term, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRule:
-    """How the evidence of the views becomes the log-odds of the verdict.
+    """Combines the evidence of the views into the log-odds of the verdict.
 
-    Naive Bayes takes the words of a message for independent; they are not,
-    so the plain sum of their contributions is far too sure of itself, the
-    more so the longer the message, and two views of one message say much the
-    same.  The verdict is a weighted sum of the views' sums, each brought to a
-    common scale by the number of its features, seen before or not, so that a
-    message that is mostly new is judged with less confidence.
+    Naive Bayes assumes that the words of a message are independent.  They are not, so
+    the plain sum of their contributions is far too confident, and the more so the
+    longer the message; and two views of a message have much the same evidence.  The
+    verdict is therefore a weighted sum of the views' sums, each scaled by the number of
+    its features, seen before or not.  A message with mostly new features thus gets less
+    confidence.
 
     Parameters
     ----------
     terms : tuple of Term
-        The summands, of different names.
+        The summands, with different names.
     prior : FadingPrior
-        Class prior of the verdict, by the mail that came
+        Class prior of the verdict, from the mail that arrived
         (`app.classifier.fusion.Arrivals`).
     fusion : FusionRule
-        How the weights of the terms, and a bias of each class, are fitted to what
-        was taught.
+        How the weights of the terms and a bias for each class are fitted.
     spam_threshold : float
-        Decide *spam* from here up. Unit: nats of log-odds.
+        Least log-odds of *spam*.  Unit: nats.
     ham_threshold : float
-        Decide *ham* from here down; between the two lies *unsure*.
-        Unit: nats of log-odds.
+        Largest log-odds of *ham*; *unsure* lies between the two.  Unit: nats.
 
     Attributes
     ----------
     names : tuple of str
-        What the ledger calls the terms.
+        Names of the terms in the ledger.
     classifiers : frozenset of str
         The classifiers that decide.
 
     Raises
     ------
     InvalidSetting
-        If there is no term, two have one name, the thresholds are not in order
-        or a number is not finite.
+        If there is no term, two terms have the same name, the thresholds are not in
+        order, or a number is not finite.
     """
 
     terms: tuple[Term, ...] = field(default_factory=lambda: terms_of(SHIPPED_VIEWS))
@@ -359,7 +360,7 @@ class VerdictRule:
     classifiers: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse a rule under which no verdict makes sense."""
+        """Check the terms and thresholds."""
         if not self.terms:
             msg = "a verdict needs at least one term to go by, got none"
             raise InvalidSetting(msg)
@@ -374,8 +375,7 @@ class VerdictRule:
                 f"threshold, got {low!r} and {high!r}"
             )
             raise InvalidSetting(msg)
-        # Kept, because every row that is written and every example that is read
-        # asks for them.
+        # Stored, because each written row and each example needs them.
         object.__setattr__(self, "names", names)
         deciding = frozenset(term.classifier for term in self.terms)
         object.__setattr__(self, "classifiers", deciding)

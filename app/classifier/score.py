@@ -24,24 +24,24 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     Parameters
     ----------
     snapshot : Scorer
-        What the profile knows.
+        The state of the profile.
     views : mapping of str to SparseCounts or Measurements
-        The features, view by view.
+        The features by view.
 
     Notes
     -----
-    The classifiers of `Specification.deciding` are asked, and no others.
+    Only the classifiers in `Specification.deciding` are used.
 
-    With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
-    classifier of term *t*, :math:`g_t` its normaliser for what is said of the
-    message, :math:`w_t` and :math:`b_c` the weights of the fusion, and :math:`r_t`
-    what they are raised by for views that have learned less than the others
-    (`app.classifier.snapshot`), the verdict's joint is
+    Let :math:`f_{tic}` be the log-likelihood of feature *i* in class *c* for the
+    classifier of term *t*, :math:`g_t` the factor of its normaliser for this message,
+    :math:`w_t` and :math:`b_c` the weights of the fusion, and :math:`r_t` the factor
+    that compensates for views which have learned less than others
+    (`app.classifier.snapshot`).  The verdict's joint is
 
     .. math:: J_c = \log \pi_c + b_c
         + \sum_t r_t \, w_t \, g_t \sum_i f_{tic}
 
-    (`app.classifier.rule.VerdictRule` says why).
+    `app.classifier.rule.VerdictRule` gives the reasons.
     """
     specification = snapshot.specification
     models = specification.classifiers
@@ -84,7 +84,7 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     }
     known = any(said[term.classifier].features for term in terms)
     return Verdict(
-        # Where nothing speaks for either side, the prior alone decides nothing.
+        # Without evidence for either side, the prior alone must not decide.
         decision=decide(specification.verdict, log_odds) if known else "unsure",
         label=int(posteriors[last].argmax()),
         probability=probability_of(log_odds),
@@ -100,7 +100,7 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
 
 
 def decide(rule: VerdictRule, log_odds: float) -> Decision:
-    """Return the decision on log-odds by the thresholds of a rule."""
+    """Return the decision for log-odds by the thresholds of a rule."""
     if log_odds >= rule.spam_threshold - ROUNDING:
         return "spam"
     if log_odds <= rule.ham_threshold + ROUNDING:

@@ -1,8 +1,8 @@
-"""Shading: the log-odds of a verdict at the places of the text that they come from.
+"""Shading: the log-odds of a verdict by their places in the text.
 
-Contract of this file: the segments of a passage are its text, and what all segments
-add, what the features without a place add, and the prior sum to the log-odds, but for
-the rounding of the sum.
+Contract of this file: the segments of a passage make up its text.  The contributions of
+all segments, of the features without a place, and of the prior sum to the log-odds,
+except for rounding.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     Count = Callable[[str, NDArray[np.int64]], Sequence[Mapping[str, int]]]
 
 STEPS: Final = (0.05, 0.25, 0.5)
-"""From which share of the strongest piece on a piece has the shade 1, 2 and 3."""
+"""Least shares of the strongest piece for the shades 1, 2 and 3."""
 FAINT: Final = 1e-3
-"""Where the strongest piece adds less, nothing is shaded.  Unit: nats."""
+"""Least contribution of the strongest piece for any shading.  Unit: nats."""
 MOST_SEGMENTS: Final = 2_000
-"""Pieces that are shaded, at most: the strongest.
+"""Most shaded pieces; the strongest ones count.
 
-A page of so many is as long as a book's chapter, and takes 1 MB.
+A page with this many is as long as a chapter of a book, and takes 1 MB.
 """
 MOST_FEATURES: Final = 4
-"""Features that are listed of a segment, at most; most words are one."""
+"""Most listed features of a segment; most words are one feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +50,12 @@ class Segment:
     text : str
         The text.
     log_odds : float
-        What its features add here.  Unit: nats; positive speaks for spam.
+        Contribution of its features here; positive is evidence of spam.  Unit: nats.
     shade : int
-        -3 to 3: how strong its features are beside the strongest of the message,
-        with the sign of the side; 0 for what hardly counts.
+        -3 to 3: strength relative to the strongest piece of the message, with the sign
+        of the side; 0 if it hardly counts.
     features : tuple of ListedFeature
-        The strongest of its features; none of a segment without a shade.
+        Its strongest features; empty for a segment without a shade.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadedPassage:
-    """A passage of a message in segments; `kind` and `name` as of a `Passage`."""
+    """A passage of a message in segments; `kind` and `name` as in `Passage`."""
 
     kind: Kind
     name: str
@@ -87,9 +87,9 @@ class Shading:
     passages : tuple of ShadedPassage
         Headers, texts, links and files, in the order of the message.
     elsewhere : mapping of str to float
-        View by view, what the features without a place add.  Unit: nats.
+        Contribution of the features without a place, by view.  Unit: nats.
     prior : float
-        What the class prior and the bias of the fusion add.  Unit: nats.
+        Contribution of the class prior and the bias of the fusion.  Unit: nats.
     """
 
     passages: tuple[ShadedPassage, ...]
@@ -105,7 +105,7 @@ class Shading:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The features of one view at their places, as numbers of the observation's."""
+    """The features of one view with places, as indexes into the observation."""
 
     name: str
     piece: NDArray[np.int64]
@@ -131,24 +131,24 @@ def shade(
     found : sequence of Passage
         The passages of the message, from `app.features.places`.
     places : mapping of str to Placed
-        Their features, from there, too.
+        Their features, from the same file.
     observation : Observation
-        What was seen of the message, with the ids of the profile.
+        The features of the message, with the ids of the profile.
     attribution : Attribution
-        What each feature adds.
+        The contribution of each feature.
     count : callable
-        Returns in how many learned messages of each label features of a view were, by
-        their ids.
+        Returns the numbers of learned messages per label with each of some features of
+        a view, by their ids.
     key : IdKey, optional
-        The key of the ids, where they are keyed.
+        The key of the ids, if they are keyed.
     most : int
-        How many pieces may be segments of their own: the strongest.
+        Most pieces that become separate segments; the strongest ones count.
 
     Notes
     -----
-    A feature that stands in several places adds the same part of its contribution in
-    each.  The shade goes by the whole contribution, so that a word is as dark in its
-    tenth place as it would be in its only one.
+    The contribution of a feature is divided equally among its places.  The shade
+    depends on the whole contribution, so a word is as dark in each of ten places as in
+    a single one.
     """
     size = sum(len(passage.pieces) for passage in found)
     views = list(_views(places, observation, attribution, key))
@@ -160,7 +160,7 @@ def shade(
     for view in views:
         share = view.added / np.maximum(view.places, 1)
         here += np.bincount(view.piece, share.take(view.feature), minlength=size)
-        # A word that a piece has twice is no stronger for that.
+        # A word twice in a piece is not stronger.
         once = np.unique(view.piece * view.added.size + view.feature)
         piece, feature = np.divmod(once, max(view.added.size, 1))
         strength += np.bincount(piece, view.added.take(feature), minlength=size)
@@ -191,7 +191,7 @@ def _views(
         known = observation.views[name].ids
         ids = each.ids if key is None else key.ids(name, each.ids)
         at = np.searchsorted(known, ids)
-        # What the rules of a whole message leave out, as words beyond the most.
+        # Features that extraction leaves out, such as words beyond the limit.
         there = at < known.size
         there[there] = known[at[there]] == ids[there]
         at = at[there]
@@ -221,7 +221,7 @@ def _list(
     observation: Observation,
     count: Count,
 ) -> None:
-    """Add the features of a view to those of the pieces that list them."""
+    """Add the features of a view to the lists of the pieces."""
     wanted_pieces = np.zeros(max(listed, default=-1) + 1, np.bool_)
     wanted_pieces[list(listed)] = True
     near = np.flatnonzero(view.piece < wanted_pieces.size)
@@ -259,7 +259,7 @@ def _segmented(
     shades: NDArray[np.int64],
     listed: Mapping[int, Sequence[ListedFeature]],
 ) -> Iterator[ShadedPassage]:
-    """Yield the passages; pieces without a shade are one segment with those beside."""
+    """Yield the passages; neighbouring pieces without a shade form one segment."""
     at = 0
     for passage in found:
         segments: list[Segment] = []

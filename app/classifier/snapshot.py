@@ -27,39 +27,37 @@ if TYPE_CHECKING:
 
 
 def raised(messages: NDArray[np.int64]) -> float:
-    r"""Return what all terms are multiplied by, so that none leaves its weight unused.
+    r"""Return the factor of all terms that compensates for views with few messages.
 
     Parameters
     ----------
     messages : ndarray of int64, shape (T,)
-        How many messages the view of each term has learned.
+        Number of messages learned by the view of each term.
 
     Returns
     -------
     float
-        At least 1; exactly 1 where all have learned the same messages, and where
-        none has learned any.
+        At least 1; exactly 1 if all views have learned the same messages, or none.
 
     Notes
     -----
     .. math:: \sqrt{\frac{T \max_t \log (1 + n_t)}{\sum_t \log (1 + n_t)}}
 
-    The weights are fitted to views that say much the same of a message
-    (`app.classifier.rule.VerdictRule`): where one of them says nothing, as after
-    the counts of another program were imported, which has no such view, the
-    others speak for it.  If they said the very same, the others would have to be
-    raised by all of its weight, and if they were independent, not at all; the root
-    is halfway.  As it learns, its weight goes back to it: its first hundred
-    messages teach a view more than the next.
+    The weights are fitted to views with much the same evidence on a message
+    (`app.classifier.rule.VerdictRule`).  If one of them has none, as after an import
+    from another filter without such a view, the others have to stand in for it.  If the
+    views were identical, the others would have to take over its whole weight; if they
+    were independent, nothing.  The root is a compromise.  As the view learns, it gets
+    its weight back: its first hundred messages teach it more than the next.
 
     Examples
     --------
     >>> [round(raised(np.array([1000, 1000, n])), 2) for n in (0, 50, 1000)]
     [1.22, 1.08, 1.0]
     """
-    # Experiment 0056, expected cost of what an imported list decides, sum of five
-    # streams: 1,477 as it was, 1,353 with the root, 1,334 without it; where words
-    # alone were imported 2,492, 1,967 and 2,633.
+    # Experiment 0056, expected cost after the import of a list, sum of five streams:
+    # 1,477 without a factor, 1,353 with the root, 1,334 with the quotient itself; if
+    # only words were imported, 2,492, 1,967 and 2,633.
     most = int(messages.max(initial=0))
     if not most or bool((messages == most).all()):
         return 1.0
@@ -67,13 +65,13 @@ def raised(messages: NDArray[np.int64]) -> float:
     return math.sqrt(taught.size * taught.max() / taught.sum())
 
 
-# Two lessons would decide the third message otherwise (experiment 0078).
+# Otherwise two lessons would decide the third message (experiment 0078).
 FEW: Final = 10
-"""Messages after which a view that is made of others has half of its weight."""
+"""Messages after which a view made of others has half of its weight."""
 
 
 def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the factor of terms whose views have learned so many messages.
+    """Return the factor of terms by the number of messages that their views learned.
 
     Examples
     --------
@@ -84,34 +82,34 @@ def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class Scorer(ABC):
-    """A specification that is fitted to counts, and scores messages.
+    """A specification fitted to counts, which scores messages.
 
     Parameters
     ----------
     specification : Specification
         What the profile is made of.
     tables : mapping of str to CountSource or MomentSums
-        The statistics of each view that is asked.
+        The statistics of each view in use.
     revision : int
-        The ledger row that was learned last; 0 before the first.
+        The last ledger row learned; 0 before the first.
     fusion : Fusion
-        What the terms of the verdict are worth.
+        The weights of the verdict's terms.
 
     Attributes
     ----------
     messages : ndarray of int64, shape (K,)
-        Messages per class, as they count.
+        Weighted messages per class.
     learned : ndarray of int64, shape (K,)
-        Messages learned per class; other than `messages` where those of a level count
-        more than once (`app.classifier.levels`).
+        Messages learned per class; different from `messages` if messages of a level
+        count more than once (`app.classifier.levels`).
     log_prior : ndarray of float64, shape (K,)
-        Log-prior of each class, for each classifier by itself. Unit: nats.
+        Log-prior of each class, for single classifiers.  Unit: nats.
     verdict_log_prior : ndarray of float64, shape (K,)
         Log-prior of each class, for the verdict. Unit: nats.
     raised : ndarray of float64, shape (T,)
-        What the terms are multiplied by, for the views that have learned less than
-        the others (`raised`).  A view that is made of others learns less by design
-        and has no part in it: its term is lowered by `FEW` until it knows enough.
+        Factors of the terms that compensate for views with few messages (`raised`).  A
+        view made of others learns fewer messages by design and is excluded: its term is
+        lowered by `FEW` until it knows enough.
     rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
         For a verdict at each level, `raised`, the weights of the fusion, and what is
         added for all messages alike; one level unless there are others above it.
@@ -172,8 +170,8 @@ class Scorer(ABC):
         self.revision = revision
         self.fusion = fusion
         self._likelihoods: dict[str, Likelihood[Any]] = {}
-        # Every view that is extracted from a message is learned or none is; a view
-        # that came later has fewer messages than the view that decides.
+        # All extracted views of a message are learned, or none; a view that was added
+        # later has fewer messages than the deciding view.
         models = [
             specification.classifiers[term.classifier]
             for term in specification.verdict.terms
@@ -187,7 +185,7 @@ class Scorer(ABC):
             fusion.arrivals.by_side * specification.unit,
             specification.spam_mask,
         )
-        # In messages: unlike everything else, it depends on the unit.
+        # In messages, because unlike all other values it depends on the unit.
         totals = specification.in_messages(
             np.array([int(of_view.sum()) for of_view in taught], np.int64)
         )
@@ -204,8 +202,8 @@ class Snapshot(Scorer):
 
     Notes
     -----
-    A message that is learned changes the tables in place.  Who scores while another
-    thread learns has to hold the lock of `app.services.memory.live.LiveProfile`.
+    Learning changes the tables in place.  To score while another thread learns, hold
+    the lock of `app.services.memory.live.LiveProfile`.
     """
 
     tables: dict[str, Table]
@@ -224,7 +222,7 @@ class Snapshot(Scorer):
         revision: int,
         lessons: Sequence[Lesson] = (),
     ) -> Snapshot:
-        """Return the snapshot of stored statistics.
+        """Return the snapshot for stored statistics.
 
         Parameters
         ----------
@@ -233,10 +231,10 @@ class Snapshot(Scorer):
         states : mapping of str to Statistics
             The statistics of each view.
         revision : int
-            The ledger row that was learned last.
+            The last ledger row learned.
         lessons : sequence of Lesson
-            The newest rows of the ledger, in their order: at least those that
-            `lessons_after` asks for.
+            The newest rows of the ledger, in order: at least those after
+            `lessons_after`.
 
         Raises
         ------
@@ -257,7 +255,7 @@ class Snapshot(Scorer):
         return cls(specification, tables, revision=revision, fusion=fusion)
 
     def copy(self) -> Snapshot:
-        """Return a snapshot of its own that knows the same."""
+        """Return an independent copy."""
         tables = {
             view: table.copy() if isinstance(table, FeatureTable) else table
             for view, table in self.tables.items()
@@ -278,16 +276,16 @@ class Snapshot(Scorer):
         Parameters
         ----------
         delta : mapping of str to Statistics
-            What they add to each view.
+            The statistics to add to each view.
         revision : int
-            The last of them.
+            Revision of the last row.
         lessons : sequence of Lesson
             The rows themselves, in their order.
 
         Raises
         ------
         InconsistentCounts
-            If no set of messages has the counts of the sum; then nothing is learned.
+            If the sum is impossible for any set of messages; then nothing is learned.
         """
         self.prepare(delta, revision=revision, lessons=lessons)()
 
@@ -300,8 +298,8 @@ class Snapshot(Scorer):
     ) -> Callable[[], None]:
         """Return the change that learns more ledger rows; see `learn`.
 
-        Nothing that a reader sees is changed before it is called, and it cannot fail:
-        what takes long is done here.
+        Readers see no change before the returned function is called.  That function
+        cannot fail, and is fast: the slow work is done here.
         """
         tables = dict(self.tables)
         changes: list[Callable[[], None]] = []
@@ -321,7 +319,7 @@ class Snapshot(Scorer):
         return learned
 
     def decide_as(self, other: Specification) -> None:
-        """Take over the thresholds and actions of another specification."""
+        """Adopt the thresholds and actions of another specification."""
         self.specification = self.specification.deciding_as(other)
 
     @property
@@ -335,6 +333,6 @@ class Snapshot(Scorer):
 
 
 def lessons_after(specification: Specification, revision: int) -> int:
-    """Return the row after which the fusion of a revision needs every row."""
+    """Return the row after which the fusion at a revision needs all rows."""
     rule = specification.verdict.fusion
     return max(0, revision - revision % rule.every - rule.window)

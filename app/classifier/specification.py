@@ -1,7 +1,7 @@
 """Specification: the labels, views, event models and verdict rule of a profile.
 
-All of the family's estimates are quotients of counts: with pseudo-counts in the
-same unit as the counts they do not depend on the unit.
+All estimates of the family are quotients of counts, so they do not depend on the unit
+if pseudo-counts have the same unit as the counts.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def in_parts(model: EventModel) -> EventModel:
     Raises
     ------
     InvalidSetting
-        If it is a discriminant, which estimates its shrinkage from the number
-        of messages and not from a quotient.
+        If it is a discriminant, which estimates its shrinkage from the number of
+        messages, not from a quotient.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def prior_in_parts(prior: Prior) -> Prior:
         case SmoothedPrior(alpha=alpha):
             return SmoothedPrior(alpha * PARTS)
         case _:
-            # Shares, or what the operator states: they have no unit.
+            # Shares, or priors that the operator states, have no unit.
             return prior
 
 
@@ -98,20 +98,20 @@ EventModel = (
 )
 """The naive Bayes family; each takes the statistics of one kind of view."""
 LABELS: Final = ("ham", "spam")
-"""The labels of a profile unless a site wants more."""
+"""The default labels of a profile."""
 SPAM_LABELS: Final = ("spam",)
-"""The labels that stand for unwanted mail unless a site wants more."""
+"""The default labels for unwanted mail."""
 KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "mail": (
         ("ham", "newsletter", "notification", "phishing", "spam"),
         ("phishing", "spam"),
     )
 }
-"""Labels of a profile, and those that stand for unwanted mail, by a name for both."""
+"""Named sets of labels, each with its labels for unwanted mail."""
 TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
-"""The views that `app.features.extract` makes of a message's text."""
+"""The views of a message's text, from `app.features.extract`."""
 MADE_OF: Final = ("words", "headers", "pairs")
-"""Those whose features the corrections have."""
+"""The views that the corrections are made of."""
 # Pseudo-count and messages of the text views (experiment 0050; 1-ROCA in per cent,
 # and lam, with weights fitted to what was learned before):
 #
@@ -120,18 +120,19 @@ MADE_OF: Final = ("words", "headers", "pairs")
 #     0.03    0.079  1.29     0.049       0.058
 #     0.01    0.076  1.32     0.046       0.065
 #
-# A class is mixed with the whole until it has been taught: after 1,000 spam and
-# 10 ham, 22, 15 and 7 % of the ham of three corpora are lost instead of 75, 48
-# and 44, and no more spam is missed (experiment 0053).  Its pseudo-counts are as
-# frequent as the features are: after 1,000 spam and 3 ham, 21, 15 and 12 % are lost
-# instead of 60, 28 and 22 (experiment 0090).
+# A class with few messages is mixed with all mail: after 1,000 spam and 10 ham, 22, 15
+# and 7 % of the ham of three corpora are lost instead of 75, 48 and 44, and no more
+# spam is missed (experiment 0053).  Its pseudo-counts are proportional to the
+# frequencies of features: after 1,000 spam and 3 ham, 21, 15 and 12 % are lost instead
+# of 60, 28 and 22 (experiment 0090).
 TEXT_SMOOTHING: Final = Lidstone(0.02)
 TEXT_BACKOFF: Final = Backoff(3.0)
 MIN_LABELS: Final = 2
 MAX_LABELS: Final = 64
-"""POPFile's users kept a dozen buckets; each label is a column in memory."""
+"""Most labels.  POPFile's users had a dozen buckets; each label is a column in
+memory."""
 MAX_LABEL_LENGTH: Final = 32
-# Clients take a path of one or two dots for a folder, even where they are escaped.
+# Clients treat a path of one or two dots as a folder, even if escaped.
 _NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9@._+-]{1,128}")
 
 
@@ -142,14 +143,13 @@ class ViewModel:
     Parameters
     ----------
     view : str
-        Name of the view whose features and statistics it takes.
+        Name of the view with its features and statistics.
     event_model : EventModel
-        How those statistics become a likelihood.
+        Converts these statistics to a likelihood.
     made_of : tuple of str
-        The views whose features those of its view are, all in one; none where the
-        view is extracted from the message.  A view that is made of others learns only
-        the messages that this classifier had wrong, or nearly so
-        (`app.classifier.learn.taught`).
+        The views that its view combines; empty if the view is extracted from the
+        message.  A view made of others learns only messages that this classifier
+        decided wrongly or nearly so (`app.classifier.learn.taught`).
     """
 
     view: str
@@ -158,19 +158,19 @@ class ViewModel:
 
     @property
     def measures(self) -> bool:
-        """Whether the view holds measurements, not features."""
+        """Whether the view has measurements, not features."""
         return isinstance(self.event_model, Gaussian | Discriminant)
 
     @property
     def event_model_name(self) -> str:
-        """Name of the event model, as answers give it."""
+        """Name of the event model in answers."""
         return type(self.event_model).__name__.lower()
 
     def features(self, views: Mapping[str, Payload]) -> Payload:
         """Return the features of a message that the classifier uses.
 
-        In a view that is made of others, the features of the first come first: where
-        each comes from is known by its place (`app.classifier.explain.attribute`).
+        In a view made of others, the features of the first view come first, so the
+        place of a feature shows its origin (`app.classifier.explain.attribute`).
         """
         if not self.made_of:
             return views.get(self.view) or _NOTHING[self.measures]
@@ -179,7 +179,7 @@ class ViewModel:
         return SparseCounts.of_sorted(ids, np.ones_like(ids))
 
 
-# A message that was seen before a view existed says nothing in that view.
+# A message learned before a view existed is not in that view.
 _NOTHING: Final[Mapping[bool, Payload]] = {
     False: SparseCounts.of({}),
     True: Measurements.of({}),
@@ -187,12 +187,12 @@ _NOTHING: Final[Mapping[bool, Payload]] = {
 
 
 def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
-    """Return the classifiers over some of the text views, and those beside them.
+    """Return the classifiers for some text views, and all others.
 
     Raises
     ------
     InvalidSetting
-        If there is no view, or one that does not exist or is there twice.
+        If no view is given, or a view is unknown or repeated.
     """
     every = (*TEXT_VIEWS, CORRECTIONS)
     strangers = [view for view in text_views if view not in every]
@@ -239,40 +239,40 @@ class Specification:
     Parameters
     ----------
     labels : tuple of str
-        What people may call a message; their order is that of the classes.
+        The labels for messages, in the order of the classes.
     spam_labels : tuple of str
-        Those of the labels that stand for unwanted mail.
+        The labels for unwanted mail.
     classifiers : mapping of str to ViewModel
         The naive Bayes classifiers whose posteriors are returned.
     prior : Prior
-        Class prior of each of them, by itself.
+        Class prior for single classifiers.
     verdict : VerdictRule
-        How their evidence becomes a decision.
+        Combines their evidence into a decision.
     action : ActionRule
-        What a mail server is asked to do about it.
+        Determines the action that is requested from a mail server.
     decay : Decay or None
-        What a message counts as when it was learned long ago; None: as one, always.
-        Use `decaying`, which puts everything else into the same unit.
+        Weight of old messages; None means that all count the same.  Use `decaying`,
+        which converts everything else to the same unit.
     key : IdKey or None
-        The key of the ids of its features; None: they are not keyed.
+        The key of feature ids; None if they are not keyed.
 
     Attributes
     ----------
     views : mapping of str to bool
-        The views whose statistics are kept, and which are measurements.
+        The views with statistics, and whether each has measurements.
     deciding : tuple of str
-        The classifiers of the verdict's terms, and of the views that theirs are made
-        of, in the order of `classifiers`.
+        The classifiers of the verdict's terms, and those of views of which theirs are
+        made, in the order of `classifiers`.
     spam_mask : ndarray of bool, shape (K,), read-only
-        Which of the classes stand for unwanted mail.
+        Which classes are unwanted mail.
 
     Raises
     ------
     InvalidSetting
-        If there are fewer than two labels, a label is listed twice or is not
-        a short plain word, the spam labels are none or all of the labels, the
-        verdict names a classifier that is not there or begins with a view that is
-        made of others, or a view is made of one that has no classifier.
+        If there are fewer than two labels, a label is repeated or is not a short plain
+        word, no label or every label is a spam label, the verdict has an unknown
+        classifier or begins with a view made of others, or a view is made of one
+        without a classifier.
     """
 
     labels: tuple[str, ...] = LABELS
@@ -285,13 +285,13 @@ class Specification:
     action: ActionRule = field(default_factory=ActionRule)
     decay: Decay | None = None
     key: IdKey | None = None
-    # Kept, because every message that is read or scored asks for them.
+    # Stored, because each message that is parsed or scored needs them.
     views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse labels under which no filter makes sense."""
+        """Check labels, classifiers and terms."""
         check_labels(self.labels, self.spam_labels)
         for term in self.verdict.terms:
             if term.classifier not in self.classifiers:
@@ -332,18 +332,18 @@ class Specification:
         object.__setattr__(self, "spam_mask", spam)
 
     def decaying(self, half_life: float) -> Specification:
-        """Return the same, with counts that weigh less from month to month.
+        """Return the specification with decaying counts.
 
         Parameters
         ----------
         half_life : float
-            After so many months a message counts as half of one.
+            Months after which a message counts half.
 
         Raises
         ------
         InvalidSetting
-            If the half-life is not positive and finite, or a classifier has
-            statistics that cannot decay.
+            If the half-life is not positive and finite, or statistics of a classifier
+            cannot decay.
         """
         return replace(
             self,
@@ -357,7 +357,7 @@ class Specification:
         )
 
     def deciding_as(self, other: Specification) -> Specification:
-        """Return the same, with the thresholds and actions of another."""
+        """Return the specification with the thresholds and actions of another."""
         return replace(
             self,
             verdict=replace(
@@ -369,20 +369,20 @@ class Specification:
         )
 
     def as_of(self, epoch: int | None) -> Specification:
-        """Return the same, with ages counted from a month, YYYYMM."""
+        """Return the specification with ages counted from a month, YYYYMM."""
         if self.decay is None:
             return self
         return replace(self, decay=replace(self.decay, epoch=epoch))
 
     @property
     def unit(self) -> int:
-        """The weight of a message that was just learned."""
+        """The weight of a newly learned message."""
         return 1 if self.decay is None else PARTS
 
     def in_messages(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return counts of messages as people count them.
+        """Return counts as numbers of messages.
 
-        Those that decay are rounded to whole messages, half of one up.
+        Decayed counts are rounded to whole messages, halves up.
         """
         if self.decay is None:
             return counts
@@ -399,12 +399,12 @@ class Specification:
 
 
 def check_name(name: str) -> None:
-    """Raise if a profile cannot have this name.
+    """Raise unless a name is valid for a profile.
 
     Raises
     ------
     InvalidSetting
-        With a sentence that says which rule it breaks.
+        The message names the broken rule.
     """
     if not _NAME.fullmatch(name):
         msg = (
@@ -416,21 +416,21 @@ def check_name(name: str) -> None:
 
 
 def require_label(label: str, labels: Collection[str], *, of: str) -> None:
-    """Raise if a label is not one of some labels.
+    """Raise unless a label is one of some labels.
 
     Parameters
     ----------
     label : str
-        The label that was asked for.
+        The requested label.
     labels : collection of str
-        The labels that there are.
+        The existing labels.
     of : str
-        Their owner as the sentence names it, such as ``the profile 'default'``.
+        Their owner in the message, such as ``the profile 'default'``.
 
     Raises
     ------
     UnknownLabel
-        With the labels that there are.
+        The message has the existing labels.
     """
     if label not in labels:
         msg = f"{of} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
@@ -438,12 +438,12 @@ def require_label(label: str, labels: Collection[str], *, of: str) -> None:
 
 
 def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
-    """Raise if a profile cannot have these labels.
+    """Raise unless labels are valid for a profile.
 
     Raises
     ------
     InvalidSetting
-        With a sentence that says which rule they break.
+        The message names the broken rule.
     """
     if not MIN_LABELS <= len(set(labels)) == len(labels) <= MAX_LABELS:
         msg = (

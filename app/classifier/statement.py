@@ -1,4 +1,4 @@
-"""Stated evidence: evidence on a message that is not in its features."""
+"""Statements: evidence about a message beyond its features."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Evidence on a message that no feature of it carries.
+    """Evidence about a message beyond its features.
 
     Parameters
     ----------
     kind : {'list', 'people'}
-        An entry of a list, or a correspondent of the recipient; explanations have it
-        as a family.
+        An entry of a list, or a correspondent of the recipient; it is a family in
+        explanations.
     name : str
-        What the statement is about, such as ``example.org``.
+        Subject of the statement, such as ``example.org``.
     nats : float
-        What it adds to the log-odds; positive speaks for spam.  Unit: nats.
+        Contribution to the log-odds; positive is evidence of spam.  Unit: nats.
     text : str
-        The reason as a person reads it, in one line.
+        The reason as one line of text for people.
     """
 
     kind: Literal["list", "people"]
@@ -47,27 +47,27 @@ class Statement:
 def stated(
     verdict: Verdict, statements: Sequence[Statement], specification: Specification
 ) -> Verdict:
-    r"""Return a verdict with what is stated beside the features.
+    r"""Return a verdict with statements added.
 
     Parameters
     ----------
     verdict : Verdict
-        The verdict on the features alone.
+        The verdict by the features alone.
     statements : sequence of Statement
-        What is stated; they are summed.
+        The statements, which are summed.
     specification : Specification
-        Under which the verdict was given.
+        The specification of the verdict.
 
     Notes
     -----
-    The sum *s* is a likelihood ratio of the spam labels against the others: it is
-    added to the joint of every spam label, so that the log-odds rise by *s* for any
-    number of labels, and those on one side keep their odds against each other.  What
-    the views say, the evidence and the prior stay those of the features, since the
-    fusion is fitted to them.
+    The sum *s* is a log-likelihood ratio of the spam labels against the others.  It is
+    added to the joint of every spam label, so the log-odds rise by *s* for any number
+    of labels, and labels on the same side keep their odds relative to each other.  The
+    scores of the views, the evidence and the prior stay those of the features, because
+    the fusion is fitted to them.
 
-    Where no feature was seen before, the verdict stays *unsure* unless the statements
-    alone reach a threshold of their side.
+    If no feature was seen before, the verdict stays *unsure* unless the statements
+    alone reach a threshold on their side.
     """
     nats = math.fsum(each.nats for each in statements)
     rule = specification.verdict
@@ -89,14 +89,14 @@ def stated(
 
 
 class Origin(NamedTuple):
-    """Where a message comes from, as a door knows it.
+    """The origin of a message, as far as the door knows it.
 
     Parameters
     ----------
     sender : str
-        Of the SMTP envelope; empty where it is unknown.
+        Sender of the SMTP envelope; empty if unknown.
     client : str
-        Address of the client that sent the message; empty where it is unknown.
+        Address of the client that sent the message; empty if unknown.
     """
 
     sender: str = ""
@@ -107,12 +107,12 @@ UNKNOWN: Final = Origin()
 
 
 class Witness(Protocol):
-    """States evidence on messages that their features do not carry."""
+    """Makes statements about messages."""
 
     def __call__(self, message: Message, origin: Origin) -> Testimony | None:
-        """Return the statements on a message, by the name of a profile.
+        """Return the statements about a message, by the name of a profile.
 
-        None where nothing is stated of it in any profile, so that it costs nothing.
+        None if there are none for any profile, which saves work.
         """
         ...
 
@@ -120,7 +120,7 @@ class Witness(Protocol):
 def testimony(
     witnesses: Iterable[Witness], message: Message, origin: Origin
 ) -> Testimony | None:
-    """Return the statements of all witnesses on a message; None if there are none."""
+    """Combine the statements of all witnesses; None if there are none."""
     heard = [
         each for witness in witnesses if (each := witness(message, origin)) is not None
     ]

@@ -1,4 +1,4 @@
-"""Verdict: a decision with its numbers, and the action that it asks for."""
+"""Verdict: a decision with its numbers, and the requested action."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from app.bayes.likelihood import Contributions
 
 SPAM_THRESHOLD: Final = math.log(9)
-"""A lost ham costs nine times a missed spam: the ratio of the TREC-era cost
-models (Androutsopoulos et al., 2000, lambda = 9).  Expected cost is least where
-spam is nine times as probable as ham.  Unit: nats."""
+"""Default threshold: a lost ham costs as much as nine missed spam, the ratio of
+TREC-era cost models (Androutsopoulos et al., 2000, lambda = 9).  The expected cost is
+least if spam begins where it is nine times as probable as ham.  Unit: nats."""
 Decision = Literal["spam", "ham", "unsure"]
-# What is at a threshold is decided, and not by the last bits: after eight spam and no
-# ham the log-odds of any message are ln 9.  Unit: nats.
+# Tolerance at thresholds, so that last bits do not decide: after eight spam and no ham,
+# the log-odds of any message are ln 9.  Unit: nats.
 ROUNDING: Final = 1e-9
 
 
@@ -39,7 +39,7 @@ class ViewScore:
     log_odds : float
         Log-odds of the spam labels against the others. Unit: nats.
     features : int
-        Number of the message's features that it has seen before.
+        Number of the message's features seen before.
     """
 
     event_model: str
@@ -55,9 +55,9 @@ class Verdict:
     Parameters
     ----------
     decision : {'spam', 'ham', 'unsure'}
-        What the filter says.
+        The decision of the filter.
     label : int
-        Index of the most probable class; the first of several.
+        Index of the most probable class; the first one in a tie.
     probability : float
         Probability that the message is spam.
     log_odds : float
@@ -65,16 +65,16 @@ class Verdict:
     log_posterior : ndarray of float64, shape (K,)
         Log-posterior of each class, under the verdict's rule. Unit: nats.
     views : mapping of str to ViewScore
-        What each classifier that was asked says by itself.
+        Result of each classifier in use by itself.
     evidence : ndarray of float64, shape (T, K)
-        What each term of the rule says of each class, normalised and before its
-        weight. Unit: nats.
+        Value of each term of the rule for each class, normalised and before its weight.
+        Unit: nats.
     log_prior : ndarray of float64, shape (K,)
         The class prior. Unit: nats.
     parts : mapping of str to Contributions
-        What each classifier says of each feature.
+        Contribution of each feature to each classifier.
     factors : sequence of float, length T
-        What the normaliser of each term multiplies by.
+        Factor of each term's normaliser.
     above : sequence of float
         The log-odds without the most personal level, without the next one as well, and
         so on; none where there is one level (`app.classifier.levels`).  Unit: nats.
@@ -94,26 +94,26 @@ class Verdict:
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]
-"""The actions of a mail server, from the mildest on."""
+"""The actions of a mail server, the mildest first."""
 _SEVERITY: Final[dict[Action, int]] = {
     action: place for place, action in enumerate(get_args(Action))
 }
 
 
 MAX_NATS: Final = 1000.0
-"""A threshold beyond it is none, and was meant otherwise.
+"""Largest threshold; a larger one must be a mistake.
 
 Precedent: a score of a mail door has at most 999 points (`app.doors.mta`).
 """
 
 
 def require_threshold(name: str, value: float) -> None:
-    """Raise if a threshold is not a number of nats that a message can have.
+    """Raise unless a threshold is a possible number of nats.
 
     Raises
     ------
     InvalidSetting
-        Saying so.
+        If it is not.
     """
     if not abs(value) <= MAX_NATS:
         msg = (
@@ -125,17 +125,16 @@ def require_threshold(name: str, value: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRule:
-    """Log-odds from which a mail server is asked for more than a header.
+    """Log-odds from which a stronger action than a header is requested.
 
     Parameters
     ----------
     spam_from : float
-        The spam threshold of the verdict, below which neither of the others
-        may lie. Unit: nats.
+        The spam threshold of the verdict; the others must not be below it.  Unit: nats.
     quarantine_from : float or None
-        Quarantine spam from here up; None never does. Unit: nats.
+        Least log-odds to quarantine spam; None means never.  Unit: nats.
     reject_from : float or None
-        Reject spam from here up; None never does. Unit: nats.
+        Least log-odds to reject spam; None means never.  Unit: nats.
 
     Raises
     ------
@@ -156,7 +155,7 @@ class ActionRule:
     reject_from: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse thresholds that contradict each other."""
+        """Check the thresholds."""
         for name, word, value in (
             ("quarantine_from", "quarantined", self.quarantine_from),
             ("reject_from", "rejected", self.reject_from),
@@ -182,8 +181,8 @@ class ActionRule:
     def __call__(self, verdict: Verdict) -> Action:
         """Return the action on a message with this verdict.
 
-        What is not spam is let through, whatever its log-odds: a profile that
-        knows one side alone is unsure of everything.
+        A message that is not decided as spam passes, whatever its log-odds: a profile
+        that has learned only one side is unsure of every message.
         """
         if verdict.decision != "spam":
             return "none"
@@ -202,16 +201,15 @@ def agreed(shared: Action, others: Iterable[Action]) -> Action:
     Parameters
     ----------
     shared : Action
-        That of the profile that they have in common.
+        The action of the profile that they share.
     others : iterable of Action
-        Those of the profiles of their own.
+        The actions of their own profiles.
 
     Notes
     -----
-    A protocol with one answer for all has to choose.  What the recipients have in
-    common decides whether a message is marked; it is held or refused only where
-    the profile of each of them says so: nobody's mail is lost for what another
-    one chose.
+    A protocol with one answer for all recipients has to choose.  The shared profile
+    decides whether a message is marked.  It is held or refused only if the profile of
+    every recipient agrees, so no one loses mail because of another's choice.
 
     Examples
     --------

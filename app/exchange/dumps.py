@@ -398,7 +398,9 @@ def read_bogofilter(file: BinaryIO) -> DumpTally:
 
 # Tab-separated lines: ``v`` a number and its name; ``t`` the numbers of spam and ham
 # messages with a token, the time when it was last seen, and the token; ``s`` a learned
-# message.  A token is the last five bytes of the SHA-1 of a word
+# message.
+#
+# A token is the last five bytes of the SHA-1 of a word
 # (Mail::SpamAssassin::Plugin::Bayes, `tokenize`), so only known words can be found in
 # the list.  SpamAssassin stores a word of the body or the subject both as written and
 # in lower case; the lower-case form is counted here.

@@ -293,14 +293,17 @@ class ExportHeader:
 
 # Layout, version 1, little-endian (docs/portable.md has all of it):
 #
-#     POSTBAYES-EXPORT 1    a line     header                a line, one JSON object
-# (`app.exchange.format`)     blocks                until the end:         kind      1
-# byte     an ASCII letter, "E" in the last block         packed    4 bytes    length of
-# the content in the file         size      4 bytes    length of the content
-# digest    32 bytes   SHA-256 of kind and content         content   packed     zlib; as
-# it is where packed equals size The last block has the number of the others, and
-# digests of them and of the header, so a part that is missing or from another file is
-# noticed.
+#     POSTBAYES-EXPORT 1    a line
+#     header                a line, one JSON object (`app.exchange.format`)
+#     blocks                until the end:
+#         kind      1 byte     an ASCII letter, "E" in the last block
+#         packed    4 bytes    length of the content in the file
+#         size      4 bytes    length of the content
+#         digest    32 bytes   SHA-256 of kind and content
+#         content   packed     zlib; as it is where packed equals size
+#
+# The last block has the number of the others, and digests of them and of the header, so
+# a part that is missing or from another file is noticed.
 
 VERSION: Final = 1
 LARGEST: Final = 64 * 1024 * 1024

@@ -1,1 +1,1 @@
-"""From a Message to an Observation: the evidence that the models see."""
+"""Features: from a Message to an Observation, the input of the models."""

@@ -1,4 +1,4 @@
-"""Extraction: Message to Observation, and the feature that a typed word stands for."""
+"""Extraction: Message to Observation, and the features for a typed word."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from app.mail.message import Message
 
 FEATURE_SET: Final = 1
-"""Number of the rules below; any change of what they yield is a new number.
+"""Version of the rules below; any change of their results needs a new number.
 
 Until the first release it stays 1: no profile is older than it.
 """
 VIEWS: Final = ("words", "headers", "pairs", "grams", "structure", "measurements")
-"""All views that a message can be seen in."""
+"""All views of a message."""
 MOST_WORDS: Final = {"text": 40_000, "marked": 10_000, "headers": 5_000}
-"""Words of a message that are features, with repeats; the first are taken.
+"""Most words of a message that become features, with repeats; the first ones count.
 
-In its text, in places apart from the text (links, hidden text, ...), and in its
-headers.  The 99.99th percentile of 39,762 messages (SpamAssassin's public corpus and
-Enron-Spam) is 33,039, 1,702 and 602, and the most that one had 39,740, 3,848 and 1,666.
-So a message has fewer than 100,000 features in all views, of which it teaches fewer
-(`app.classifier.learn.MOST_TAUGHT`).
+The three limits are for its text, for places outside the text (links, hidden text,
+...), and for its headers.  In 39,762 messages (SpamAssassin's public corpus and
+Enron-Spam), the 99.99th percentiles are 33,039, 1,702 and 602, and the maxima 39,740,
+3,848 and 1,666.  A message therefore has fewer than 100,000 features in all views, and
+teaches fewer than that (`app.classifier.learn.MOST_TAUGHT`).
 """
 TOO_MANY_WORDS: Final = "too-many-words"
-"""The defect of a message that has more."""
+"""The defect of a message with more words."""
 
 
 def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
@@ -51,15 +51,14 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     message : Message
         The message.
     views : container of str
-        The views that are wanted; the others are neither made nor there.
+        The views to extract.
 
     Notes
     -----
-    Six views, each a function of the message alone: ``words`` and ``headers``
-    count occurrences, ``pairs`` and ``grams`` presence, ``structure`` has a
-    value for each of some fields, and ``measurements`` numbers in fixed point.
-    Grams have no names: a bucket stands for several, and four bytes tell a
-    reader little.
+    There are six views, each a function of the message alone: ``words`` and ``headers``
+    count occurrences, ``pairs`` and ``grams`` record presence, ``structure`` has the
+    values of some fields, and ``measurements`` has numbers in fixed point.  Grams have
+    no names, because several share a bucket and four bytes mean little to a reader.
 
     Examples
     --------
@@ -112,7 +111,7 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
 
 
 def _first(kind: str, first: int, end: int, defects: set[str]) -> int:
-    """Return where the tokens of a kind that are features end."""
+    """Return the end of the tokens of a kind that become features."""
     most = first + MOST_WORDS[kind]
     if end > most:
         defects.add(TOO_MANY_WORDS)
@@ -120,15 +119,15 @@ def _first(kind: str, first: int, end: int, defects: set[str]) -> int:
 
 
 def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
-    """Return the id that a name has in each text view that could hold it.
+    """Return the id of a name in each text view that may contain it.
 
     Parameters
     ----------
     name : str
-        A feature as explanations write it: ``money``, ``subject:money``, or two
-        words with a blank between them.
+        A feature as in explanations: ``money``, ``subject:money``, or two words
+        separated by a blank.
     key : IdKey, optional
-        The key of the ids, where they are keyed.
+        The key of the ids, if they are keyed.
 
     Returns
     -------

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 GRAM_BYTES: Final = 4
 MAX_GRAM_TEXT: Final = 3_500
-"""Bytes of the text whose grams are taken.
+"""Most bytes of text from which grams are taken.
 
-Spammers append text that looks like ham; few readers get that far. Precedent:
-Bratko et al., "Spam filtering using statistical data compression models",
-JMLR 7, 2006, section 5.6, cut messages at 2,500 bytes. 1,000 to 6,000 are alike
-here (experiment 0021).
+Spammers append text that looks like ham, which few readers reach. Precedent: Bratko et
+al., "Spam filtering using statistical data compression models", JMLR 7, 2006, section
+5.6, cut messages at 2,500 bytes. Here, 1,000 to 6,000 give similar results (experiment
+0021).
 """
 BUCKET_BITS: Final = 20
-"""A gram's id is one of 2^20 buckets.
+"""Bits of the number of a bucket, which is the id of a gram.
 
-With 2^16 the grams by themselves rank much worse, with 2^22 no better
+With 2^16 buckets grams alone rank much worse, and with 2^22 no better than with 2^20
 (experiment 0021).
 """
 # Knuth, "The Art of Computer Programming", volume 3, section 6.4:
@@ -37,9 +37,9 @@ def grams(message: Message) -> SparseCounts:
 
     Notes
     -----
-    The decoded text in UTF-8 is read, not the message as it came: the
-    headers' grams gain nothing and are as many again (experiment 0021), base64
-    has none that come again, and whitespace and capitals count as they are.
+    Grams are taken from the decoded text in UTF-8, not from the raw message: grams of
+    headers gain nothing and double the number (experiment 0021), and those of base64 do
+    not recur.  Whitespace and capitals are kept.
 
     Examples
     --------

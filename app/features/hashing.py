@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureNames(Sequence[str]):
-    """The names of features, read when they are asked for.
+    """The names of features, decoded on demand.
 
-    Most are never asked for: an explanation lists a few of the strongest.
+    Most are never needed, because an explanation lists only a few of the strongest.
 
     Parameters
     ----------
     text : bytes
-        Words with a blank between them.
+        Words, separated by blanks.
     bounds : ndarray of int64
-        Where each word begins, one byte behind the one before.
+        Start of each word, one byte after the end of the previous one.
     at : ndarray of int64, shape (n,)
-        Which word each name begins with.
+        Index of the first word of each name.
     words : int, default 1
-        How many words a name has: two, if it is that of a pair.
+        Number of words in a name: two for pairs.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class FeatureNames(Sequence[str]):
 
     @classmethod
     def of(cls, names: Sequence[str], words: int = 1) -> Self:
-        """Return names that are given one by one.
+        """Return the names in a sequence.
 
         Examples
         --------
@@ -97,11 +97,11 @@ class FeatureNames(Sequence[str]):
         return self.text[starts : stops - 1].decode()
 
     def __iter__(self) -> Iterator[str]:
-        """Return all names in their order."""
+        """Iterate over the names in order."""
         return iter(self[:])
 
     def as_json(self) -> bytes:
-        """Return the names as a list in JSON, in ASCII."""
+        """Return the names as a JSON list in ASCII."""
         sizes = self.bounds.take(self.at + self.words) - self.bounds.take(self.at)
         most = 6 * int(np.add.reduce(sizes)) + 3 * self.at.size
         into = np.empty(most, np.uint8)
@@ -123,12 +123,12 @@ class FeatureNames(Sequence[str]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs(SparseCounts):
-    """Pairs of words, each once, and the words that they are made of.
+    """Pairs of words, each once, with their words.
 
     Parameters
     ----------
     left, right : ndarray of int64, shape (n,)
-        Ids of the first and of the second word of each pair; the pairs in any order.
+        Ids of the first and second word of each pair, in any order of pairs.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class Pairs(SparseCounts):
         Raises
         ------
         InvalidObservation
-            If one is there twice.
+            If a pair occurs twice.
         """
         ids = np.empty(left.size, np.int64)
         joined(left, right, ids)
@@ -193,7 +193,7 @@ def pair_names(
     Returns
     -------
     FeatureNames or None
-        None if a pair is not of two of these words.
+        None if a pair has another word.
     """
     made, places = np.empty((2, pairs.size), np.int64)
     if not paired(words, pairs.left, pairs.right, places):
@@ -232,7 +232,7 @@ def valued(
             for field, value in facts
         ]
     )
-    # No field is there twice, so that no id is.
+    # Fields are unique, so ids are unique.
     ids = np.array([number for number, _ in found], np.int64)
     ones = np.ones(len(found), np.int64)
     return SparseCounts.of_sorted(ids, ones), tuple([name for _, name in found])
@@ -250,7 +250,7 @@ def fixed(
     fields : mapping of str to int
         The number of each field.
     """
-    # As whole numbers of Python: there are too few for an array to pay.
+    # Python integers, because an array would not pay for so few.
     found = sorted(
         [
             (fields[name], round(value * 2.0**FRACTION_BITS), name)
@@ -259,5 +259,5 @@ def fixed(
     )
     ids = np.array([field for field, _, _ in found], np.int64)
     steps = np.array([step for _, step, _ in found], np.int64)
-    # Logarithms and shares, all far within the limit.
+    # These are logarithms and shares, all far within the limit.
     return Measurements.of_sorted(ids, steps), tuple([name for _, _, name in found])

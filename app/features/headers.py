@@ -22,8 +22,8 @@ from app.kernels.text import NAME, TEXT, WHOLE
 if TYPE_CHECKING:
     from app.mail.message import Message
 
-# Not RFC 5322's grammar: what stands around the sign, in any quoting. A local
-# part may have 64 characters and a domain 255 (RFC 5321, 4.5.3.1).
+# Not RFC 5322's grammar, but the text around the sign, in any quoting. A local part has
+# at most 64 characters, and a domain 255 (RFC 5321, 4.5.3.1).
 _ADDRESS: Final = re.compile(
     r"(?<![\w.+=~-])([\w.+=~-]{1,64})@([a-z0-9_.-]{1,255})", re.ASCII
 )
@@ -34,7 +34,7 @@ _MAX_SHAPE: Final = 12
 _SPLIT: Final = (
     "from", "reply-to", "return-path", "sender", "to", "cc", "message-id",
 )  # fmt: skip
-# The addresses whose local part is a name that somebody chose or a machine made.
+# Headers with addresses whose local part was chosen by a person or made by a machine.
 _SHAPED: Final = frozenset({"from", "reply-to", "return-path", "message-id"})
 
 
@@ -80,7 +80,7 @@ def _contradictions(
 ) -> list[Span]:
     """Return the headers other than From with a different sender."""
     found = []
-    # The first is the one that mail programs show as the name.
+    # Mail programs show the first one as the name.
     if senders[0][1] != senders[-1][1]:
         found.append(("from:", "(other-address-shown)", WHOLE))
     for name in ("reply-to", "return-path"):
@@ -90,10 +90,10 @@ def _contradictions(
     return found
 
 
-# Most senders write again.
+# Cached, because most senders write again.
 @lru_cache(maxsize=1024)
 def _shape(local: str) -> str:
-    """Return a local part with its runs of letters and digits as one each.
+    """Return the shape of a local part: runs of letters and digits become one each.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _shape(local: str) -> str:
     return _LETTERS.sub("a", _DIGITS.sub("9", local))[:_MAX_SHAPE]
 
 
-# What stands before the first digit is asked behind it, so that the search goes
+# The text before the first digit is checked with a lookbehind, so that the search goes
 # from digit to digit.
 IP_PREFIX: Final = re.compile(
     r"(\d(?<![\d.]\d)\d{0,4}\.\d{1,5}\.\d{1,5})\.\d{1,5}(?![\d.])", re.ASCII
@@ -132,7 +132,7 @@ def header_words(message: Message) -> list[Span]:
             found += [(tag, zone, WHOLE) for zone in _zones(given)]
             continue
         if name == "received":
-            # The date behind the semicolon only tells when the mail was collected.
+            # The date after the semicolon only tells when the mail was collected.
             text = "\n".join([value.rpartition(";")[0] or value for value in given])
         else:
             text = "\n".join(given)
@@ -145,14 +145,14 @@ def header_words(message: Message) -> list[Span]:
 
 
 def _zones(values: list[str]) -> list[str]:
-    """Return the time zones: the rest of a date does not come again."""
+    """Return the time zones; the rest of a date does not recur."""
     zones = [word for value in values for word in value.split(" ")[5:7]]
     return [word.lower() for word in zones if len(word) <= MAX_WORD_CHARS]
 
 
-# Received gains most after the subject, List-Id and the sum of all headers lose,
-# the others are alike with and without on the one corpus that has headers, and
-# are kept for mail that differs from it (experiment 0003).
+# Received gains most after the subject.  List-Id and the sum of all headers lose.  The
+# others are neutral on the only corpus with headers, and are kept for mail that differs
+# from it (experiment 0003).
 HEADERS: Final = {
     "subject": TEXT,
     "received": NAME,
@@ -170,9 +170,9 @@ HEADERS: Final = {
     "user-agent": NAME,
     "organization": NAME,
 }
-"""The headers whose words are features, and how the values of one are split."""
-# RFC 5322 section 3.3, with the obsolete two-digit years of section 4.3. The
-# name of the day says nothing new; comments and odd zones are left out.
+"""The headers with words as features, and the splitting of their values."""
+# RFC 5322 section 3.3, with the obsolete two-digit years of section 4.3. The name of
+# the day is redundant; comments and unusual zones are not parsed.
 _DATE: Final = re.compile(
     r"\b(\d{1,2}) +([A-Za-z]{3}) +(\d{4}|\d{2}) +(\d{1,2}):(\d{2})(?::(\d{2}))?"
     r"(?: +([+-])(\d{2})(\d{2}))?",
@@ -185,21 +185,21 @@ _PIVOT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date as it is written in a header.
+    """A date in a header.
 
     Parameters
     ----------
     seconds : int
-        Since 1970 in UTC; a missing zone is taken for UTC.
+        Seconds since 1970 in UTC; a missing zone means UTC.
     hour : int
-        On the clock of the sender, 0 to 23.
+        Hour on the sender's clock, 0 to 23.
     """
 
     seconds: int
     hour: int
 
 
-# Two views ask for the date of a message.
+# Cached, because two views need the date of a message.
 @lru_cache(maxsize=16)
 def read_date(text: str) -> Moment | None:
     """Return the first date in a header value; None if there is none.

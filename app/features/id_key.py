@@ -1,7 +1,7 @@
-"""Id key: the secret without which ids of features do not lead back to words.
+"""Id key: a secret that hides the words behind feature ids.
 
-Contract of this file: the same id of the same view has the same keyed id, wherever it
-comes from, so a profile whose ids are keyed counts as one whose ids are not.
+Contract of this file: an id of a view always has the same keyed id, so counts of a
+profile with keyed ids equal those of one without.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 KEY_BYTES: Final = 16
 """Size of a key.  Unit: bytes."""
-# Bits of an id that the statistics of a view read, and that stay: the field of a value.
+# Bits of an id that stay, because the statistics of a view need them: the field of a
+# value.
 _FIELD: Final = {"structure": np.int64(-1) << np.int64(VALUE_BITS)}
 
 
@@ -37,12 +38,12 @@ class IdKey:
     Raises
     ------
     InvalidSetting
-        If it is of another length.
+        If it has another length.
 
     Notes
     -----
-    The keyed id is SipHash-2-4 of the id.  Measurements have no ids of words: theirs
-    are the numbers of fields, and stay.
+    The keyed id is SipHash-2-4 of the id.  The ids of measurements are numbers of
+    fields, not hashes of words, and stay unchanged.
 
     Examples
     --------
@@ -56,12 +57,12 @@ class IdKey:
     secret: bytes
 
     def __post_init__(self) -> None:
-        """Refuse an invalid key."""
+        """Check the length."""
         if len(self.secret) != KEY_BYTES:
             raise InvalidSetting(f"a key has {KEY_BYTES} bytes, got {len(self.secret)}")
 
     def __repr__(self) -> str:
-        """Name the key without showing it."""
+        """Show only the digest."""
         return f"IdKey(digest={self.digest!r})"
 
     @property
@@ -90,7 +91,7 @@ class IdKey:
 
         Notes
         -----
-        Two ids of a million have the same keyed id with a chance of 3e-8.  They are one
-        feature then, with the counts of the first.
+        Among a million ids, two have the same keyed id with a probability of 3e-8.
+        They are then one feature with the counts of the first.
         """
         return np.unique(self.ids(view, ids), return_index=True)

@@ -1,8 +1,8 @@
 """Features of links: their hosts, paths and disguises.
 
-Every feature is tagged ``link:``.  A host beyond ASCII has two spellings: that of
-people (``bücher.example``) and that of the wire (``xn--bcher-kva.example``, RFC 3492).
-Here both become the first.
+Every feature is tagged ``link:``.  A non-ASCII host has two spellings: one for people
+(``bücher.example``) and one for protocols (``xn--bcher-kva.example``, RFC 3492).  Both
+become the first here.
 
 Contract of this file: every expression is linear in its input.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from app.mail.message import Link
 
 ACE: Final = "xn--"
-"""What a label begins with that stands for one beyond ASCII (RFC 5890, 2.3.2.1)."""
-# RFC 1035, 2.3.4. Decoding is quadratic in the label, so that no longer one is.
+"""Prefix of an encoded non-ASCII label (RFC 5890, 2.3.2.1)."""
+# RFC 1035, 2.3.4. Longer labels are not decoded, because that takes quadratic time.
 _MAX_LABEL: Final = 63
-# What browsers take for a dot in a host (RFC 3490, 3.1).
+# Characters that browsers treat as a dot in a host (RFC 3490, 3.1).
 _DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
 
 
 def decoded(host: str) -> str:
-    """Return a host as people write it, in one case and one form.
+    """Return a host as people write it, in normalised case and form.
 
     Parameters
     ----------
     host : str
-        As it stands in a URL. What is no valid punycode stays as it is.
+        A host from a URL.  Invalid punycode stays unchanged.
 
     Examples
     --------
@@ -52,20 +52,20 @@ def decoded(host: str) -> str:
 
 
 def is_lookalike(host: str) -> bool:
-    """Return whether a host is written to be taken for another.
+    """Return whether a host is written to look like another.
 
     Parameters
     ----------
     host : str
-        As `decoded` returns it.
+        From `decoded`.
 
     Notes
     -----
-    A label mixes Latin letters with those of a script that has letters like
-    them, or has nothing but such letters although the host ends in a Latin
-    label: ``море.рф`` is a word, ``море.com`` may be meant for ``mope.com``.
-    Precedent: Chromium shows such hosts in punycode ("Internationalized Domain
-    Names (IDN) in Google Chrome", docs/idn.md, rules 6 and 11).
+    Either a label mixes Latin letters with those of a similar script, or it has only
+    letters that look Latin although the host ends in a Latin label: ``море.рф`` is a
+    word, but ``море.com`` may imitate ``mope.com``.  Precedent: Chromium shows such
+    hosts in punycode ("Internationalized Domain Names (IDN) in Google Chrome",
+    docs/idn.md, rules 6 and 11).
 
     Examples
     --------
@@ -80,20 +80,20 @@ def is_lookalike(host: str) -> bool:
 
 
 def _label(label: str) -> str:
-    """Return a label decoded, if it is valid punycode of something else."""
+    """Decode a label if it is valid punycode."""
     if not label.startswith(ACE) or len(label) > _MAX_LABEL:
         return label
     try:
         name = label.removeprefix(ACE).encode("ascii").decode("punycode")
-    # UnicodeError: not ASCII, or no punycode.
+    # UnicodeError: not ASCII, or not punycode.
     except UnicodeError:
         return label
-    # ASCII needs no encoding; surrogates and controls are no letters.
+    # ASCII needs no encoding; surrogates and controls are not letters.
     return label if name.isascii() or not name.isprintable() else name
 
 
-# RFC 3986 section 3: what stands between "//" and the path. Browsers take one
-# to any number of slashes, and backslashes for slashes (WHATWG URL, 4.4).
+# RFC 3986 section 3: the part between "//" and the path. Browsers accept any number of
+# slashes, and treat backslashes as slashes (WHATWG URL, 4.4).
 _AUTHORITY: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,20}:[/\\]{1,9}|(?=www\.))([^/?#\s\\]{1,300})", re.IGNORECASE
 )
@@ -102,12 +102,11 @@ _PORT: Final = re.compile(r":\d{0,10}\Z", re.ASCII)
 _NUMBER: Final = r"(?:0x[0-9a-f]{0,20}+|\d{1,20}+)"
 _NUMERIC: Final = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}\.?\Z", re.ASCII)
 _DOTTED: Final = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}\Z", re.ASCII)
-# Letters and digits that nobody has to escape.
+# Letters and digits that need no escape.
 _ESCAPED: Final = re.compile(r"%(?:3[0-9]|[46][1-9a-f]|[57][0-9a])", re.IGNORECASE)
 _MAX_PARENTS: Final = 3
 _BEYOND_ASCII: Final = "idna"
-# No list is complete, and none has to be: a shortener that is not here is a
-# host like any other, and is learned as one.
+# The list need not be complete: a missing shortener is learned like any other host.
 SHORTENERS: Final = frozenset({
     "bit.ly", "buff.ly", "cutt.ly", "goo.gl", "is.gd", "lnkd.in", "ow.ly", "rb.gy",
     "rebrand.ly", "s.id", "short.gy", "shorturl.at", "t.co", "t.ly", "tiny.cc",
@@ -129,7 +128,7 @@ def of_link(link: Link) -> list[Span]:
     url = link.url
     scheme = url.partition(":")[0].lower()
     if scheme in {"data", "cid", "javascript"}:
-        # What follows is content or a number, not a place.
+        # The rest is content or a number, not a place.
         return [(f"link:({scheme})", "", WHOLE)]
     host, marks = _host(url)
     if _BEYOND_ASCII in marks:
@@ -156,10 +155,9 @@ def of_link(link: Link) -> list[Span]:
 def parents(host: str) -> tuple[str, ...]:
     """Return the domains above a host, nearest first, down to two labels.
 
-    No list of public suffixes: that ``co.uk`` is one says something too, and
-    the message's other features tell the shops below it apart. The domains above
-    a host measured neutral at all (experiment 0023), so that a list of 300 kB
-    that ages cannot pay.
+    There is no list of public suffixes: a suffix such as ``co.uk`` is evidence too, and
+    other features distinguish the domains below it.  Domains above a host were neutral
+    (experiment 0023), so a list of 300 kB that goes out of date cannot pay.
 
     Examples
     --------
@@ -205,7 +203,7 @@ def _with_host_decoded(url: str) -> str:
 
 
 def _leads_elsewhere(host: str, text: str) -> bool:
-    """Return whether a link is shown as the address of another host."""
+    """Return whether a link is displayed as an address on a different host."""
     shown = text.strip()
     if not host or "." not in shown or "@" in shown or any(map(str.isspace, shown)):
         return False

@@ -1,10 +1,10 @@
 """Measurements of a message: sizes, shares and times, for a Gaussian.
 
-Sizes and counts are logarithms, because they spread over orders of magnitude
-and a logarithm is nearer to a normal distribution; shares are between 0 and 1.
+Sizes and counts are logarithms, because they span orders of magnitude and their
+logarithms are closer to a normal distribution.  Shares are between 0 and 1.
 
-Contract of this file: a field keeps its number for ever, because the number is
-in the tables of databases; a field that is dropped leaves a gap.
+Contract of this file: a field keeps its number for ever, because databases contain it.
+A dropped field leaves a gap.
 """
 
 from __future__ import annotations
@@ -38,22 +38,20 @@ FIELDS: Final = {
     "clock skew": 15,
     "log bytes": 16,
 }
-"""The fields, and the number that each has in databases."""
-# Shares are taken of this much text: they do not change after it, and counting
-# is linear in it.
+"""The fields, with their numbers in databases."""
+# Shares are of this much text: they hardly change after it, and counting is linear.
 _SAMPLE_CHARS: Final = 20_000
 _HOUR: Final = 3600
 
 
 def measured(message: Message) -> dict[str, float]:
-    r"""Return the measurements that a message has.
+    r"""Return the measurements of a message.
 
     Returns
     -------
     dict of str to float
-        Values of fields of `FIELDS`, all finite. Those that a message does
-        not have (the clock skew of mail without a Received header) are left
-        out.
+        Finite values of fields of `FIELDS`.  Fields that a message lacks are left out,
+        such as the clock skew of mail without a Received header.
 
     Examples
     --------

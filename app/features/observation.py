@@ -1,4 +1,4 @@
-"""Observation: the evidence that the models see, and the digest that identifies it."""
+"""Observation: the features of a message, and the digest that identifies it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ class Observation:
     digest : bytes
         Identity of the message, 16 bytes (see `app.features.observation`).
     feature_set : int
-        Number of the rules that the features were extracted with.
+        Version of the rules of extraction.
     views : mapping of str to SparseCounts or Measurements
         The features, or the measured fields, of each view.
     names : mapping of str to sequence of str
-        The text of each feature, view by view, in the order of its ids.
-        Empty where the text was not kept (a message taught by id on a site
-        that stores no words).
+        The text of each feature by view, in the order of the ids.  Empty if the text
+        was not stored (a message taught by id on a site that stores no words).
     defects : tuple of str
-        What was wrong with the message, as `app.mail.message.Message` has it.
+        The defects of the message, as in `app.mail.message.Message`.
     """
 
     digest: bytes
@@ -49,11 +48,11 @@ class Observation:
 
     @property
     def id(self) -> str:
-        """The digest as people and programs pass it on: 32 hex digits."""
+        """The digest as 32 hex digits, for people and programs."""
         return self.digest.hex()
 
     def keyed(self, key: IdKey | None) -> Observation:
-        """Return the observation with the ids that a key makes; None leaves them."""
+        """Return the observation with keyed ids; without a key, unchanged."""
         if key is None:
             return self
         views, names = dict(self.views), dict(self.names)
@@ -66,19 +65,19 @@ class Observation:
         return replace(self, views=views, names=names)
 
     def browsable(self) -> Observation:
-        """Return the observation with the names that are kept for people.
+        """Return the observation with the names to store for people.
 
-        Those of pairs are not: they are two words that are named themselves,
-        and would more than double what is kept of a message.
+        Names of pairs are left out: they consist of two words that are stored anyway,
+        and would more than double the size of a message.
         """
         names = {view: kept for view, kept in self.names.items() if view != "pairs"}
         return replace(self, names=names)
 
     def with_pair_names(self) -> Observation:
-        """Return the observation with the names that `browsable` leaves out.
+        """Return the observation with the names of pairs restored.
 
-        Unchanged where the words that a pair is made of are not known: those of a
-        keyed message, or of one that an earlier version stored.
+        It is unchanged if the words of the pairs are unknown, as in a keyed message or
+        one stored by an earlier version.
         """
         words, pairs = self.views.get("words"), self.views.get("pairs")
         names = self.names.get("words")
@@ -90,7 +89,7 @@ class Observation:
         return replace(self, names={**self.names, "pairs": found})
 
     def stored(self, *, words: bool) -> Observation:
-        """Return the observation as it is stored, with the text of features or not."""
+        """Return the observation to store, with or without the text of features."""
         return self.browsable() if words else self.nameless()
 
     def nameless(self) -> Observation:
@@ -101,20 +100,20 @@ class Observation:
 DIGEST_BYTES: Final = 16
 """Size of a digest.
 
-Two of 10^12 different messages have the same with a chance below 10^-14.
-Unit: bytes.
+Among 10^12 different messages, two have the same digest with a probability below
+10^-14.  Unit: bytes.
 """
 HEADERS: Final = ("from", "to", "cc", "subject", "date", "message-id")
 """Headers that mail servers do not change between scoring and feedback."""
 
 
 def parse_id(text: str) -> bytes:
-    """Return the digest that the id of a message stands for.
+    """Return the digest for the id of a message.
 
     Raises
     ------
     UnknownMessage
-        If the text is not 32 hexadecimal digits, so that no message can have it.
+        If the text is not 32 hexadecimal digits, and so cannot be an id.
 
     Examples
     --------
@@ -139,14 +138,14 @@ def digest(message: Message) -> bytes:
 
     Notes
     -----
-    Mail servers add headers, change the mbox line, the line ends and the
-    transfer encoding between scoring and feedback, and none of it changes the
-    digest: it is made of the decoded values of `HEADERS` and the decoded
-    content of the parts. Blanks at the end of a part do not count, as some
-    servers add an empty line. What they are known to change is not in it:
-    Return-Path, Received, X-headers and the parameters of Content-Type.
+    Between scoring and feedback, mail servers add headers and change the mbox line,
+    line ends and the transfer encoding.  This does not change the digest, which covers
+    only the decoded values of `HEADERS` and the decoded content of the parts, without
+    blanks at their ends, because some servers add an empty line.  It does not cover
+    headers that servers change: Return-Path, Received, X-headers, and the parameters of
+    Content-Type.
 
-    A server that rewrites the subject or adds a footer makes another message.
+    If a server rewrites the subject or adds a footer, the digest changes.
 
     Examples
     --------

@@ -1,11 +1,10 @@
-"""Places: the text of a message in pieces, and the features that each piece holds.
+"""Places: the text of a message in pieces, and the features of each piece.
 
-The features of a message have no places (`app.features.extract`): they are counted.
-Here the same rules read the text once more, piece by piece between blanks, where no
-word goes on.  Contract of this file: the pieces of a passage are its text, and the
-features of a piece are features of the message; some of the message have no place:
-those of its structure, of its addresses as a whole, and measurements.  Two neighbouring
-words are a feature of the pieces of both.
+Extraction counts the features of a message without places (`app.features.extract`).
+Here the same rules read the text again in pieces between blanks, which no word spans.
+Contract of this file: the pieces of a passage make up its text, and the features of a
+piece are features of the message.  Features of structure, of addresses as a whole, and
+measurements have no place.  A pair of neighbouring words belongs to the pieces of both.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ Kind = Literal["header", "text", "link", "file"]
 """The kind of a passage."""
 _BLANKS: Final = re.compile(r"(\s+)")
 _READ: Final = ("words", "headers")
-# Of the words between the blanks of a date, its time zone (`app.features.headers`).
+# In a date, only the time zone is a word (`app.features.headers`).
 _ZONE: Final = slice(5, 7)
 
 
 MOST_PIECES: Final = 30_000
-"""Pieces of the texts of a message, with the blanks between them.
+"""Most pieces of a message's texts, including blanks.
 
-15,000 words are more than nearly all mail has; 100,000 words of one letter took 2.6 s
-to take apart.  What is beyond is one piece, of which nothing is read.
+Nearly all mail has fewer than 15,000 words; splitting 100,000 words of one letter took
+2.6 s.  The rest becomes one piece without features.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of text, and the words that are read there.
+    """A piece of text, and its words.
 
     Parameters
     ----------
     text : str
         The piece.
     words, headers : tuple of Span
-        What of it is read in these two views.
+        Its words in these two views.
     """
 
     text: str
@@ -71,12 +70,11 @@ class Passage:
     Parameters
     ----------
     kind : {'header', 'text', 'link', 'file'}
-        What it is of.
+        Its source.
     name : str
-        Of a header its name, of a text its place, of a link its element, of a file
-        its media type.
+        Name of a header, place of a text, element of a link, or media type of a file.
     pieces : tuple of Piece
-        Its text.
+        Its text in pieces.
     """
 
     kind: Kind
@@ -105,7 +103,7 @@ def passages(message: Message) -> list[Passage]:
     shown = False
     for header in message.headers:
         if header.name in HEADERS:
-            # The words of the first subject are words of the text, too.
+            # Words of the first subject are words of the text too.
             first = header.name == "subject" and not shown
             shown = shown or first
             pieces = _of_header(header, as_text=first)
@@ -128,9 +126,9 @@ def passages(message: Message) -> list[Passage]:
 
 
 def _of_text(text: str, tag: str, room: int) -> Iterator[Piece]:
-    """Yield some pieces of a text, and the rest; of blanks nothing is read."""
+    """Yield some pieces of a text, and the rest; blanks have no features."""
     words = room // 2
-    # To split at no blank is to split at all of them.
+    # With maxsplit=0, `split` would split at all blanks.
     pieces = _BLANKS.split(text, maxsplit=words) if words > 0 else [text]
     rest = pieces.pop() if len(pieces) == 2 * max(words, 0) + 1 else ""
     for piece in filter(None, pieces):
@@ -141,13 +139,13 @@ def _of_text(text: str, tag: str, room: int) -> Iterator[Piece]:
 
 def _spans(piece: str, tag: str) -> tuple[Span, ...]:
     """Return the words of a piece of text, with its tricks."""
-    # Words letter by letter, and random ones, are found in the whole text alone.
+    # Spaced-out and random words can be found only in the whole text.
     found = () if tag else tricks.of_text(piece)
     return ((tag, piece, TEXT), *[("", name, WHOLE) for name in found])
 
 
 def _of_header(header: Header, *, as_text: bool) -> Iterator[Piece]:
-    """Yield the pieces of a header's value, read as text too or not."""
+    """Yield the pieces of a header's value, optionally also read as text."""
     tag = header.name + ":"
     if header.name == "date":
         words = re.split("( )", header.value)
@@ -159,7 +157,8 @@ def _of_header(header: Header, *, as_text: bool) -> Iterator[Piece]:
     value, rest = header.value, ""
     if header.name == "received" and ";" in value:
         value, semicolon, rest = value.rpartition(";")
-        # As `app.features.headers`: without anything before it, it is read after all.
+        # As in `app.features.headers`: without text before the semicolon, the date is
+        # read.
         value, rest = (value, semicolon + rest) if value else (header.value, "")
     for piece in filter(None, _BLANKS.split(value)):
         if piece.isspace():
@@ -175,14 +174,14 @@ def _of_header(header: Header, *, as_text: bool) -> Iterator[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The features of one view at their places, with repeats.
+    """The features of a view with their places, with repeats.
 
     Parameters
     ----------
     piece : ndarray of int64, shape (n,)
-        The number of a piece, counted through all passages.
+        Number of a piece, counted over all passages.
     ids : ndarray of int64, shape (n,)
-        The id of a feature that is read there.
+        Id of a feature in that piece.
     """
 
     piece: NDArray[np.int64]
@@ -190,7 +189,7 @@ class Placed:
 
 
 def placed(found: Sequence[Passage]) -> dict[str, Placed]:
-    r"""Return the features of passages at their places, by view.
+    r"""Return the features of passages with their places, by view.
 
     Examples
     --------
@@ -205,7 +204,7 @@ def placed(found: Sequence[Passage]) -> dict[str, Placed]:
         read: list[tuple[Span, ...]] = [getattr(piece, view) for piece in pieces]
         places[view] = _tokens(read)
     owner = np.repeat(np.arange(len(found)), [len(each.pieces) for each in found])
-    # Of what is read word by word: neither links and files, nor texts apart.
+    # Only passages read word by word, not links, files or texts outside the body.
     text = _tokens(
         [
             tuple(span for span in piece.words[:1] if not span[0] and span[2] == TEXT)
@@ -225,24 +224,24 @@ def _tokens(read: Sequence[tuple[Span, ...]]) -> Placed:
 
 
 def _pairs(text: Placed, owner: NDArray[np.int64]) -> Placed:
-    """Return the pairs of neighbours, each in both of its pieces.
+    """Return the pairs of neighbouring words, each in both of its pieces.
 
     Parameters
     ----------
     text : Placed
-        The tokens, piece by piece.
+        The tokens by piece.
     owner : ndarray of int64
-        The passage of each piece: no pair goes beyond it.
+        The passage of each piece; pairs do not span passages.
 
     Notes
     -----
-    The parts of dotted words stand at the end of a whole text, so that a piece does not
-    say which of its tokens is the last before the next piece.  All of them are joined
-    with the first of the next: pairs that the message does not have are no features.
+    The parts of dotted words come at the end of a text, so it is unknown which token of
+    a piece is the neighbour of the next piece.  All are paired with its first token;
+    pairs that the message does not have are dropped later.
     """
     piece, ids = text.piece, text.ids
     inside = (piece[1:] == piece[:-1]).nonzero()[0]
-    # The first token of the next piece that has any, for each token.
+    # For each token, the first token of the next piece that has any.
     first = np.flatnonzero(np.diff(piece, prepend=-1))
     following = np.append(first, -1)[
         np.searchsorted(first, np.arange(ids.size), "right")

@@ -1,11 +1,11 @@
 """Structure: MIME shape, character sets and attached files, one value for each field.
 
-The values are independent of the words: how the message is built, which program sent
-it, whether its sender was authenticated.  A field that a message does not have is left
+The values do not depend on the words, but on the structure of the message, the sending
+program, and the authentication of the sender.  Fields that a message lacks are left
 out.  Features of files are tagged ``file:``.
 
-Contract of this file: a field keeps its number for ever, because the number is
-in the ids that databases hold; a field that is dropped leaves a gap.
+Contract of this file: a field keeps its number for ever, because ids in databases
+contain it.  A dropped field leaves a gap.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ FIELDS: Final = {
     "priority": 17,
     "html": 18,
 }
-"""The fields, and the number that each has in the ids of its values."""
+"""The fields, with their numbers in ids."""
 MAX_VALUE_CHARS: Final = 60
-"""Characters of a value; nearly all are under 30."""
+"""Most characters of a value; nearly all have fewer than 30."""
 _MOST_PARTS: Final = 4
 _MOST_HOPS: Final = 9
 _MANY_RECIPIENTS: Final = 5
@@ -53,7 +53,7 @@ _REPLY: Final = re.compile(r"(re|aw|sv|fwd?|wg)\b ?:", re.ASCII)
 
 
 def structure(message: Message) -> list[tuple[str, str]]:
-    r"""Return the fields that a message has, each with its value.
+    r"""Return the fields of a message with their values.
 
     Returns
     -------
@@ -124,8 +124,8 @@ def _program(message: Message) -> str:
 
 def _proofs(message: Message) -> dict[str, str]:
     """Return the results of SPF, DKIM and DMARC by the receiving server."""
-    # The topmost header is that of the site's own server; the sender may have
-    # written any of the others (RFC 8601 section 1.6).
+    # The topmost header is from the site's own server; the sender may have written the
+    # others (RFC 8601 section 1.6).
     results = message.header("authentication-results")
     found = dict(reversed(_PROOF.findall(results.lower())))
     received_spf = _WORD.search(message.header("received-spf").lower())
@@ -176,7 +176,7 @@ def _recipients(message: Message) -> str:
     return "one" if number else "none"
 
 
-# What senders call the kinds of `app.mail.files`. Office files of today are zip.
+# Declared types for the kinds of `app.mail.files`. Modern office files are zip.
 _CALLED: Final = {
     "zip": {"zip", "jar", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "apk"},
     "exe": {"exe", "dll", "scr", "com", "pif", "cpl", "sys", "x-msdownload"},
@@ -210,7 +210,7 @@ def of_part(part: Part) -> list[Span]:
     extensions = _extensions(part.filename)
     if part.filename:
         marks += ["." + extension for extension in extensions[-1:]]
-    # "invoice.pdf.exe": what some programs hide is the last one.
+    # "invoice.pdf.exe": some programs hide the last extension.
     if len(extensions) > 1 and extensions[-2] in _KNOWN_NAMES:
         marks.append("(double-extension)")
     if part.kind:

@@ -1,7 +1,7 @@
-"""Tokens: where a word begins and ends, and how it is folded.
+"""Tokens: the boundaries and the folding of words.
 
-The classes of characters and their folds are tables, which `app.kernels.text` reads
-text by; they are made of Unicode's data, as the running Python has it.
+The tables of character classes and folds for `app.kernels.text` are computed from the
+Unicode data of the running Python.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and
-# Thunderbird at 12. Here 12 misses a little more spam, and 20 to 80 are alike
-# (experiment 0002); 40 keeps names of hosts and files whole.
+# Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and Thunderbird at
+# 12. Here 12 misses a little more spam, and 20 to 80 give similar results (experiment
+# 0002); 40 keeps host and file names whole.
 MAX_WORD_CHARS: Final = 40
-"""Characters of a word that is a feature as it is."""
+"""Most characters of a word that is not cut."""
 _PIECE_CHARS: Final = 2_000
 _UNSPACED: Final = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -39,11 +39,11 @@ _UNSPACED: Final = (
     (0xAC00, 0xD7AF),  # Hangul
     (0x20000, 0x3FFFF),  # Han, supplementary planes
 )  # fmt: skip
-# Punctuation that says something as a part of a word ("$100", "free!!!",
-# "don't", "opt-out") belongs to it; a run of any other is a word of its own;
-# a dot inside keeps hosts, versions and prices whole (experiment 0002).
+# Punctuation that is evidence as part of a word ("$100", "free!!!", "don't", "opt-out")
+# belongs to it.  A run of other punctuation is a word of its own.  A dot inside keeps
+# hosts, versions and prices whole (experiment 0002).
 _IN_WORDS: Final = [(ord(mark), ord(mark)) for mark in "$!%'-"]
-# Vowels and points that stand inside words, and are no letters to Unicode.
+# Vowels and points inside words that Unicode does not classify as letters.
 _MARKS: Final = (
     (0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670),
     (0x0900, 0x0DFF),
@@ -52,17 +52,17 @@ _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u
 
 
 Span: TypeAlias = tuple[str, str, int]
-"""The tag of some features, such as ``subject:``, their text, and how it is split.
+"""A tag such as ``subject:``, a text, and how to split it into features.
 
-`TEXT` is what people read: words, runs of punctuation, and the parts of dotted words.
-`NAME` is what programs read: addresses, hosts and versions, dotted words whole.
-`WHOLE` is one feature as it stands.
+`TEXT` is for people: words, runs of punctuation, and the parts of dotted words. `NAME`
+is for programs: addresses, hosts and versions, with dotted words whole. `WHOLE` is a
+single feature.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of spans, as `app.kernels.text.tokenized` returns them."""
+    """The tokens of spans, from `app.kernels.text.tokenized`."""
 
     text: bytes
     bounds: NDArray[np.int64]
@@ -71,7 +71,7 @@ class Tokens:
     alone: int
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Return the tokens of all spans of both."""
+        """Concatenate tokens."""
         return Tokens(
             self.text + other.text,
             np.concatenate((self.bounds, other.bounds[1:] + len(self.text))),
@@ -81,26 +81,26 @@ class Tokens:
         )
 
     def count(self, spans: int) -> int:
-        """Return how many tokens the first so many spans have."""
+        """Return the number of tokens in the first spans."""
         return int(self.ends[spans - 1]) if spans else 0
 
     def distinct(self, *parts: tuple[int, int]) -> tuple[SparseCounts, FeatureNames]:
-        """Return how often each of some tokens occurs, and their names.
+        """Return the counts of the distinct tokens in some ranges, and their names.
 
         Parameters
         ----------
         *parts : tuple of int
-            The first of some tokens, and the one after the last.
+            The first token of a range, and the one after its last.
 
         Notes
         -----
-        By chance no message has two names of one id, but the hash is not a
-        cryptographic one: a sender can search for two such words and send them.
-        The two words are then one feature, with the name of either.
+        Two names with one id do not occur by chance, but the hash is not cryptographic,
+        so a sender can search for two such words.  They are then one feature with the
+        name of either.
         """
         room = np.empty((8, max(self.ids.size, 256)), np.int64)
         size = kernel.distinct(self.ids, np.array(parts, np.int64).ravel(), room)
-        # Copies, which do not keep the room.
+        # Copies, so that the larger arrays can be freed.
         ids, counts, places = room[:3, :size].copy()
         x = SparseCounts.of_sorted(ids, counts)
         return x, FeatureNames(self.text, self.bounds, places)
@@ -108,15 +108,15 @@ class Tokens:
     def pairs(
         self, first: int, last: int, *, most: int | None = None
     ) -> tuple[Pairs, FeatureNames]:
-        """Return the pairs of neighbours in some spans, each once, and their names.
+        """Return the pairs of neighbouring tokens in spans, each once, and their names.
 
-        Only those of the first `most` tokens, if it is given.
+        If `most` is given, only the first tokens are used.
 
         Notes
         -----
-        The id of a pair is a hash of those of its words, so that all pairs of a
-        message are hashed at once; its name is the two words with a blank between
-        them.  All counts are 1: the view is one of presence.
+        The id of a pair is a hash of the ids of its words, so all pairs of a message
+        are hashed at once.  Its name is the two words with a blank between.  All counts
+        are 1, because the view records presence.
         """
         start = self.count(first)
         ids = self.ids[start : self.count(last)][:most]
@@ -209,25 +209,25 @@ def _folded(encoded: bytes, text: str) -> bytes:
 
 
 def _normalized(text: str) -> str:
-    """Return the compatibility form NFKC, in time linear in the text."""
-    # In pieces, because normalising is quadratic in a run of combining marks:
-    # 200,000 of them after one letter take 21 s, in pieces 0.2 s. A mark that
-    # begins a piece stays apart from its letter; such a run is no word anyway.
+    """Return the compatibility form NFKC in linear time."""
+    # In pieces, because normalisation is quadratic in a run of combining marks: 200,000
+    # of them after one letter take 21 s, and in pieces 0.2 s. A mark at the start of a
+    # piece is not joined to its letter, but such a run is not a word anyway.
     pieces = (text[i : i + _PIECE_CHARS] for i in range(0, len(text), _PIECE_CHARS))
     return "".join(map(_normalized_piece, pieces))
 
 
 def _normalized_piece(piece: str) -> str:
-    """Return the compatibility form of a piece, unless it is far longer."""
-    # One letter may stand for eighteen (U+FDFA), so that a text within its limit
-    # becomes 3.6 million characters; text that people write does not double.
+    """Return the compatibility form of a piece, unless it is much longer."""
+    # One character may become eighteen (U+FDFA), so a text within its limit could
+    # become 3.6 million characters; normal text does not double.
     folded = unicodedata.normalize("NFKC", piece)
     return folded if len(folded) <= 2 * len(piece) + kernel.MOST_EXCESS else piece
 
 
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """Return the classes of all characters; those beyond are marks, as the last is."""
+    """Return the classes of characters; those beyond count as the last, a mark."""
     characters = np.arange(0x40001, dtype=np.uint32).view("U1")
     word = np.strings.isalnum(characters)
     word[ord("_")] = True
@@ -243,10 +243,10 @@ def _classes() -> NDArray[np.uint8]:
 
 @cache
 def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return where the fold of each character begins, and the folds one by one.
+    """Return the start of each character's fold, and the concatenated folds.
 
-    Of the planes with living scripts and emoji; a text with any other character, or
-    with one that joins those before it, is folded as a whole.
+    The tables cover the planes with living scripts and emoji.  A text with other
+    characters, or with ones that join those before them, is folded as a whole.
     """
     characters = [
         *map(chr, range(0xD800)),
@@ -260,7 +260,7 @@ def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         first, *others = unicodedata.decomposition(character).split() or ["<"]
         if first[0] != "<":
             joining.update(chr(int(other, 16)) for other in others)
-    # All at once, with a character between them that joins none.
+    # All at once, separated by a character that does not join.
     apart = chr(0xF0000)
     whole = _INVISIBLE.sub("", apart.join(characters))
     whole = re.sub(f"[{''.join(joining)}]", "\0", unicodedata.normalize("NFKC", whole))

@@ -1,8 +1,8 @@
-"""Tricks: text written so that a person reads it and a filter does not.
+"""Tricks: text that people can read but simple filters cannot.
 
-The words themselves are read as the person reads them (`app.features.tokens`
-drops invisible characters and folds compatibility forms); here the trick itself
-becomes a feature, because few messages other than spam play it.
+`app.features.tokens` reads the words as people do, by dropping invisible characters and
+folding compatibility forms.  Here the trick itself becomes a feature, because few
+messages other than spam use one.
 
 Contract of this file: every expression is linear in its input.
 """
@@ -22,25 +22,25 @@ from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED, disguises
 _LOOKALIKES: Final = str.maketrans(
     "аеорсухіјѕһԁԛԝкмтвн" + "αορντκυιχ", "aeopcyxijshdqwkmtbh" + "aopvtkuix"
 )
-# A letter and one or two blanks or marks, again and again: never a digit, as
-# tables and telephone numbers look so.
+# A letter and one or two blanks or marks, repeated. Never a digit, because tables and
+# telephone numbers look like this.
 _SPACED: Final = re.compile(
     r"(?<![^\W_])(?:[^\W\d_][ .*-]{1,2}){3,30}[^\W\d_](?![^\W_])"
 )
 _MARKS: Final = re.compile(r"[ .*-]+")
-# Every consonant as one and the same byte, all else as another: to look for five
-# of them takes an eighth of the time of an expression.
+# Maps consonants to one byte and all other characters to another: finding five in a row
+# takes an eighth of the time of a regular expression.
 _CONSONANTS: Final = b"ccccc"
 _AS_CONSONANTS: Final = bytes(
     ord("c") if chr(byte) in "bcdfghjklmnpqrstvwxz" else ord(".") for byte in range(256)
 )
-# The one word of five consonants that every mail has.
+# The only word with five consonants in a row that every mail has.
 _NO_RANDOM: Final = b"https"
 _MAX_FOUND: Final = 100
 
 
 def of_text(text: str) -> list[str]:
-    """Return the tricks that characters play, and the words behind them.
+    """Return the tricks with characters, and the words behind them.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def of_text(text: str) -> list[str]:
 
 
 def spaced_out(text: str) -> list[str]:
-    """Return the words that are written letter by letter, as they are read.
+    """Return the words written letter by letter.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def spaced_out(text: str) -> list[str]:
     ['trick:spaced', 'viagra']
     """
     found: list[str] = []
-    # The expression takes a hundred times as long.
+    # A quick check: the expression takes a hundred times as long.
     if not _seen(text) & SPACED:
         return found
     for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
@@ -77,7 +77,7 @@ def spaced_out(text: str) -> list[str]:
 
 
 def is_mixed(text: str) -> bool:
-    """Return whether Latin letters stand beside Cyrillic or Greek ones."""
+    """Return whether Latin letters are mixed with Cyrillic or Greek ones."""
     return bool(_seen(text) & MIXED)
 
 
@@ -87,7 +87,7 @@ def _seen(text: str) -> int:
 
 
 def as_latin(word: str) -> str:
-    """Return a word, lower case, with letters of other scripts as they look.
+    """Return a word in lower case, with look-alike letters replaced by Latin ones.
 
     Examples
     --------
@@ -98,15 +98,15 @@ def as_latin(word: str) -> str:
 
 
 def of_words(words: bytes) -> list[str]:
-    """Return the shapes of words that no language has.
+    """Return the shapes of random strings among words.
 
-    Five consonants in a row make a word a random string, or a German one; its
-    length in steps of four is what comes again (experiment 0023).
+    A word with five consonants in a row is a random string, or German.  Only its length
+    in steps of four recurs (experiment 0023).
 
     Parameters
     ----------
     words : bytes
-        With a blank behind each; what is there twice counts once.
+        Each followed by a blank; repeated words count once.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def of_words(words: bytes) -> list[str]:
     ['random:2']
     """
     letters = words.translate(_AS_CONSONANTS)
-    # Not a set, whose order is another in each process: perhaps only some are taken.
+    # Not a set, whose order differs between processes: perhaps only the first are used.
     found = {}
     at = letters.find(_CONSONANTS)
     while at >= 0:
@@ -128,7 +128,7 @@ def of_words(words: bytes) -> list[str]:
 
 
 def _latin(text: str) -> list[str]:
-    """Return the words of mixed scripts as they look."""
+    """Return the words of mixed scripts in Latin letters."""
     words = (word for word in text.split() if len(word) <= _MAX_FOUND)
     mixed = [word for word in words if is_mixed(word)][:_MAX_FOUND]
     return [as_latin(word.lower()).strip(".,;:!?()\"'") for word in mixed]

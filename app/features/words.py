@@ -1,9 +1,8 @@
-"""Words: the words that a message shows its reader.
+"""Words: the visible words of a message.
 
-A word of the text is a feature by itself (``money``); a word that stands in for
-an image or points elsewhere is tagged by its place (``alt:money``,
-``link:example.com``).  A word never holds a colon next to a letter, so no word
-looks like a tagged one.
+A word of the text is a feature by itself (``money``).  A word that replaces an image or
+belongs to a link is tagged by its place (``alt:money``, ``link:example.com``).  A word
+never has a colon next to a letter, so it cannot look like a tagged one.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ if TYPE_CHECKING:
     from app.features.tokens import Span
     from app.mail.message import Message
 
-# Texts that are not read where they stand.
+# Texts that are not read in sequence.
 APART: Final = frozenset({"alt", "hidden"})
-# Different letters by themselves, in what may have words letter by letter.
+# Least number of distinct single letters in a text with spaced-out words.
 _SPACED_LETTERS: Final = 4
 
 
 def sequences(message: Message) -> list[Span]:
-    r"""Return the readable text, word by word: the subject, then each text.
+    r"""Return the readable text: the subject, then each text.
 
-    The subject is read with the text, and its words are words of the text too,
-    beside those that its header has (experiment 0020).
+    The words of the subject count both as words of the text and, tagged, of the header
+    (experiment 0020).
 
     Examples
     --------
@@ -44,8 +43,7 @@ def sequences(message: Message) -> list[Span]:
 
 def marked_words(message: Message) -> list[Span]:
     """Return the words outside the visible text, tagged by place."""
-    # Files and links first: whoever takes only some takes these, not a flood of the
-    # others.
+    # Files and links come first, so that a flood of other words cannot displace them.
     found = file_words(message)
     for link in message.links:
         found += links.of_link(link)
@@ -60,11 +58,11 @@ def disguised_words(read: list[Span], words: bytes, alone: int) -> list[Span]:
     Parameters
     ----------
     read : list of Span
-        What is read.
+        The readable text.
     words : bytes
-        Its words, with a blank behind each.
+        Its words, each followed by a blank.
     alone : int
-        Bit by bit, which small letters are words.
+        Bit mask of the letters that occur as words.
     """
     found = tricks.of_words(words)
     for _, text, _ in read:
