@@ -11,17 +11,16 @@ import logging
 import random
 import re
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from app import __version__
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable, reason
 from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
+from app.services.http_client import NoAnswer, ask
 from app.services.scheduler import Scheduler
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import httpx2
     from sqlalchemy import Engine
 
+    from app.services.http_client import Answer
     from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,9 @@ CURSOR: Final = "Postbayes-Cursor"
 LEFT: Final = "Postbayes-Left"
 """Header of a page: number of rows and undos of the ledger after it."""
 TIMEOUT: Final = 5.0
-"""How long a site may be silent, and a stopping service may wait.  Unit: seconds."""
+"""How long a site may be silent.  Unit: seconds."""
 _LONGEST: Final = 60.0
+"""How long it may take for a page, and a stopping service may wait.  Unit: seconds."""
 # Pause between two pages; each holds the write lock for some 50 ms.  Unit: seconds.
 _PAUSE: Final = 0.1
 _SKEW: Final = timedelta(seconds=60)
@@ -105,7 +106,7 @@ class SiteFollower:
         The sites, and the profile that learns from them.
     clock : callable
         Returns the time now, in UTC.
-    transport : httpx2.BaseTransport or None
+    transport : httpx2.AsyncBaseTransport or None
         How sites are reached; None for the network.
     """
 
@@ -114,7 +115,7 @@ class SiteFollower:
         engine: Engine,
         settings: Settings,
         clock: Callable[[], datetime],
-        transport: httpx2.BaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._engine = engine
         self._settings = settings
@@ -219,53 +220,28 @@ class SiteFollower:
         # A site that repeats its cursor would be asked for ever.
         return int(left) > 0 and cursor != known
 
-    def _ask(self, name: str, *, after: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and content of a page.
+    def _ask(self, name: str, *, after: str) -> Answer:
+        """Return the answer with a page.
 
         Raises
         ------
         SiteUnavailable
-            If the site does not answer, or sends more than a page.
+            If the site does not answer, or with more than a page.
         """
-        # Here, since most services follow nobody.
-        import httpx2  # noqa: PLC0415
-
-        until = time.monotonic() + _LONGEST
-        # The page is compressed already.
-        sent = {
-            "User-Agent": f"Postbayes/{__version__}",
-            "Accept-Encoding": "identity",
-        }
         key = _keys(self._settings).get(name)
-        if key is not None:
-            sent["Authorization"] = f"Bearer {key}"
         try:
-            with (
-                closing(
-                    httpx2.Client(
-                        timeout=TIMEOUT,
-                        follow_redirects=False,
-                        transport=self._transport,
-                    )
-                ) as client,
-                client.stream(
-                    "GET", self._urls[name], params={"after": after}, headers=sent
-                ) as answer,
-            ):
-                content = bytearray()
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if len(content) > MOST_BYTES or time.monotonic() > until:
-                        msg = (
-                            f"its page has more than {MOST_BYTES:,} bytes, or takes "
-                            f"more than {_LONGEST:.0f} seconds; nothing of it was "
-                            "learned"
-                        )
-                        raise SiteUnavailable(msg)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            msg = f"it does not answer: {reason(error)}"
-            raise SiteUnavailable(msg) from error
-        return answer.status_code, answer.headers, bytes(content)
+            return ask(
+                "GET",
+                self._urls[name],
+                params={"after": after},
+                headers={} if key is None else {"Authorization": f"Bearer {key}"},
+                most_bytes=MOST_BYTES,
+                silent=TIMEOUT,
+                within=_LONGEST,
+                transport=self._transport,
+            )
+        except NoAnswer as error:
+            raise SiteUnavailable(f"it does not answer: {error}") from error
 
 
 def _refusal(status: int, content: bytes) -> str:

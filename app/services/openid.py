@@ -19,16 +19,15 @@ from secrets import compare_digest, token_urlsafe
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlsplit
 
-from app import __version__
 from app.access.networks import Buckets, network
 from app.errors import (
     InvalidSetting,
     SignInUnavailable,
     TooManyRequests,
     Unauthenticated,
-    reason,
 )
 from app.services.clock import Failures
+from app.services.http_client import NoAnswer, ask
 from app.services.log import shown
 from app.settings import read_secret
 
@@ -314,9 +313,17 @@ class OpenIDProvider:
             raise SignInUnavailable(self._away)
         place = urlsplit(url).path
         try:
-            status, body = exchange(method, url, given)
+            status, _, body = ask(
+                method,
+                url,
+                headers={"Accept": "application/json", **given.pop("headers", {})},
+                most_bytes=MOST_BYTES,
+                silent=TIMEOUT,
+                within=TIMEOUT,
+                **given,
+            )
             document = json.loads(body)
-        except _Broken as error:
+        except NoAnswer as error:
             raise self._unusable(f"{place}: {error}") from error
         except (ValueError, RecursionError) as error:
             raise self._unusable(
@@ -354,40 +361,6 @@ class OpenIDProvider:
             "Postbayes has the reason"
         )
         return Unauthenticated(msg)
-
-
-class _Broken(Exception):
-    """A provider does not answer, or its answer has no end."""
-
-
-def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
-    """Return the status and the bounded body of an answer."""
-    # Imported here, since most services have no provider.
-    import httpx2  # noqa: PLC0415
-
-    until = time.monotonic() + TIMEOUT
-    headers = {
-        "Accept": "application/json",
-        # Uncompressed, so that the bytes counted below are those received.
-        "Accept-Encoding": "identity",
-        "User-Agent": f"Postbayes/{__version__}",
-        **given.get("headers", {}),
-    }
-    body = bytearray()
-    try:
-        with (
-            httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client,
-            client.stream(method, url, **{**given, "headers": headers}) as answer,
-        ):
-            for piece in answer.iter_raw():
-                body += piece
-                if len(body) > MOST_BYTES:
-                    raise _Broken(f"the answer has more than {MOST_BYTES:,} bytes")
-                if time.monotonic() > until:
-                    raise _Broken(f"the answer took longer than {TIMEOUT:g} s")
-            return answer.status_code, bytes(body)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise _Broken(reason(error)) from error
 
 
 def _is_safe(address: object) -> bool:

@@ -43,9 +43,13 @@ class Berlin:
     def __call__(self, request):
         """Answer as the route does, or as a test says."""
         self.asked.append(request)
-        if self.answer is not None:
-            return self.answer
-        after = request.url.params["after"]
+        said = self.answer or self.page(request.url.params["after"])
+        # As from a network, it is read once.
+        stream = httpx2.ByteStream(said.content)
+        return httpx2.Response(said.status_code, headers=said.headers, stream=stream)
+
+    def page(self, after):
+        """Return the page behind a cursor."""
         try:
             page = offered_page(self.engine, "default", after=after)
         except OtherProfile as error:

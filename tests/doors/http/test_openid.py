@@ -508,15 +508,15 @@ def test_a_provider_that_is_away(make, provider, monkeypatch):
     app = client.app.state.application
     later = [0.0]
     monkeypatch.setattr(app.provider, "_failures", Failures(lambda: later[0]))
-    asked, exchange = [], openid.exchange
+    asked, ask = [], openid.ask
 
-    def away(method, url, given):
+    def away(method, url, **given):
         asked.append(url)
-        return exchange(method, "http://127.0.0.1:1/", given)
+        return ask(method, "http://127.0.0.1:1/", **given)
 
-    monkeypatch.setattr(openid, "exchange", away)
+    monkeypatch.setattr(openid, "ask", away)
     answers = [client.get("/ui/sign-in/oidc") for _ in range(3)]
-    monkeypatch.setattr(openid, "exchange", exchange)
+    monkeypatch.setattr(openid, "ask", ask)
     later[0] = 60.0
 
     assert [503] * 3 == [each.status_code for each in answers]
