@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from app import errors
-from app.doors.cli.client import ask
+from app.doors.cli.client import ask, read_messages
+from app.mail.limits import MAX_BYTES
 
 
 @contextmanager
@@ -85,3 +86,13 @@ def test_what_is_no_postbayes_is_told_by_its_status():
         pytest.raises(errors.InvalidInput, match="answered 418"),
     ):
         ask(url, "/feedback", b"Subject: x\n\n", {})
+
+
+def test_of_a_large_file_the_beginning_is_read(tmp_path):
+    """The parser looks at no more, and notes that there is more."""
+    file = tmp_path / "large.eml"
+    with file.open("wb") as writing:
+        writing.truncate(2**33)
+    ((name, raw),) = read_messages([file])
+
+    assert (str(file), MAX_BYTES + 1) == (name, len(raw))

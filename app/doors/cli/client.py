@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import httpx2
 from pydantic import ValidationError
 
-from app.doors.cli.console import EXAMPLE, read_bytes
+from app.doors.cli.console import EXAMPLE, opened
 from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
 from app.errors import (
@@ -30,6 +30,7 @@ from app.errors import (
     UnreadableMessage,
     reason,
 )
+from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -115,11 +116,15 @@ def parse(kind: type[Out], url: str, answer: bytes) -> Out:
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file; of standard input if there are none."""
+    """Yield name and message of each file; of standard input if there are none.
+
+    Of a file no more is read than the parser takes, and notes that there is more.
+    """
     if not files:
         yield "-", sys.stdin.buffer.read()
     for file in files:
-        yield str(file), read_bytes(file)
+        with opened(file) as source:
+            yield str(file), source.read(MAX_BYTES + 1)
 
 
 @contextmanager
