@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 
+from app.doors.cli import upkeep
 from app.doors.cli.main import EXIT, exit_code
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
 from app.exchange.format import BlockWriter
@@ -1050,6 +1051,16 @@ def test_a_database_is_backed_up_and_checked(run, index, tmp_path):
     for log in tmp_path.glob("postbayes.db-*"):
         log.unlink()
     assert before == run("classify", "--json", index.parent / "ham0")[1]
+
+
+def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
+    """A site with a mailbox each has thousands."""
+    monkeypatch.setattr(upkeep, "_LISTED", 1)
+    run("profiles", "--create", "ann@example.org")
+    run("learn", "--index", index)
+    _, out, _ = run("backup", "copy.db")
+
+    assert "with the profiles default (revision 20) and 1 more; the file" in out
 
 
 def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -41,6 +41,9 @@ from app.settings import load_settings
 if TYPE_CHECKING:
     from app.doors.documents.figures import ErrorsOut
     from app.services.undo import Undone
+
+_LISTED: Final = 20
+"""Profiles that a line names; of more it says how many."""
 
 
 def fold(profile: OneProfile = None, as_json: Json = False) -> None:
@@ -346,10 +349,16 @@ def backup(
         result = f", but counts and ledger disagree in {', '.join(unsound)}"
     elif audit:
         result = ", and all counts agree with their ledgers"
+    # Those that learned most.
+    listed = sorted(revisions, key=revisions.__getitem__, reverse=True)[:_LISTED]
     held = ", ".join(
-        f"{name} (revision {revision:,})" if revision else f"{name} (nothing learned)"
-        for name, revision in revisions.items()
+        f"{name} (revision {revisions[name]:,})"
+        if revisions[name]
+        else f"{name} (nothing learned)"
+        for name in listed
     )
+    if len(revisions) > _LISTED:
+        held += f" and {len(revisions) - _LISTED:,} more"
     line = (
         f"{file}: {size:,} bytes, with the profiles {held}; the file is sound{result}."
     )
