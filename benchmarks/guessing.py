@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from app.access.people import Keyring, text_of
-from app.access.rights import Right
+from app.access.rights import Keyring, Right, text_of
 from app.doors.serving.request import caller_of
 from app.errors import PostbayesError
 from app.services.access import made_key

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 from app.access.networks import address_of
-from app.access.people import check_expiry
+from app.access.rights import check_expiry
 from app.classifier.statement import Statement
 from app.classifier.verdict import MAX_NATS
 from app.errors import InvalidInput

@@ -1,20 +1,29 @@
-"""Rights: the rights of requests, and the principals who make them.
+"""Rights: the rights of requests, and the principals, keys and people with them.
 
 Contract of this file: a right does not include others, except that the right to manage
 includes changing lists.  The right to teach does not include reading, and the right to
-manage does not include teaching.
+manage does not include teaching.  Only the owner of a key has its text: the service and
+the database have its SHA-256.  Because a key has 256 random bits, the hash reveals
+nothing, and needs neither a salt nor a slow function.
 """
 
 from __future__ import annotations
 
+import hmac
+import re
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from app.errors import Forbidden
+from app.access.networks import Networks
+from app.errors import Forbidden, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 
 class Right(StrEnum):
@@ -199,3 +208,278 @@ LOCAL: Final = Principal("http", ALL_RIGHTS, kind="local", names_sources=True)
 """A client that needs no key."""
 NOBODY: Final = Principal("nobody", frozenset(), frozenset(), kind="local")
 """The client of a request that everybody may make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A person who may sign in.
+
+    Parameters
+    ----------
+    name : str
+        Name to sign in with.
+    password : str or None
+        Hash in the format of argon2; None if they sign in without a password.
+    role : str
+        A name of `app.access.rights.ROLES`.
+    profile : str or None
+        The only profile that they see; None means all.
+    created_at : datetime
+        When they were added.
+    revision : int
+        Number of changes; a session belongs to one revision.
+    """
+
+    name: str
+    password: str | None
+    role: str
+    profile: str | None
+    created_at: datetime
+    revision: int = 1
+
+    @property
+    def principal(self) -> Principal:
+        """The principal for sessions of this person.
+
+        A person who teaches only one profile, such as the user of a mailbox, may also
+        change its lists, which affect no one else.  A key that teaches may not, since
+        it may belong to a spam trap.
+        """
+        rights = ROLES.get(self.role, frozenset())
+        if self.profile is not None and Right.TEACH in rights:
+            rights |= {Right.LISTS}
+        return Principal(
+            f"user:{self.name}",
+            rights,
+            None if self.profile is None else frozenset({self.profile}),
+            "person",
+        )
+
+
+PREFIX: Final = "pb_"
+"""Prefix of a key, by which scanners for secrets find leaked ones."""
+SECRET_BYTES: Final = 32
+"""Random bytes of a key."""
+MAX_NAME: Final = 64
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+
+
+def text_of(secret: bytes) -> str:
+    """Return the text of a key.
+
+    Parameters
+    ----------
+    secret : bytes
+        `SECRET_BYTES` random bytes.
+
+    Examples
+    --------
+    >>> text_of(bytes(32))
+    'pb_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
+    """
+    return PREFIX + urlsafe_b64encode(secret).rstrip(b"=").decode()
+
+
+def digest_of(text: str) -> bytes:
+    """Return the stored digest of a key's text."""
+    return sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+# Near the end of the calendar a time has no equal in some zones, and PostgreSQL answers
+# in the zone of its session (test_an_expiry_beyond_the_calendar_is_refused).
+MAX_LIFE: Final = timedelta(days=36_525)
+"""From the time that a key or an entry of a list is made to its expiry, at most."""
+
+
+def check_expiry(subject: str, expires_at: datetime | None, *, now: datetime) -> None:
+    """Refuse an expiry in the past, or more than `MAX_LIFE` from now.
+
+    Raises
+    ------
+    InvalidInput
+        With the subject, which would expire then.
+    """
+    if expires_at is None or now < expires_at <= now + MAX_LIFE:
+        return
+    reason = "which is in the past"
+    if expires_at > now:
+        reason = "more than 100 years from now; for no expiry, leave it out"
+    msg = f"{subject} would expire at {expires_at.isoformat()}, {reason}"
+    raise InvalidInput(msg)
+
+
+def check_access_name(name: str, *, of: str = "key") -> None:
+    """Raise unless a name is valid for a key or a person.
+
+    Raises
+    ------
+    InvalidInput
+        The message describes valid names.
+    """
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        msg = (
+            f"a {of} must have a name of at most {MAX_NAME} letters, digits "
+            "and . _ @ + -, the first a letter or a digit; got "
+            f"{name[:MAX_NAME]!r}"
+        )
+        raise InvalidInput(msg)
+
+
+def parse_rights(names: Iterable[str]) -> frozenset[Right]:
+    """Return the rights of some names.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is not a right, or no name is given.
+
+    Examples
+    --------
+    >>> sorted(parse_rights(["teach", "classify"]))
+    [<Right.CLASSIFY: 'classify'>, <Right.TEACH: 'teach'>]
+    """
+    given = list(names)
+    known = {right.value: right for right in Right}
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
+        msg = f"the rights of a key can be {', '.join(known)}; {found}"
+        raise InvalidInput(msg)
+    return frozenset(known[name] for name in given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessKey:
+    """A stored key.
+
+    Parameters
+    ----------
+    name : str
+        Its name; the source in the ledger is `key:` and the name.
+    digest : bytes
+        SHA-256 of its text.
+    rights : frozenset of Right
+        Its rights.
+    profiles : frozenset of str or None
+        The profiles that it may use, as in `Principal.profiles`; None means all.
+    labels : frozenset of str or None
+        The labels that it may teach; None means all.
+    networks : tuple of str
+        Networks from which it may be used; empty means any.
+    names_sources : bool
+        Whether it may name sources, as a mail server that knows its users.
+    created_at, expires_at, last_used_at, revoked_at : datetime or None
+        Time of each; None means never.
+    """
+
+    name: str
+    digest: bytes
+    rights: frozenset[Right]
+    created_at: datetime
+    profiles: frozenset[str] | None = None
+    labels: frozenset[str] | None = None
+    networks: tuple[str, ...] = ()
+    names_sources: bool = False
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The principal for requests with it."""
+        return Principal(
+            f"key:{self.name}",
+            self.rights,
+            self.profiles,
+            "key",
+            labels=self.labels,
+            names_sources=self.names_sources,
+        )
+
+
+class Keyring:
+    """The keys in force, by digest.
+
+    Parameters
+    ----------
+    keys : iterable of AccessKey
+        The stored keys; revoked ones are left out.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> text = text_of(bytes(32))
+    >>> key = AccessKey(
+    ...     name="mx1",
+    ...     digest=digest_of(text),
+    ...     rights=frozenset({Right.CLASSIFY}),
+    ...     created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    ... )
+    >>> keys = Keyring([key])
+    >>> keys.find(text, host="192.0.2.1", time=0.0).name
+    'key:mx1'
+    >>> keys.find(text + "A", host="192.0.2.1", time=0.0) is None
+    True
+    """
+
+    def __init__(self, keys: Iterable[AccessKey] = ()) -> None:
+        self._held = {
+            key.digest: (key, Networks(key.networks, of="a key"))
+            for key in keys
+            if key.revoked_at is None
+        }
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return len(self._held)
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return the principal for a key; None if the key is not valid.
+
+        Parameters
+        ----------
+        text : str
+            The given key.
+        host : str or None
+            Address of the client; None for a Unix socket.
+        time : float
+            The present time.  Unit: seconds since 1970.
+        """
+        digest = digest_of(text)
+        held = self._held.get(digest)
+        # The time of the look-up reveals nothing useful, because an attacker cannot
+        # choose the digest.  The comparison is in constant time all the same.
+        if held is None or not hmac.compare_digest(held[0].digest, digest):
+            return None
+        key, networks = held
+        if key.expires_at is not None and key.expires_at.timestamp() <= time:
+            return None
+        return key.principal if not networks or networks.holds(host) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent:
+    """One administrative event.
+
+    Parameters
+    ----------
+    time : datetime
+        When.
+    who : str
+        The name of the principal, or `cli:` and the user of the system.
+    act : str
+        What was done.
+    object : str
+        The key, the person or the profile.
+    details : dict or None
+        Further fields.
+    id : int
+        Its growing number; 0 for a new event.
+    """
+
+    time: datetime
+    who: str
+    act: str
+    object: str
+    details: dict[str, Any] | None = None
+    id: int = 0

@@ -40,7 +40,6 @@ from app.services.application import Application
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.profiles import learned
-from app.services.site import take_over
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def reload(application: Application) -> None:
     try:
         found = load_settings()
         addresses(found)
-        reloaded = take_over(application, found)
+        reloaded = application.take_over(found)
     except PostbayesError as error:
         log.error("SIGHUP: the settings were not changed: %s", error)  # noqa: TRY400
         return

@@ -12,7 +12,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 
 from app.access.networks import Networks
-from app.access.people import (
+from app.access.rights import (
     SECRET_BYTES,
     AccessKey,
     AuditEvent,

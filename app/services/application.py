@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from app.access.rights import ROLES
 from app.classifier.learn import knows_both_sides
@@ -27,10 +28,10 @@ from app.services.feedback import Feedback
 from app.services.figures import WATCH_SECONDS, Figures, Teachers
 from app.services.follow import SiteFollower
 from app.services.gate import Gate
-from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
+from app.services.history import VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect, Ledgers, Words
 from app.services.lists import LiveLists, add_entries, remove_entry
-from app.services.log import logging_if_slow
+from app.services.log import keep_log, logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recent import Recall, RecentMessages
 from app.services.metrics import tally_of
@@ -43,6 +44,7 @@ from app.services.startup import open_database, require_startable, specify
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
 from app.services.writer import AutoLearn, Notifier, Writer
+from app.settings import PREFIX, Settings
 from app.storage import profiles
 from app.storage.counts.state import folded_revision
 from app.storage.database.dialect import dialect_of, without_password
@@ -58,14 +60,50 @@ if TYPE_CHECKING:
     from typing import Any
 
     from app.access.lists import ListEntry, ListSubject
-    from app.access.people import AccessKey, Person
-    from app.access.rights import Principal
+    from app.access.rights import AccessKey, Person, Principal
     from app.classifier.statement import Witness
     from app.services.profiles import Changed
-    from app.settings import Settings
     from app.storage.profiles import ProfileRow
 
 log = logging.getLogger(__name__)
+RELOADED: Final = frozenset(
+    {
+        *("log_level", "log_format"),
+        *("ham_cost", "quarantine_from", "reject_from", "aliases"),
+        *("keyless_from", "proxies", "rate_per_key", "rate_per_address"),
+        "max_request_bytes",
+        *("profile_bytes", "profile_minutes"),
+    }
+)
+"""The settings that need no restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """The settings that have changed.
+
+    Parameters
+    ----------
+    taken : tuple of str
+        The settings in force from now on.
+    left : tuple of str
+        The settings that need a restart.
+    """
+
+    taken: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return it as a sentence for the log."""
+        taken = f"changed: {_variables(self.taken)}" if self.taken else "none changed"
+        text = f"the settings, aliases and policies were read again; {taken}"
+        if self.left:
+            text += f"; restart the service for {_variables(self.left)}"
+        return text
+
+
+def _variables(settings: tuple[str, ...]) -> str:
+    return ", ".join(PREFIX + name.upper() for name in settings)
 
 
 class Application:
@@ -220,8 +258,7 @@ class Application:
         self.follower = SiteFollower(self.engine, settings, now)
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
-        self.history = MessageHistories(self.live, self.engine)
-        self.verdicts = VerdictHistory(self.live, self.engine, self.history, now)
+        self.history = VerdictHistory(self.live, self.engine, now)
         self.delivery = Delivery(
             self.classify,
             self.recipients,
@@ -327,6 +364,32 @@ class Application:
             )
         self.tally.close()
         self.engine.dispose()
+
+    def take_over(self, found: Settings) -> Reloaded:
+        """Apply every new setting that needs no restart, or none if one is invalid.
+
+        Raises
+        ------
+        InvalidSetting
+            If they contradict each other, or the aliases cannot be read; nothing is
+            changed.
+        """
+        changed = [
+            name
+            for name in Settings.model_fields
+            if getattr(self.settings, name) != getattr(found, name)
+        ]
+        taken = {name: getattr(found, name) for name in changed if name in RELOADED}
+        settings = self.settings.model_copy(update=taken)
+        service, aliases = require_startable(settings)
+        self.gate.configure(settings)
+        self.settings, self.service = settings, service
+        self.aliases.become(aliases)
+        self.live.limit(settings.profile_bytes, idle=60 * settings.profile_minutes)
+        self.live.respecify(specify(settings))
+        keep_log(settings)
+        left = (name for name in changed if name not in RELOADED)
+        return Reloaded(tuple(taken), tuple(left))
 
     def _threads(
         self,

@@ -62,7 +62,7 @@ class Keys(Protocol):
     """The keys in force."""
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
-        """Return who asks with a key, as `app.access.people.Keyring.find`."""
+        """Return who asks with a key, as `app.access.rights.Keyring.find`."""
         ...
 
 

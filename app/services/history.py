@@ -80,83 +80,6 @@ class MessageHistory:
     now: Classified | None
 
 
-@dataclass(frozen=True, slots=True)
-class MessageHistories:
-    """Looks up single messages.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    engine : Engine
-        The database.
-    """
-
-    live: LiveProfiles
-    engine: Engine
-
-    def __call__(
-        self, digest: bytes, *, profile: str | None, strongest: int
-    ) -> list[MessageHistory]:
-        """Return the stored data of a message, by profile.
-
-        Parameters
-        ----------
-        digest : bytes
-            The message.
-        profile : str or None
-            The one profile to look in; None looks in all.
-        strongest : int
-            How many features of each side the explanation names.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is no such profile.
-        UnknownMessage
-            If no data of the message are stored.
-        """
-        asked = self.live if profile is None else (self.live.find(profile),)
-        found = [
-            each
-            for cached in asked
-            if (each := self._look_up(cached, digest, strongest)) is not None
-        ]
-        if not found:
-            msg = (
-                f"nothing is stored about message {digest.hex()}: it was not taught, "
-                "and was not scored within POSTBAYES_SCORED_DAYS and "
-                "POSTBAYES_SCORED_ROWS; the log may still have its line"
-            )
-            raise UnknownMessage(msg)
-        return found
-
-    def _look_up(
-        self, profile: CachedProfile, digest: bytes, strongest: int
-    ) -> MessageHistory | None:
-        with reading(self.engine) as connection:
-            rows = ledger.of_message(connection, profile.row.id, digest)
-            found = scored.get_many(connection, profile.row.id, [digest])
-            remembered = found.get(digest)
-            verdicts = history.of_message(
-                connection, profile.row.id, digest, limit=LINES
-            )
-        if not rows and remembered is None and not verdicts:
-            return None
-        kept = (row for row in reversed(rows) if row.kept)
-        evidence = remembered or next(kept, None)
-        now = None
-        if evidence is not None:
-            now = _classified(self.live.get(profile.row.name), evidence, strongest)
-        return MessageHistory(
-            profile=profile.row.name,
-            scored=None if remembered is None else remembered.time,
-            verdicts=tuple(verdicts),
-            rows=tuple(rows),
-            now=now,
-        )
-
-
 def _classified(
     live: LiveProfile, stored: LedgerRow | ScoredRow, strongest: int
 ) -> Classified | None:
@@ -336,7 +259,7 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
 
 @dataclass(frozen=True, slots=True)
 class VerdictHistory:
-    """Reads the history of profiles.
+    """Reads the history of profiles, and the stored data of messages.
 
     Parameters
     ----------
@@ -344,15 +267,12 @@ class VerdictHistory:
         The profiles in memory.
     engine : Engine
         The database.
-    messages : MessageHistories
-        Looks up single messages.
     clock : callable
         Returns the time now, in UTC.
     """
 
     live: LiveProfiles
     engine: Engine
-    messages: MessageHistories
     clock: Callable[[], datetime]
 
     def page(
@@ -422,10 +342,71 @@ class VerdictHistory:
         DatabaseUnavailable
             If it cannot be read.
         """
-        (found,) = self.messages(digest, profile=profile, strongest=strongest)
+        (found,) = self.stored(digest, profile=profile, strongest=strongest)
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
             return self._entries(connection, row.id, found.verdicts), found
+
+    def stored(
+        self, digest: bytes, *, profile: str | None, strongest: int
+    ) -> list[MessageHistory]:
+        """Return the stored data of a message, by profile.
+
+        Parameters
+        ----------
+        digest : bytes
+            The message.
+        profile : str or None
+            The one profile to look in; None looks in all.
+        strongest : int
+            How many features of each side the explanation names.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        UnknownMessage
+            If no data of the message are stored.
+        """
+        asked = self.live if profile is None else (self.live.find(profile),)
+        found = [
+            each
+            for cached in asked
+            if (each := self._look_up(cached, digest, strongest)) is not None
+        ]
+        if not found:
+            msg = (
+                f"nothing is stored about message {digest.hex()}: it was not taught, "
+                "and was not scored within POSTBAYES_SCORED_DAYS and "
+                "POSTBAYES_SCORED_ROWS; the log may still have its line"
+            )
+            raise UnknownMessage(msg)
+        return found
+
+    def _look_up(
+        self, profile: CachedProfile, digest: bytes, strongest: int
+    ) -> MessageHistory | None:
+        with reading(self.engine) as connection:
+            rows = ledger.of_message(connection, profile.row.id, digest)
+            found = scored.get_many(connection, profile.row.id, [digest])
+            remembered = found.get(digest)
+            verdicts = history.of_message(
+                connection, profile.row.id, digest, limit=LINES
+            )
+        if not rows and remembered is None and not verdicts:
+            return None
+        kept = (row for row in reversed(rows) if row.kept)
+        evidence = remembered or next(kept, None)
+        now = None
+        if evidence is not None:
+            now = _classified(self.live.get(profile.row.name), evidence, strongest)
+        return MessageHistory(
+            profile=profile.row.name,
+            scored=None if remembered is None else remembered.time,
+            verdicts=tuple(verdicts),
+            rows=tuple(rows),
+            now=now,
+        )
 
     def over_time(self, profile: str, *, days: float, step: int) -> list[Count]:
         """Return the verdicts of the last days, counted per `step` seconds.

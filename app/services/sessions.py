@@ -21,8 +21,7 @@ from itsdangerous import BadSignature, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from app.access.networks import Buckets, network
-from app.access.people import Person, check_access_name
-from app.access.rights import ROLES
+from app.access.rights import ROLES, Person, check_access_name
 from app.classifier.specification import check_name
 from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
 from app.services.access import SECRET, note

@@ -1,11 +1,12 @@
-"""Startup: the database and the specification for the settings."""
+"""Startup: the settings in force, and the database and specification for them."""
 
 from __future__ import annotations
 
 import math
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
@@ -22,7 +23,13 @@ from app.services.profiles import (
     specification_of,
 )
 from app.services.recipients import Aliases
-from app.storage.database.dialect import dialect_of, missing
+from app.settings import PREFIX, Settings
+from app.storage.database.dialect import (
+    dialect_of,
+    missing,
+    parse,
+    without_password,
+)
 from app.storage.database.engine import (
     migrate,
     open_engine,
@@ -35,8 +42,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.settings import Settings
     from app.storage.profiles import ProfileRow
+
+HIDDEN: Final = "(hidden)"
+"""Shown in place of a secret."""
+_SECRET: Final = ("password", "secret", "key", "token")
 
 
 def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> Engine:
@@ -227,3 +237,47 @@ def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
     service = specification(settings)
     require_confident(settings.autolearn_from, service.verdict.spam_threshold)
     return service, Aliases(settings.aliases)
+
+
+def in_force(settings: Settings) -> list[dict[str, str | None]]:
+    """Return the variable, value, default and description of all settings.
+
+    Values are as a variable has them, without secrets; None is unset.
+    """
+    return [
+        {
+            "variable": f"{PREFIX}{name.upper()}",
+            "value": _shown(name, getattr(settings, name)),
+            "default": _shown(name, field.default),
+            "description": " ".join((field.description or "").split()),
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _shown(name: str, value: Any) -> str | None:
+    """Return a value as text, without the secrets in it.
+
+    A setting named like a secret is hidden, unless it is the path of a file with the
+    secret.
+    """
+    if value is None:
+        return None
+    if name == "database_url":
+        return without_password(parse(value))
+    if name == "webhook":
+        # For many webhooks, the path itself is the secret.
+        parts = urlsplit(value)
+        return f"{parts.scheme}://{parts.hostname}/{HIDDEN}"
+    # Numbers and networks are not secrets, and a path only tells where one is.
+    secret = any(each in name for each in _SECRET) and isinstance(value, str)
+    return HIDDEN if secret else _written(value)
+
+
+def _written(value: Any) -> str:
+    """Return a value as it is written in a variable."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
-from app.access.people import AccessKey, AuditEvent, Person
-from app.access.rights import Right
+from app.access.rights import AccessKey, AuditEvent, Person, Right
 from app.errors import NameTaken, UnknownKey, UnknownPerson
 from app.storage.database.statements import insert_into
 from app.storage.tables import access_key, audit_event, person, service_secret

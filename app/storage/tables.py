@@ -255,7 +255,7 @@ scored: Final = Table(
     # it took 1.9 s from the table.
     Index(None, "profile_id", "time", "digest", "bytes"),
 )
-# API keys (`app.access.people`): a row stays when its key is revoked, so that nobody
+# API keys (`app.access.rights`): a row stays when its key is revoked, so that nobody
 # else gets the name that the ledger has as a source, but by making the key anew.
 access_key: Final = Table(
     "access_key",

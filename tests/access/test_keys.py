@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.people import (
+from app.access.rights import (
+    LOCAL,
     AccessKey,
     Keyring,
+    Principal,
+    Right,
     check_access_name,
     digest_of,
     parse_rights,
     text_of,
 )
-from app.access.rights import LOCAL, Principal, Right
 from app.errors import Forbidden, InvalidInput
 
 TEXT = text_of(bytes(32))

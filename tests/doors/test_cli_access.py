@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from app.access.people import digest_of
+from app.access.rights import digest_of
 from app.doors.cli.client import _headers
 from app.doors.cli.serve import require_locked
 from app.errors import InvalidSetting

@@ -55,7 +55,7 @@ def listed(app, **more):
     """Return the digest of this hour."""
     until = now() + timedelta(minutes=1)
     given = {"since": until - timedelta(hours=1), "until": until} | more
-    return collect(app.verdicts, "default", **given)
+    return collect(app.history, "default", **given)
 
 
 def sent(digest):

@@ -47,7 +47,7 @@ def score(app, raw, *, strongest=0, recipients=("ann@example.org",), **more):
 
 def lines(app, profile="default", **asked):
     """Return the newest entries."""
-    entries, _ = app.verdicts.page(profile, HistoryFilter(**asked), limit=50)
+    entries, _ = app.history.page(profile, HistoryFilter(**asked), limit=50)
     return entries
 
 
@@ -168,14 +168,14 @@ def test_an_entry_says_how_the_message_is_taught_now(app):
 def test_a_message_is_explained_when_somebody_looks(app):
     """By what is stored of it; its lines say what was decided then."""
     digest = score(app, spam(9)).observation.digest
-    entries, found = app.verdicts.message("default", digest, strongest=5)
+    entries, found = app.history.message("default", digest, strongest=5)
 
     assert [digest] == [each.line.digest for each in entries]
     assert found.now.explanation.reasons
     with pytest.raises(UnknownMessage):
-        app.verdicts.message("default", parse_id("ab" * 16), strongest=5)
+        app.history.message("default", parse_id("ab" * 16), strongest=5)
     with pytest.raises(UnknownProfile):
-        app.verdicts.message("nobody", digest, strongest=5)
+        app.history.message("nobody", digest, strongest=5)
 
 
 def test_unsure_messages_are_reviewed_first_and_each_once(app):
@@ -185,7 +185,7 @@ def test_unsure_messages_are_reviewed_first_and_each_once(app):
     score(app, spam(9))
     unknown = b"From: x@y.example\nSubject: quite new\n\nNothing like any other.\n"
     score(app, unknown)
-    found = app.verdicts.review("default", limit=50)
+    found = app.history.review("default", limit=50)
     ranks = [(each.line.decision != "unsure", -each.worth) for each in found]
 
     assert ranks == sorted(ranks)

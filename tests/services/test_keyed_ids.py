@@ -257,7 +257,7 @@ def test_a_message_is_explained_after_a_restart(app, settings):
     found = app.classify("default", spam(60), strongest=3)
     app.stop()
     with running(**settings) as again:
-        (history,) = again.history(
+        (history,) = again.history.stored(
             found.observation.digest, profile="default", strongest=3
         )
 

@@ -392,7 +392,8 @@ def test_the_page_of_a_message_of_a_part_has_no_verdict(app):
     app.classify("default", spam(1), strongest=0)
     app.recent.flush(app.engine)
     scored, unscored = (
-        app.history(each, profile="default", strongest=0)[0] for each in (one, two)
+        app.history.stored(each, profile="default", strongest=0)[0]
+        for each in (one, two)
     )
 
     assert scored.now is not None

@@ -8,8 +8,8 @@ import pytest
 
 from app.doors.documents.profile import ProfileOut
 from app.errors import InvalidSetting
+from app.services.application import RELOADED
 from app.services.log import JsonFormat, TextFormat, keep_log
-from app.services.site import RELOADED, take_over
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.databases import sqlite_url
@@ -35,7 +35,7 @@ def test_what_needs_no_restart_counts_at_once(app, tmp_path):
     found = settings(
         app, ham_cost=1e6, quarantine_from=14.0, aliases=aliases, port=1, profile="x"
     )
-    reloaded = take_over(app, found)
+    reloaded = app.take_over(found)
     rule = ProfileOut.of(app, "default")
 
     assert "changed: POSTBAYES_ALIASES, POSTBAYES_HAM_COST, POSTBAYES_Q" in str(
@@ -56,7 +56,7 @@ def test_nothing_is_taken_over_where_a_setting_cannot_be_used(app, tmp_path):
     before = app.settings
     found = settings(app, ham_cost=1e6, aliases=tmp_path / "nowhere")
     with pytest.raises(InvalidSetting, match="cannot be read"):
-        take_over(app, found)
+        app.take_over(found)
 
     assert before is app.settings
     assert 2.197 == round(ProfileOut.of(app, "default").spam_threshold.log_odds, 3)
@@ -65,14 +65,14 @@ def test_nothing_is_taken_over_where_a_setting_cannot_be_used(app, tmp_path):
 def test_a_policy_stays_above_the_settings(app):
     """It was given by hand."""
     app.change_policy("default", {"ham_cost": 100.0})
-    take_over(app, settings(app, ham_cost=1e6))
+    app.take_over(settings(app, ham_cost=1e6))
 
     assert 4.605 == round(ProfileOut.of(app, "default").spam_threshold.log_odds, 3)
 
 
 def test_settings_without_a_change_change_nothing(app):
     """The line of the log says so."""
-    reloaded = take_over(app, settings(app))
+    reloaded = app.take_over(settings(app))
 
     assert ((), ()) == (reloaded.taken, reloaded.left)
     assert str(reloaded).endswith("; none changed")

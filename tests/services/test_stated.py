@@ -172,7 +172,7 @@ def test_the_history_has_a_statement_without_being_asked(app):
     found = delivery(app, ByProfile(default=-100.0))
     found.together([BOB], spam(50), strongest=0, door="test")
     app.recent.flush(app.engine)
-    (entry,), _ = app.verdicts.page("default", HistoryFilter(), limit=1)
+    (entry,), _ = app.history.page("default", HistoryFilter(), limit=1)
 
     assert [["said for default", -100.0]] == [list(each) for each in entry.line.reasons]
 

@@ -20,8 +20,7 @@ from typing import Final
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.lists import ListEntry, ListSubject
-from app.access.people import AccessKey, Person, digest_of
-from app.access.rights import Right
+from app.access.rights import AccessKey, Person, Right, digest_of
 from app.ledger.entry import LedgerRow
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow

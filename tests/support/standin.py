@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from app.access.people import Keyring
+from app.access.rights import Keyring
 from app.classifier.explain import Attribution, Explanation
 from app.classifier.policy import Policy
 from app.classifier.reasons import ListedFeature, Summand

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from app.access.people import MAX_LIFE
-from app.access.rights import MEANINGS, Right
+from app.access.rights import MAX_LIFE, MEANINGS, Right
 from app.doors.cli.console import ERR, OUT, Json, show, this_user
 from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
 from app.errors import InvalidInput
@@ -37,7 +36,7 @@ from app.settings import load_settings
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.access.people import AccessKey
+    from app.access.rights import AccessKey
 
 _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items())
 

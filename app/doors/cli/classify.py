@@ -144,7 +144,7 @@ def why(
     """
     digest = parse_id(id)
     with loaded() as app:
-        found = app.history(digest, profile=profile, strongest=explain)
+        found = app.history.stored(digest, profile=profile, strongest=explain)
     document = {"id": digest.hex(), "profiles": [_document(x) for x in found]}
     lines = chain.from_iterable(_lines(x, explained=explain > 0) for x in found)
     show(document, lines, as_json=as_json)

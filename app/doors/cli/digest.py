@@ -72,7 +72,7 @@ def digest(
             for name, address in _addressed(app, profiles, to):
                 until = now()
                 since = memory.last(name) or until - timedelta(hours=hours)
-                found = collect(app.verdicts, name, since=since, until=until)
+                found = collect(app.history, name, since=since, until=until)
                 if found.entries:
                     send(
                         mail(

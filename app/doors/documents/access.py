@@ -15,15 +15,14 @@ from app.access.lists import (
     ListKind,
     ListSubject,
 )
-from app.access.people import MAX_NAME
-from app.access.rights import ROLES, Right
+from app.access.rights import MAX_NAME, ROLES, Right
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, Moment, RequestDocument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.access.people import AccessKey, Person
+    from app.access.rights import AccessKey, Person
 
 
 class KeyIn(RequestDocument):

@@ -16,7 +16,7 @@ from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, RequestDocument
 from app.errors import InvalidInput
 from app.services.profiles import learned
-from app.services.site import in_force
+from app.services.startup import in_force
 
 if TYPE_CHECKING:
     from app.classifier.specification import Specification

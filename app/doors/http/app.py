@@ -13,7 +13,7 @@ from app import __version__
 from app.doors.documents.access import KeyIn, ListsIn, PersonIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
-from app.doors.http import errors, keys, metrics, profiles, reference, routes
+from app.doors.http import errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.guard import (
     install,
@@ -114,7 +114,7 @@ INCLUDED: Final = (
     profiles.router,
     profiles.managed,
     profiles.replicated,
-    keys.router,
+    people.managed,
     metrics.router,
     reference.router,
     environment.router,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 
 from app.access.networks import client_behind
-from app.access.people import PREFIX
+from app.access.rights import PREFIX
 from app.doors.serving.http1 import BODY_SECONDS
 from app.errors import Forbidden, MessageTooLarge, SlowRequest
 from app.mail.limits import MAX_BYTES

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.access.people import AccessKey, digest_of, text_of
-from app.access.rights import Right
+from app.access.rights import AccessKey, Right, digest_of, text_of
 from app.doors.rspamd.server import rspamd
 from app.doors.serving.sockets import Unix
 from app.errors import InvalidSetting

@@ -351,7 +351,7 @@ def test_a_message_is_found_by_its_id_without_the_counts(app):
     digest = parse_id(spam_id(app))
     stored = app.recall.wait(ANN, digest)
     without = in_memory(app.live)
-    explained = app.history(digest, profile=ANN, strongest=1)
+    explained = app.history.stored(digest, profile=ANN, strongest=1)
 
     assert stored.learned
     assert stored.evidence is not None

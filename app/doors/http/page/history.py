@@ -119,7 +119,7 @@ async def history(
     """
     name = profile or app.settings.profile
     entries, following = await in_database(
-        app.verdicts.page,
+        app.history.page,
         name,
         HistoryFilter(
             # Normalised like the lines, so that text copied from one is found.
@@ -149,7 +149,7 @@ async def message_history(
     """
     name, digest = profile or app.settings.profile, parse_id(id)
     entries, stored = await in_database(
-        app.verdicts.message, name, digest, strongest=explain
+        app.history.message, name, digest, strongest=explain
     )
     return MessageHistoryOut.found(name, digest, entries, stored)
 
@@ -271,7 +271,7 @@ async def review(
     newest 5,000 verdicts.
     """
     name = profile or app.settings.profile
-    entries = await in_database(app.verdicts.review, name, limit=limit)
+    entries = await in_database(app.history.review, name, limit=limit)
     return ReviewOut(
         profile=name, entries=[HistoryEntryOut.of(entry) for entry in entries]
     )

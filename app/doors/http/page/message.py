@@ -231,7 +231,7 @@ async def digest_page(
     """
     profile, digest = links_of(app.settings).open(token)
     entries, found = await in_database(
-        app.verdicts.message, profile, digest, strongest=STRONGEST_OF_LINK
+        app.history.message, profile, digest, strongest=STRONGEST_OF_LINK
     )
     row = app.live.find(profile).row
     return render(

@@ -127,7 +127,7 @@ def _shown(request: Request, found: OverviewOut, days: float) -> Response:
 def _overview(app: Application, profile: str, days: float) -> OverviewOut:
     live = app.live.find(profile)
     step = HOUR if days <= HOURLY else 24 * HOUR
-    counts = app.verdicts.over_time(profile, days=days, step=step)
+    counts = app.history.over_time(profile, days=days, step=step)
     newest, folded = app.revisions(live.row)
     backlog = app.backlog
     verdicts = dict.fromkeys(("http", *DOORS), 0)
