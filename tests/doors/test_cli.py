@@ -300,11 +300,12 @@ def test_what_each_level_adds_is_printed(run, index, tmp_path):
     assert "by family" == by_family.strip()
 
 
-def test_json_of_a_message_on_standard_input(run, index):
+@pytest.mark.parametrize("file", [(), ("-",)])
+def test_json_of_a_message_on_standard_input(run, index, file):
     """--json prints the document of the HTTP door."""
     learned(run, "--index", index)
 
-    code, out, _ = run("classify", "--json", stdin=ham(78))
+    code, out, _ = run("classify", "--json", *file, stdin=ham(78))
 
     assert 0 == code
     assert "ham" == json.loads(out)["decision"]

@@ -40,7 +40,9 @@ COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yello
 def classify(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of one message each; standard input if none."),
+        typer.Argument(
+            help="Files of one message each; standard input if none, or for -."
+        ),
     ] = None,
     explain: Annotated[
         int,
@@ -231,7 +233,8 @@ def _document(found: MessageHistory) -> dict[str, object]:
 
 def feedback(
     file: Annotated[
-        Path | None, typer.Argument(help="One message; standard input if not given.")
+        Path | None,
+        typer.Argument(help="One message; standard input if not given, or for -."),
     ] = None,
     label: Annotated[
         str, typer.Option(help="The label of the message, one of the profile's labels.")

@@ -7,12 +7,13 @@ import os
 import sys
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import httpx2
 from pydantic import ValidationError
 
-from app.doors.cli.console import EXAMPLE, opened
+from app.doors.cli.console import EXAMPLE, STANDARD, opened
 from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
 from app.errors import (
@@ -34,7 +35,6 @@ from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from app.services.application import Application
 
@@ -116,13 +116,14 @@ def parse(kind: type[Out], url: str, answer: bytes) -> Out:
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and message of each file; of standard input if there are none.
+    """Yield name and message of each file; no file, or -, is standard input.
 
     Of a file no more is read than the parser takes, and notes that there is more.
     """
-    if not files:
-        yield "-", sys.stdin.buffer.read()
-    for file in files:
+    for file in files or [Path(STANDARD)]:
+        if str(file) == STANDARD:
+            yield STANDARD, sys.stdin.buffer.read()
+            continue
         with opened(file) as source:
             yield str(file), source.read(MAX_BYTES + 1)
 
