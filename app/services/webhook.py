@@ -42,7 +42,7 @@ EVENTS: Final = ("feedback", "spam", "unsure", "ham")
 MOST_WAITING: Final = 1_000
 """Most waiting events: about 1 MB."""
 TIMEOUT: Final = 10.0
-"""Longest time for a receiver's answer.  Unit: seconds."""
+"""How long a receiver may be silent.  Unit: seconds."""
 LAST: Final = 2.0
 """How long a stopping service goes on posting waiting events.  Unit: seconds."""
 SIGNATURE: Final = "Postbayes-Signature"
@@ -143,7 +143,8 @@ class Webhook:
                 self._until = time.monotonic() + LAST
             self._changed.notify()
         if self._thread.ident is not None:
-            self._thread.join()
+            # The client's limit begins again with each byte of an answer.
+            self._thread.join(LAST + TIMEOUT)
 
     def _run(self) -> None:
         # Imported here, since most services have no webhook.

@@ -9,6 +9,7 @@ import json
 import logging
 import queue
 import re
+import socket
 import threading
 import time
 from itertools import count
@@ -18,6 +19,7 @@ import pytest
 from app.doors.cli.client import application
 from app.doors.cli.figures import loaded
 from app.errors import InvalidSetting
+from app.services import webhook as webhooks
 from app.services.clock import Failures, now
 from app.services.log import Event
 from app.services.metrics import Tally
@@ -178,6 +180,38 @@ def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
     assert "sent" not in counts(tally)
     assert 1 == sum("does not accept events" in each for each in caplog.messages)
     assert "secret-path" not in caplog.text
+
+
+def test_an_answer_without_an_end_does_not_keep_a_service(monkeypatch):
+    """Each byte of its header comes in time, and all of them do not."""
+    monkeypatch.setattr(webhooks, "TIMEOUT", 0.2)
+    monkeypatch.setattr(webhooks, "LAST", 0.0)
+    begun, stopped = threading.Event(), threading.Event()
+    waited = []
+
+    def answer():
+        client, _ = listener.accept()
+        with client:
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
+            begun.set()
+            for _ in range(1_000):
+                client.sendall(b"a")
+                if stopped.wait(0.02):
+                    waited.append("stopped")
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        webhook = hook(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        receiver = threading.Thread(target=answer)
+        receiver.start()
+        webhook.start()
+        webhook(event(1))
+        assert begun.wait(30)
+        webhook.stop()
+        stopped.set()
+        receiver.join()
+
+    assert ["stopped"] == waited
 
 
 def test_nothing_is_posted_before_the_thread_starts():
