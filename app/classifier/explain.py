@@ -11,6 +11,7 @@ import numpy as np
 from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
 from app.classifier.reasons import Summand, anonymous, reasons_of
+from app.kernels import likelihood
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -84,19 +85,22 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
         parts = verdict.parts[term.classifier]
         model = specification.classifiers[term.classifier]
         weight = worth * factor
-        constant = constant + parts.constant * weight
-        # Not a matrix product: its last bits, and so the order of equal features,
-        # depend on the processor.
-        all_added = np.add.reduce(parts.terms * (weights * weight)[:, np.newaxis])
+        constant += parts.constant * weight
         start = 0
-        # Contributions of a view made of others are added to the features of those.
+        # Contributions of a view made of others are added to the features of those, and
+        # several terms may use one view, but each feature has one entry.
         for view in model.made_of or (model.view,):
-            here = slice(start, start := start + sizes[view])
-            added, known = all_added[here], parts.seen[here]
-            # Several terms may use one view, but each feature has one entry.
-            if view in contributions:
-                added, known = added + contributions[view], known | seen[view]
-            contributions[view], seen[view] = added, known
+            if view not in contributions:
+                contributions[view] = np.zeros(sizes[view])
+                seen[view] = np.zeros(sizes[view], np.bool_)
+            start = likelihood.attribute(
+                parts.terms,
+                parts.seen,
+                start,
+                weights * weight,
+                contributions[view],
+                seen[view],
+            )
     return Attribution(
         prior=float(constant @ weights + offset),
         contributions=contributions,

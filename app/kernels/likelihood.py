@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.kernels import compiled, inlined
+from app.kernels import compiled, in_place, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -390,3 +390,39 @@ def verdict(
             joints[v + level, c] = joint
     posteriors = log_posteriors(joints)
     return evidence, posteriors, posterior_odds(posteriors, spam)
+
+
+@in_place
+def attribute(
+    terms: NDArray[np.float64],
+    seen: NDArray[np.bool_],
+    start: int,
+    weights: NDArray[np.float64],
+    added: NDArray[np.float64],
+    known: NDArray[np.bool_],
+) -> int:
+    """Add what some features add to log-odds, and return the place behind them.
+
+    Not a matrix product: its last bits, and so the order of equal features, depend on
+    the processor.
+
+    Parameters
+    ----------
+    terms, seen : ndarray of float64, ndarray of bool, shapes (K, n) and (n,)
+        As an event model gives them.
+    start : int
+        The first of the features.
+    weights : ndarray of float64, shape (K,)
+        What the term of each class is multiplied by.
+    added, known : ndarray of float64, ndarray of bool, shape (m,)
+        Changed: what each of them adds, and whether it has been seen.
+    """
+    start = max(start, 0)
+    left = min(seen.size, terms.shape[1]) - start
+    for i in range(min(added.size, known.size, left)):
+        total = 0.0
+        for c in range(min(weights.size, terms.shape[0])):
+            total += terms[c, start + i] * weights[c]
+        added[i] += total
+        known[i] |= seen[start + i]
+    return start + added.size

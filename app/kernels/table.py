@@ -82,14 +82,14 @@ def look_up(
     """
     sums, n, k = found.shape
     first = min(max(first, 0), counts.shape[1])
+    columns = min(k, counts.shape[1] - first)
     for i in range(min(ids.size, n)):
         slot = _slot(keys, secret, int(ids[i]))
         if keys[slot] != ids[i]:
             continue
-        for c in range(min(k, counts.shape[1] - first)):
-            more = weight * counts[slot, first + c]
-            for row in range(sums):
-                found[row, i, c] += more
+        for row in range(sums):
+            for c in range(columns):
+                found[row, i, c] += weight * counts[slot, first + c]
 
 
 @compiled

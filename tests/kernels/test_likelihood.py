@@ -225,3 +225,25 @@ def test_verdict(levels, said, weights):
         joints.append(joint)
     assert np.array_equal(likelihood.log_posteriors(np.array(joints)), posteriors)
     assert np.array_equal(likelihood.posterior_odds(posteriors, spam), odds)
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(-9, 9)] * K, st.booleans()), max_size=6),
+    st.integers(-2, 8),
+    st.tuples(*[st.floats(-2, 2)] * K),
+)
+def test_attribute(features, start, weights):
+    """Each feature adds its terms, weighed; beyond the last, nothing is added."""
+    terms = np.array([row[:K] for row in features], float).reshape(-1, K).T.copy()
+    seen = np.array([row[K] for row in features], np.bool_)
+    added, known = np.arange(3.0), np.array([True, False, False])
+
+    behind = likelihood.attribute(terms, seen, start, np.array(weights), added, known)
+
+    begin = max(start, 0)
+    assert begin + 3 == behind
+    for i in range(3):
+        there = features[begin + i : begin + i + 1]
+        more = [row[0] * weights[0] + row[1] * weights[1] for row in there]
+        assert i + sum(more) == added[i]
+        assert (not i or any(row[K] for row in there)) == known[i]
