@@ -1,8 +1,8 @@
-"""Reasons: the features of a message that a person takes as one.
+"""Reasons: features of a message that people perceive as one.
 
-A header is one reason, whatever its words are; so are the links to one domain, and so
-are words that stand side by side, with their pairs.  Contract of this file: each
-feature is in one reason and in one family, and the cost is that of sorting them.
+A reason is a header with all its words, the links to one domain, or adjacent words with
+their pairs.  Contract of this file: each feature belongs to exactly one reason and one
+family, and the cost is that of sorting the features.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from app.classifier.snapshot import Scorer
     from app.features.observation import Observation
 
-# With single words and their pairs, ten reasons of each side show a median of 45 to
-# 54 % of the log-odds, and with up to six words 55 to 76 (experiment 0075). Eight show
-# little more, and are too many to read at a glance.
+# With single words and pairs, ten reasons of each side explain a median of 45 to 54 %
+# of the log-odds; with up to six words, 55 to 76 % (experiment 0075). Eight words
+# explain little more, and are too many to read at a glance.
 MOST_WORDS: Final = 6
-"""Words of one reason, at most."""
-# A row of six words has five joins. With 10 for each reason the median share of
-# experiment 0075 is as with any number.
+"""Most words of a reason."""
+# A row of six words has five joins. With 10 for each reason, the median share of
+# experiment 0075 is the same as without a limit.
 JOINS: Final = 10
-"""Pairs that may put words side by side, for each reason of a side that is listed."""
-# Most words have two pairs; more of a header than its strongest words is rarely read.
+"""Most pairs that may join words, per listed reason of a side."""
+# Most words have two pairs, and only the strongest words of a header are read.
 PARTS: Final = 3
-"""Features that are listed of a reason, at most."""
+"""Most listed features of a reason."""
 _TAGS: Final = {
     "link": "links",
     "file": "files",
@@ -50,27 +50,26 @@ _OF_TAGS: Final = np.array(
     [ids_of(list(_TAGS)), [_KINDS.index(kind) for kind in _TAGS.values()]]
 )
 _HOW: Final = {"headers": kernel.TAGGED, "words": kernel.WORDS, "pairs": kernel.PAIRS}
-"""How the names of a view are grouped; those of any other view are by themselves."""
+"""The grouping of names by view; features of other views are not grouped."""
 
 
-# An answer has some fifty: as dataclasses they take three times as long to be made and
-# to be written as JSON.
+# An answer has some fifty.  Dataclasses would take three times as long to create and to
+# write as JSON.
 class ListedFeature(TypedDict):
-    """One feature that is listed, as documents have it.
+    """One listed feature, in the form of documents.
 
     Parameters
     ----------
     feature : str
-        Its text; ``"#"`` and its id in hex where the text is not kept.
+        Its text; ``"#"`` and its id in hex if the text is not stored.
     view : str
         Its view.
     log_odds : float
-        What it adds.  Unit: nats; positive speaks for spam.
+        Its contribution; positive is evidence of spam.  Unit: nats.
     places : int
-        In how many places of the text it is, where that is shaded: each adds as much
-        as any other.
+        Number of its places in a shaded text, which contribute equally.
     messages : mapping of str to int
-        In how many learned messages of each label it was; empty for measurements.
+        Number of learned messages with it, by label; empty for measurements.
     """
 
     feature: str
@@ -87,22 +86,22 @@ class Summand:
     Parameters
     ----------
     kind : {'prior', 'reason', 'rest'}
-        The class prior with the bias of the fusion, features that a person takes as
-        one or a `Statement`, or all features of the other reasons.
+        The class prior with the bias of the fusion; a reason or a `Statement`; or all
+        features of other reasons.
     text : str
-        The words, the header, the domain of the links, or the text of a statement; the
-        kind in brackets for the prior and the rest.
+        The words, the header, the domain of the links, or the text of a statement.  For
+        the prior and the rest, the kind in brackets.
     family : str or None
         Family of the reason, or kind of the statement; None for the prior and the
         rest.
     log_odds : float
-        What it adds. Unit: nats; positive speaks for spam.
+        Its contribution; positive is evidence of spam.  Unit: nats.
     features : int
-        How many features stand behind it.
+        Number of its features.
     messages : mapping of str to int
-        For the prior, how many messages of each label were learned; else empty.
+        For the prior, the number of learned messages by label; otherwise empty.
     parts : tuple of ListedFeature
-        The strongest features of a reason that speak for its side.
+        The strongest features of a reason on its side.
     """
 
     kind: Literal["prior", "reason", "rest"]
@@ -115,12 +114,12 @@ class Summand:
 
     @property
     def title(self) -> str:
-        """The text as a person reads it."""
+        """The text for people."""
         return title(self.text, self.family, [part["feature"] for part in self.parts])
 
 
 def title(text: str, family: str | None, features: Sequence[str]) -> str:
-    """Return the text of a reason, and of a header or of links the strongest words.
+    """Return the text of a reason; for a header or links, with the strongest words.
 
     Examples
     --------
@@ -144,22 +143,22 @@ def reasons_of(
     *,
     strongest: int,
 ) -> tuple[dict[str, float], tuple[Summand, ...]]:
-    """Return the log-odds of a verdict by family, and by reason.
+    """Split the log-odds of a verdict by family, and by reason.
 
     Parameters
     ----------
     contributions, seen, prior
-        The log-odds as a sum, as `app.classifier.explain.Attribution` has it.
+        The log-odds as a sum, as in `app.classifier.explain.Attribution`.
     snapshot, observation, strongest
-        See `app.classifier.explain.explain`.  With 0 reasons of each side, each pair
-        is a reason of its own, too.
+        See `app.classifier.explain.explain`.  With 0 reasons of each side, each pair is
+        a separate reason too.
 
     Returns
     -------
     families : dict of str to float
-        What each family adds, and the prior.  Unit: nats.
+        Contributions of each family and of the prior.  Unit: nats.
     summands : tuple of Summand
-        The prior, the strongest reasons of the side that decides, those of the other,
+        The prior, the strongest reasons of the winning side, those of the other side,
         and the rest.
     """
     n = sum(map(np.count_nonzero, seen.values()))
@@ -219,7 +218,7 @@ def reasons_of(
 
 
 def _text(family: str, names: Sequence[str]) -> str:
-    """Return the text of a reason by the names of its words, or of the first feature.
+    """Return the text of a reason from the names of its words or its first feature.
 
     Examples
     --------
@@ -233,7 +232,7 @@ def _text(family: str, names: Sequence[str]) -> str:
     tag, _, word = names[0].partition(":")
     if family == "headers":
         return tag
-    # Paths and marks belong to any link.
+    # Any link may have these paths and marks.
     labels = word.strip(".").rsplit(".", 2)[-2:]
     return ".".join(labels) if len(labels) > 1 else "paths"
 
@@ -263,5 +262,5 @@ def texts_at(
 
 
 def anonymous(number: int) -> str:
-    """Return the text of a feature whose text is not kept."""
+    """Return a substitute for text that is not stored."""
     return f"#{number % 2**64:016x}"

@@ -1,8 +1,8 @@
-"""Kernels: compiled passes over arrays, which hold no state of their own.
+"""Kernels: compiled, stateless passes over arrays.
 
-Contract of this folder: a kernel reads and writes inside the arrays that it is given,
-whatever they hold, and its cost is bounded by their sizes.  The tests run each beside
-a few plain lines that it has to equal bit for bit, and with indices checked.
+Contract of this folder: whatever its arrays contain, a kernel reads and writes only
+inside them, and their sizes bound its cost.  The tests compare each kernel, bit for
+bit, with a few plain lines, and run it with checked indices.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# No kernel multiplies matrices, and to look for a BLAS numba would import scipy.linalg,
-# which takes as long as all kernels take to load.
+# No kernel multiplies matrices.  To look for a BLAS, numba would import scipy.linalg,
+# which takes as long as loading all kernels.
 sys.modules["scipy.linalg.cython_blas"] = None  # type: ignore[assignment]
 import_module("numba.np.arraymath")
 del sys.modules["scipy.linalg.cython_blas"]
 
-# One machine code for all processors of an architecture: the code that an image brings
-# fits wherever it runs, and floats have the same bits everywhere.  The kernels wait for
-# memory, and gain nothing from wider registers.
+# The same machine code for all processors of an architecture: compiled code in an image
+# runs everywhere, and floats have the same bits.  The kernels are bound by memory, and
+# would not gain from wider registers.
 config.CPU_NAME = "generic"  # type: ignore[attr-defined]
 config.CPU_FEATURES = ""  # type: ignore[attr-defined]
 
 
 class CacheBesideSource(caching.InTreeCacheLocator):
-    """Compiled code in `__pycache__`, read also where nothing can be written there."""
+    """Compiled code in `__pycache__`, which is read even if it is not writable."""
 
     @classmethod
     def from_function(
         cls, py_func: Callable[..., object], py_file: str
     ) -> CacheBesideSource | None:
-        """Return where the code of a function is, None where it was never compiled."""
+        """Return the place of a function's code; None if it was never compiled."""
         found = cls(py_func, py_file)
-        # Numba passes over a folder that it cannot write into, and an image on a
-        # read-only disk would compile everything at each start.
+        # Numba ignores folders that it cannot write, so an image on a read-only disk
+        # would compile everything at each start.
         kept = Path(found.get_cache_path())  # type: ignore[no-untyped-call]
         return found if any(kept.glob(f"*.{py_func.__name__}-*.nbi")) else None
 
@@ -59,17 +59,17 @@ config.CACHE_LOCATOR_CLASSES = ",".join(_LOCATORS)  # type: ignore[attr-defined]
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function compiled at its first call, and kept on disk for the next."""
-    # Neither fast-math nor fused operations: sums are those of IEEE 754 in their order.
+    """Compile a function at its first call, and cache the code on disk."""
+    # Without fast-math or fused operations: sums follow IEEE 754, in order.
     made: Callable[P, R] = numba.njit(cache=True, error_model="numpy")(function)
     return made
 
 
 def unlocked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a compiled function that lets other threads run meanwhile.
+    """Compile a function that releases the interpreter's lock.
 
-    As a sort of numpy does.  For what takes microseconds, `compiled` is better: a busy
-    thread gives the interpreter's lock back after 5 ms.
+    Like a sort of numpy.  For functions of some microseconds, `compiled` is better: a
+    busy thread returns the interpreter's lock only after 5 ms.
     """
     made: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(
         function
@@ -78,7 +78,7 @@ def unlocked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that kernels call, compiled into each of them."""
+    """Inline a function into the kernels that call it."""
     made: Callable[P, R] = numba.njit(error_model="numpy")(function)
     return made
 
@@ -87,21 +87,21 @@ _UNCOUNTED: Final[dict[str, Any]] = {"error_model": "numpy", "_nrt": False}
 
 
 def in_place(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a compiled function that only fills the arrays that it is given.
+    """Compile a function that only fills its arguments.
 
-    It makes no array and returns none, so that none is counted: the references of
-    those that go from one function to another are four fifths of the time of a kernel
-    that reads bytes (27 us against 130 for 3 kB of text).
+    It neither creates nor returns arrays, so no references are counted.  For a kernel
+    that reads bytes, counting the references of arrays that are passed between
+    functions takes four fifths of the time: 130 us for 3 kB of text, and 27 without it.
     """
     made: Callable[P, R] = numba.njit(cache=True, **_UNCOUNTED)(function)
     return made
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that kernels in place call, compiled into each of them.
+    """Inline a function into the in-place kernels that call it.
 
-    Code on disk is made anew when the file of the kernel changes, not when only that
-    of a part does.
+    Cached code is recompiled if the file of the kernel changes, but not if only the
+    file of a part does.
     """
     made: Callable[P, R] = numba.njit(**_UNCOUNTED)(function)
     return made

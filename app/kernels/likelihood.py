@@ -1,6 +1,6 @@
-"""Log-likelihoods of one message, feature by feature, and posteriors.
+"""Log-likelihoods of the features of one message, and posteriors.
 
-The formulas stand with the event models (`app.bayes.models`).
+The event models have the formulas (`app.bayes.models`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 ADDED: Final = 0
 """The rule that adds a pseudo-count to every count."""
 REPLACED: Final = 1
-"""The rule that gives what was never drawn a probability of its own, also of zero."""
+"""The rule with a separate probability for unseen values, which may be zero."""
 
 
 @inlined
 def _share(
     rule: int, parameter: float, count: int, total: int, n_values: float
 ) -> float:
-    """Return the smoothed probability of a value that was drawn `count` times."""
+    """Return the smoothed probability of a value with a count."""
     if rule == ADDED:
         return (count + parameter) / (total + parameter * n_values)
     return count / total if count > 0 else parameter
@@ -45,7 +45,7 @@ def _total(
     found = np.empty((levels, k))
     for level in range(levels):
         for c in range(k):
-            # Compensated: the error does not grow with the number of terms.
+            # Compensated summation: the error does not grow with the number of terms.
             total, lost = constant[c], 0.0
             for i in range(n):
                 term = terms[level, c, i]
@@ -55,7 +55,7 @@ def _total(
                 else:
                     lost += (term - added) + total
                 total = added
-            # Where the sum is infinite the compensation is not a number.
+            # If the sum is infinite, the compensation is NaN.
             found[level, c] = total + lost if math.isfinite(total) else total
     return found
 
@@ -74,14 +74,14 @@ def multinomial(
 ) -> Apart:
     """Return what each feature adds to each class; 0 where no class has seen it.
 
-    The terms are those of the first level, whose counts hold those of all others.
+    The terms are those of the first level, which includes the counts of all others.
 
     Parameters
     ----------
     found : ndarray of int64, shape (L, n, K)
         Count of each feature in each class, at each level.
     values : ndarray of int64, shape (n,)
-        Count of each in the message; asked for where `weighted`.
+        Count of each in the message, used if `weighted`.
     totals : ndarray of int64, shape (L, K)
         Sum of the counts of each class.
     n_values : int
@@ -89,10 +89,11 @@ def multinomial(
     rule, parameter
         The smoothing.
     backed : bool
-        Whether a pseudo-count stands for as much text as the feature has in all
-        classes as one, not for a share of the vocabulary.
+        Whether pseudo-counts are proportional to the frequency of the feature in all
+        classes together, not uniform over the vocabulary.
     trust : ndarray of float64, shape (L, K)
-        Share of each class's own estimate; the rest is that of all classes as one.
+        Weight of each class's own estimate; the rest is the weight of all classes
+        together.
     """
     levels, n, k = found.shape
     terms = np.zeros((levels, k, n))
@@ -106,7 +107,7 @@ def multinomial(
             if count == 0:
                 continue
             seen[i] = True
-            # Added to the count and, this many times, to the total.
+            # Added to the count and, multiplied by this number, to the total.
             spread = of_all / count if backed else float(n_values)
             whole = _share(rule, parameter, count, of_all, spread)
             for c in range(k):
@@ -122,18 +123,18 @@ def multinomial(
 def differential(
     found: NDArray[np.int64], messages: NDArray[np.int64], kappa: float
 ) -> Apart:
-    """Return what each feature adds to each class, by how far it tells them apart.
+    """Return the contribution of each feature to each class, by its difference.
 
-    The terms are those of the first level, whose counts hold those of all others.
+    The terms are those of the first level, which includes the counts of all others.
 
     Parameters
     ----------
     found : ndarray of int64, shape (L, n, K)
-        Messages of each class that hold each feature, at each level.
+        Messages of each class with each feature, at each level.
     messages : ndarray of int64, shape (L, K)
         Messages of each class.
     kappa : float
-        Messages without the feature that are added to those that have it.
+        Number of messages without the feature added to those with it.
     """
     levels, n, k = found.shape
     terms = np.zeros((levels, k, n))
@@ -167,18 +168,18 @@ def bernoulli(
     rule: int,
     parameter: float,
 ) -> Apart:
-    """Return the constant of each class, and what each feature adds to it.
+    """Return the constant of each class, and the contribution of each feature.
 
     Parameters
     ----------
     found : ndarray of int64, shape (n, K)
-        Messages of each class that hold each feature.
+        Messages of each class with each feature.
     messages : ndarray of int64, shape (K,)
         Messages of each class.
     absent : ndarray of float64, shape (K,)
         Log-probability that all features are absent, without the impossible terms.
     impossible : ndarray of int64, shape (K,)
-        How many features cannot be absent.
+        Number of features that cannot be absent.
     rule, parameter
         The smoothing.
     """
@@ -260,7 +261,7 @@ def gaussian(
     means: NDArray[np.float64],
     variances: NDArray[np.float64],
 ) -> Apart:
-    """Return what each field adds to each class; 0 where it does not take part.
+    """Return the contribution of each field to each class; 0 for unused fields.
 
     Parameters
     ----------
@@ -269,7 +270,7 @@ def gaussian(
     step : float
         Size of a step.
     known : ndarray of int64, shape (D,)
-        The fields that take part, increasing.
+        The used fields, increasing.
     means, variances : ndarray of float64, shape (D, K)
         Parameters of each class.
     """
@@ -301,7 +302,7 @@ def _log_sum(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
             best, place = values[c], c
     if best == -math.inf:
         return best
-    # Of the others alone: the log of a sum just above 1 would lose its digits.
+    # Of the other values only: the log of a sum just above 1 would lose digits.
     others = 0.0
     for c in range(values.size):
         if chosen[c] and c != place:
@@ -319,10 +320,10 @@ def log_posteriors(joints: NDArray[np.float64]) -> NDArray[np.float64]:
     for row in range(v):
         best = joints[row].max()
         for c in range(k):
-            # What is impossible everywhere is a tie.
+            # If all classes are impossible, they tie.
             relative[c] = joints[row, c] - best if best > -math.inf else 0.0
-        # Relative to the best class, so that the log-posterior of a sure class is
-        # -1e-12 and not 0.
+        # Relative to the best class, so that the log-posterior of a nearly certain
+        # class is -1e-12, not 0.
         normaliser = _log_sum(relative, every)
         for c in range(k):
             found[row, c] = relative[c] - normaliser
@@ -357,22 +358,22 @@ def verdict(
     said : ndarray of float64, shape (V, L, K)
         Log-likelihood of each class by each classifier, at each level.
     log_prior : ndarray of float64, shape (K,)
-        For each classifier by itself.
+        Log-prior for single classifiers.
     rows : ndarray of int64, shape (T,)
         The classifier of each term.
     factors, weights : ndarray of float64, shape (L, T)
-        What each is multiplied by, first for the length of the message.
+        Factors of each term: for the length of the message, and its weight.
     offsets : ndarray of float64, shape (L, K)
-        What the verdict adds to the terms.
+        Constants that the verdict adds to the terms.
     spam : ndarray of bool, shape (K,)
-        Which classes are on the one side.
+        Which classes are spam.
 
     Returns
     -------
     evidence : ndarray of float64, shape (T, K)
         Each term before its weight, at the first level.
     posteriors : ndarray of float64, shape (V + L, K)
-        Of each classifier by itself, at the first level, and of the verdict at each.
+        Of each single classifier at the first level, and of the verdict at each level.
     odds : ndarray of float64, shape (V + L,)
     """
     v, levels, k = said.shape
@@ -381,7 +382,7 @@ def verdict(
     for c in range(k):
         for row in range(v):
             joints[row, c] = said[row, 0, c] + log_prior[c]
-        # The first level last, because its evidence stays.
+        # The first level comes last, because its evidence is returned.
         for level in range(levels - 1, -1, -1):
             joint = offsets[level, c]
             for t in range(rows.size):

@@ -1,7 +1,7 @@
-"""Markup kernel: HTML with its tags counted, and blanks where it breaks a line.
+"""Markup kernel: counts the tags of HTML, and inserts blanks at line breaks.
 
-Names of elements and blanks are those of ASCII, as HTML has them; HTML is UTF-8 in an
-array of bytes.
+Names of elements and blanks are ASCII, as in HTML; the HTML is UTF-8 in an array of
+bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 BREAK: Final = 1
-"""Elements that break the line, or stand for something between two words."""
+"""Elements that break the line or separate words."""
 FORMATTING: Final = 2
-"""Start tags of elements that are opened again in each block after them."""
+"""Start tags of elements that are reopened in each following block."""
 UNSHOWN: Final = 4
-"""Elements whose text no reader sees."""
+"""Elements with invisible text."""
 IN_WORD: Final = 8
 """Comments between two letters."""
 UNSHOWN_ELEMENTS: Final = ("script", "style", "noscript", "template")
@@ -40,7 +40,7 @@ _NAMES: Final = {
     UNSHOWN: UNSHOWN_ELEMENTS,
 }
 _LONGEST: Final = max(len(name) for names in _NAMES.values() for name in names)
-# A name as a number: those of other elements are others, up to nine letters.
+# A name as a number, unique for names of up to nine letters.
 _BASE: Final = 131
 _ELEMENTS: Final = np.array(
     [
@@ -66,7 +66,7 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
     source : ndarray of uint8
         The HTML.
     into : ndarray of uint8
-        Written, as far as there is room: twice the size of the source is enough.
+        Written, within its size: twice the size of the source is enough.
 
     Returns
     -------
@@ -75,13 +75,13 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
     tags : int
         Less-than signs.
     attributes : int
-        Words, slashes and equals signs: there are no more attributes.
+        Words, slashes and equals signs: an upper bound of the attributes.
     links : int
-        Less-than signs with an "a" behind them.
+        Less-than signs followed by "a".
     formatting : int
         Tags of `FORMATTING`.
     seen : int
-        Which kinds of elements there are, and whether comments stand inside words.
+        The kinds of elements found, and whether there are comments inside words.
     """
     size = tags = attributes = links = formatting = seen = 0
     blank = True
@@ -120,7 +120,7 @@ def _is_letter(code: int) -> bool:
 
 @part
 def _kind(source: Bytes, at: int) -> int:
-    """Return the kind of the element whose tag has its name here, or 0."""
+    """Return the kind of the element whose name begins here, or 0."""
     closing = at < source.size and source[at] == _SLASH
     at += closing
     name, code = 0, 0
@@ -132,7 +132,7 @@ def _kind(source: Bytes, at: int) -> int:
             break
         name = name * _BASE + code
     ends = _is_blank(code) or code in (_SLASH, _GREATER)
-    # A blank that is put before the next tag would end the name of this one.
+    # A blank inserted before the next tag would end the name of this one.
     if not (ends or code == _LESS):
         return 0
     for i in range(_ELEMENTS.size):
@@ -145,7 +145,7 @@ def _kind(source: Bytes, at: int) -> int:
 
 @part
 def _is_in_word(source: Bytes, at: int) -> bool:
-    """Return whether a short comment begins here, between two letters."""
+    """Return whether a short comment between two letters begins here."""
     first = at + 4
     if not at or first > source.size or not _is_letter(source[at - 1]):
         return False

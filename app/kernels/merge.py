@@ -1,6 +1,6 @@
-"""Sum of sorted rows: many runs of ids and counts become one.
+"""Sum of sorted rows: merges many runs of ids and counts into one.
 
-The runs wait in a heap by their next id, so a row costs the logarithm of their number.
+The runs are in a heap by their next id, so a row costs the logarithm of their number.
 
 References
 ----------
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def merged(
     ids: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each id once, increasing, and the sum of its rows, where it is not zero.
+    """Return the distinct ids in order, and the sums of their rows, without zeros.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
-        Of any order; the fewer times it falls, the faster.
+        Ids in any order; the fewer descents, the faster.
     counts : ndarray of int64, shape (n, C)
         Counts of each.
     """
@@ -37,7 +37,7 @@ def merged(
     begins[1:] = ids[1:] <= ids[:-1]
     at = begins.nonzero()[0]
     end = np.append(at[1:], ids.size)
-    # What is in order is a heap.
+    # A sorted array is a heap.
     heap = ids[at].argsort()
     keys = ids[at[heap]]
     size = heap.size
@@ -52,8 +52,8 @@ def merged(
             for c in range(counts.shape[1]):
                 sums[n, c] += counts[at[run], c]
             at[run] += 1
-            # The run goes down from the top to its place; one that has ended goes, and
-            # the last goes down instead.
+            # The run sinks from the top to its place.  A finished run is replaced by
+            # the last one, which sinks.
             if at[run] == end[run]:
                 size -= 1
                 run = heap[size]

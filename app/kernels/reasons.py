@@ -1,4 +1,4 @@
-"""Reasons: features grouped as a person takes them, and the strongest of them."""
+"""Reasons: groups features as people perceive them, and finds the strongest groups."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 TAGGED: Final = 0
-"""Names that are one reason where they have one tag."""
+"""Names that form one reason if they share a tag."""
 WORDS: Final = 1
-"""Words, which are reasons of their own, but for those of some tags."""
+"""Words, which are separate reasons, except for words with some tags."""
 PAIRS: Final = 2
 """Names of two words."""
 KEY, FAMILY, PLACE, OTHER = range(4)
@@ -28,7 +28,7 @@ KEY, FAMILY, PLACE, OTHER = range(4)
 LINES: Final = 11
 REASON, SIZE, _BEHIND = range(8, LINES)
 CHOSEN: Final = KEYS
-"""Lines of the room of `grouped`, of `LINES`, that are of use behind it."""
+"""Rows of the work array of `grouped`, out of `LINES`, that are results."""
 # Of a word, the one before it, the first one of the row that it ends, and the last one
 # of the row that it begins; of a pair, its two words.  Those between are the sort's;
 # the last has the word behind each.
@@ -57,27 +57,27 @@ def keyed(
     Parameters
     ----------
     text : ndarray of uint8
-        Words with a blank behind each.
+        Words, each followed by a blank.
     bounds : ndarray of int64
-        Where each word begins, and the end of the last.
+        Start of each word, and end of the last.
     at : ndarray of int64
-        The first word of the name of each feature; one without has a key of its own.
+        First word of each feature's name; a feature without a name has its own key.
     how : int
         `TAGGED`, `WORDS` or `PAIRS`.
     family : int
         The family of the view.
     tags : ndarray of int64, shape (2, m)
-        Hashes of the tags of words that are of other families, and these; the words of
-        the first have the key of the domain that they name, others that of the family.
+        Hashes of the tags with other families, and these families.  Words with the
+        first tag have the key of their domain, others that of the family.
     seen, added : ndarray of bool, ndarray of float64, shape (n,)
-        Which features have been seen before, and what each adds.
+        Which features were seen before, and their contributions.
     count : int
-        How many features other views have added.
+        Number of features added by other views.
     keys : ndarray of int64, shape (4, f)
         Written: `KEY`, `FAMILY`, `PLACE` in the view; `KEY` and `OTHER` are the hashes
         of the words of a pair.
     values : ndarray of float64, shape (f,)
-        Written: what each adds.
+        Written: the contributions.
     """
     most = min(keys.shape[1], values.size)
     if keys.shape[0] < 4 or tags.shape[0] < 2 or not 0 <= count <= most:
@@ -116,14 +116,14 @@ def keyed(
 
 @part
 def _ends(text: Bytes, bounds: Ints, word: int) -> tuple[int, int]:
-    """Return where a word begins and ends."""
+    """Return the start and end of a word."""
     start = min(max(bounds[word], 0), text.size)
     return start, max(start, min(bounds[word + 1] - 1, text.size))
 
 
 @part
 def _domain(text: Bytes, start: int, stop: int) -> tuple[int, int]:
-    """Return where the last two labels of a host are; nowhere if it has but one."""
+    """Return the range of the last two labels of a host; empty if it has only one."""
     while start < stop and text[start] == _DOT:
         start += 1
     while start < stop and text[stop - 1] == _DOT:
@@ -156,20 +156,20 @@ def grouped(
     Parameters
     ----------
     keys, values : ndarray of int64, ndarray of float64, shapes (4, n) and (n,)
-        As `keyed` writes them.
+        From `keyed`.
     begin, end : int
-        Where the pairs are.  Each belongs to the stronger of its words.
+        Range of the pairs.  Each belongs to the stronger of its words.
     joins : int
-        How many pairs, the strongest, may put their words side by side in one reason,
-        where all three speak for one side.
+        Number of strongest pairs that may join their words into one reason, if pair and
+        words are on the same side.
     most : int
-        Words of a reason.
+        Most words of a reason.
     prior : float
-        What is added to the sum of all: the side of that is listed first.
+        Added to the total; the side of the result is listed first.
     families : ndarray of float64, shape (2, f)
-        Written: the sum of each family, and how many features it has.
+        Written: the sum and the number of features of each family.
     totals : ndarray of float64, shape (n,)
-        Written: what each reason adds, by its first feature.
+        Written: the contribution of each reason, at its first feature.
     listed : ndarray of int64, shape (2 r, `most` + p)
         Written: the reasons of the one side, then those of the other, the strongest
         first: the words of each that stand side by side, or its first feature; then
@@ -183,11 +183,11 @@ def grouped(
     Returns
     -------
     rest : float
-        What the reasons that are not listed add.
+        Contribution of the reasons that are not listed.
     left : int
-        How many features they have.
+        Number of their features.
     chosen : int
-        How many features are listed.
+        Number of listed features.
     """
     n = min(values.size, totals.size, keys.shape[1])
     begin = min(max(begin, 0), n)
@@ -243,7 +243,7 @@ def _by_key(keys: Ints, n: int, begin: int, end: int, room: Ints) -> None:
         if not begin <= i < end:
             room[KEYS, size], room[PLACES, size] = keys[KEY, i], i
             size += 1
-    # Behind the words, so that of one key a word comes first.
+    # After the words, so that a word comes first among equal keys.
     for i in range(begin, end):
         room[KEYS, size], room[PLACES, size] = keys[KEY, i], i
         room[KEYS, size + 1], room[PLACES, size + 1] = keys[OTHER, i], n + i
@@ -261,7 +261,7 @@ def _by_key(keys: Ints, n: int, begin: int, end: int, room: Ints) -> None:
 
 @part
 def _weakness(value: float) -> np.int64:
-    """Return the bits of a float: the lower, the farther from 0 it is."""
+    """Return the bits of a float so that larger magnitudes come first."""
     return -(np.float64(value).view(np.int64) & _MAGNITUDE)
 
 
@@ -269,7 +269,7 @@ def _weakness(value: float) -> np.int64:
 def _join(
     values: Floats, n: int, begin: int, end: int, joins: int, most: int, room: Ints
 ) -> None:
-    """Put words in rows by the strongest pairs, and give each pair to its words."""
+    """Join words into rows by the strongest pairs, and assign each pair to a word."""
     size = 0
     for pair in range(begin, end):
         one, other, value = room[_LEFT, pair], room[_RIGHT, pair], values[pair]
@@ -330,7 +330,7 @@ def _list(
 
 @part
 def _choose(n: int, room: Ints, listed: Ints) -> int:
-    """Count the features that are listed, and number them."""
+    """Count and number the listed features."""
     for i in range(n):
         room[PLACES, i] = -1
     for row in range(listed.shape[0]):

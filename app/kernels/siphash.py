@@ -1,8 +1,8 @@
-"""SipHash-2-4 of 64-bit numbers: a keyed hash, all numbers of a message in one pass.
+"""SipHash-2-4: a keyed hash of 64-bit numbers, for all numbers of a message at once.
 
 The specification is J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input
-PRF", INDOCRYPT 2012.  A number is hashed as its eight bytes, the lowest first, so that
-there is one block of the message and one of its length.
+PRF", INDOCRYPT 2012.  A number is hashed as eight bytes, the lowest first, so there is
+one block for the number and one for the length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _START_0: Final = _U(0x736F6D6570736575)
 _START_1: Final = _U(0x646F72616E646F6D)
 _START_2: Final = _U(0x6C7967656E657261)
 _START_3: Final = _U(0x7465646279746573)
-# The last block: no byte is left over of eight.
+# The last block, without remaining bytes.
 _LENGTH: Final = _U(8 << 56)
 _END: Final = _U(0xFF)
 
@@ -40,7 +40,7 @@ def siphash(
     key : ndarray of uint64, shape (2,)
         The sixteen bytes of the key, as two little-endian numbers.
     into : ndarray of uint64, shape (n,)
-        Takes the hashes, in the order of the numbers.
+        Written: the hashes, in the order of the numbers.
     """
     low, high = key[0], key[1]
     for i in range(min(numbers.size, into.size)):

@@ -1,15 +1,15 @@
 """Counts by feature in an open-addressing hash table, updated in place.
 
-A table is two arrays of one length, with a row for each slot, and a number that
-scatters the ids:
+A table consists of two arrays of equal length, with a row for each slot, and a secret
+number that scatters the ids:
 
 - ``keys``, int64 of shape (S + 1,): the id of each slot, 0 where it is free;
 - ``counts``, int32 or int64 of shape (S + 1, C): its counts;
 - ``secret``, an odd 64-bit integer.
 
-The last slot belongs to the id 0.  At least one other slot is free; without it a search
-ends all the same, after S steps.  A feature whose counts are all zero again keeps its
-slot until the table grows.
+The last slot belongs to the id 0.  At least one other slot is free; even without it, a
+search ends after S steps.  A feature keeps its slot until the table grows, even if its
+counts return to zero.
 
 References
 ----------
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
     Counts = NDArray[np.int32] | NDArray[np.int64]
 
-# An odd constant whose bits are as good as random (the second of splitmix64).
+# An odd constant with nearly random bits (the second of splitmix64).
 _MULTIPLIER: Final = np.uint64(0x94D049BB133111EB)
 _HALF: Final = np.uint64(32)
 
 
 @part
 def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
-    """Return the slot of an id: where it is, or the free one where it belongs."""
+    """Return the slot of an id, or the free slot where it belongs."""
     slots = np.int64(keys.size - 1)
     if number == 0:
         return slots
-    # Senders choose their words, and could choose such as meet in one slot: the secret
-    # decides which do.
+    # Senders choose their words, and without the secret could choose words that
+    # collide.
     mixed = np.uint64(number) * secret
     mixed ^= mixed >> _HALF
     mixed *= _MULTIPLIER
-    # The upper half times S, over 2**32: no division, and S need be no power of two.
+    # The upper half times S, over 2**32: needs no division, and S need not be a power
+    # of two.
     slot = np.int64(((mixed >> _HALF) * np.uint64(slots)) >> _HALF)
     for _ in range(slots):
         if keys[slot] == number or keys[slot] == 0:
@@ -72,13 +73,13 @@ def look_up(
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
-        An id that is not in the table has no counts.
+        Ids that are not in the table have no counts.
     first : int
-        The first of the K columns that are added.
+        The first of the K columns to add.
     weight : int
-        How often each counts.
+        Weight of the counts.
     found : ndarray of int64, shape (S, n, K)
-        Changed: the sums, to each of which the same is added.
+        Changed: the sums; the same is added to each.
     """
     sums, n, k = found.shape
     first = min(max(first, 0), counts.shape[1])
@@ -101,7 +102,7 @@ def survey(
     delta: NDArray[np.int64],
     messages: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Return what the sum of a table and `delta` (n, 2K) will be, without adding it.
+    """Check the sum of a table and `delta` (n, 2K) without adding it.
 
     Parameters
     ----------
@@ -115,9 +116,9 @@ def survey(
     Returns
     -------
     contradiction : int
-        Row of the first feature whose counts no set of messages has, or -1.
+        Row of the first feature with impossible counts, or -1.
     gained : int
-        How many features more are in any message.
+        Increase in the number of features that any message has.
     largest : int
         The largest count.
     """
@@ -153,10 +154,10 @@ def add(
     delta: NDArray[np.int64],
     totals: NDArray[np.int64],
 ) -> int:
-    """Add `delta` (n, C) to the counts of distinct ids, and return the slots it took.
+    """Add `delta` (n, C) to the counts of distinct ids; return the number of new slots.
 
-    There have to be n free slots and one more, and every sum has to fit.  What is added
-    to each column is added to `totals` (C,) as well.
+    There must be n + 1 free slots, and every sum must fit.  The sums of the columns are
+    added to `totals` (C,).
     """
     taken = 0
     for i in range(ids.size):
@@ -174,7 +175,7 @@ def add(
 def rows(
     keys: NDArray[np.int64], counts: Counts
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the ids of all rows that are not zero, increasing, and their counts."""
+    """Return the ids of all nonzero rows, increasing, and their counts."""
     kept = np.zeros(keys.size, np.bool_)
     for slot in range(keys.size):
         for c in range(counts.shape[1]):
@@ -192,7 +193,7 @@ def move(
     new_keys: NDArray[np.int64],
     new_counts: Counts,
 ) -> int:
-    """Move every row that is not zero to an empty table, and return how many."""
+    """Move all nonzero rows to an empty table, and return their number."""
     moved = 0
     last = keys.size - 1
     for slot in range(keys.size):

@@ -1,7 +1,7 @@
 """Text kernels: tokens and ids, distinct ids, pairs of neighbours, folding, JSON.
 
-Text is UTF-8 in an array of bytes.  Bytes that are no UTF-8 are read as some
-characters or others, inside the array.
+Text is UTF-8 in an array of bytes.  Invalid UTF-8 is read as arbitrary characters,
+within the array.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 WHOLE: Final = 0
-"""A span that is one token, as it is."""
+"""A span that is one token."""
 NAME: Final = 1
-"""A span of which the words are tokens."""
+"""A span with words as tokens."""
 TEXT: Final = 2
-"""A span of which words, runs of marks and the parts of dotted words are tokens."""
+"""A span with words, runs of marks and parts of dotted words as tokens."""
 
 UNSPACED: Final = 1
-"""Characters of scripts without blanks, whose runs are split into pairs."""
+"""Characters of scripts without blanks; their runs are split into pairs."""
 LETTER: Final = 2
 """Characters of words."""
 MARK: Final = 4
-"""Characters that are neither letters, digits nor blanks; some stand in words too."""
+"""Characters that are neither letters, digits nor blanks; some occur in words too."""
 STEM: Final = 8
 """Characters that a dotted word begins with, if its parts are tokens too."""
 
 INVISIBLE: Final = 1
 """Soft hyphens, zero-width characters and the byte order mark."""
 BIDI: Final = 2
-"""Text that runs against its order (Unicode Technical Report 36, section 2.7)."""
+"""Text with reversed direction (Unicode Technical Report 36, section 2.7)."""
 MIXED: Final = 4
-"""Cyrillic and Greek letters beside Latin ones (Unicode Technical Standard 39, section
-5.1, "mixed-script confusables")."""
+"""Latin letters mixed with Cyrillic or Greek ones (Unicode Technical Standard 39,
+section 5.1, "mixed-script confusables")."""
 
 SPACED: Final = 8
-"""Four letters by themselves, each one or two blanks or marks behind the one before:
-perhaps a word letter by letter."""
+"""Four single letters, separated by one or two blanks or marks: perhaps a word written
+letter by letter."""
 
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
@@ -54,7 +54,7 @@ _BLANK: Final = ord(" ")
 _COMMA: Final = ord(",")
 _SMALL_U: Final = ord("u")
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
-# Odd, so that multiplying by them loses nothing: the constants of the finaliser of
+# Odd, so that multiplication is invertible: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 # OOPSLA 2014, section 5, variant 13 of Stafford).
 _LEFT: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -62,12 +62,12 @@ _RIGHT: Final = np.uint64(0x94D049BB133111EB)
 _SHIFT: Final = np.uint64(31)
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-# What stands behind a backslash for a character (RFC 8259 section 7).
+# The letters of short escapes (RFC 8259 section 7).
 _ESCAPES: Final = np.zeros(128, np.uint8)
 _ESCAPES[list(b'"\\\b\f\n\r\t')] = list(b'"\\bfnrt')
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 MOST_EXCESS: Final = 200
-"""Characters that a text may grow by beyond twice its length when it is folded."""
+"""Most characters by which a folded text may exceed twice its length."""
 
 
 @in_place
@@ -83,44 +83,44 @@ def tokenized(
     ends: Ints,
     dotted: Ints,
 ) -> tuple[int, int]:
-    """Write the tokens of spans of text, and their ids; return how many there are.
+    """Write the tokens of spans of text, and their ids; return their number.
 
     Parameters
     ----------
     source : ndarray of uint8
         Tag and text of the first span, of the second, and so on.
     stops : ndarray of int64, shape (2 m,)
-        Where the tag of each span ends, and where its text does.
+        End of each span's tag, and of its text.
     hows : ndarray of uint8, shape (m,)
-        How each is split.
+        How to split each.
     classes : ndarray of uint8, not empty
-        What each character is; those beyond the end are as the last one.
+        Class of each character; characters beyond the end have the last class.
     longest : int
-        Characters of a token; of longer ones the first four count.
+        Most characters of a token; of a longer one, the first four count.
     text : ndarray of uint8
-        Written: all tokens, each with its tag before it and a blank behind it.
+        Written: all tokens, each with its tag and followed by a blank.
     bounds : ndarray of int64, shape (n + 1,)
-        Written: where each token begins; it ends one byte before the next one.
+        Written: start of each token; it ends one byte before the next one.
     ids : ndarray of int64, shape (n,)
-        Written: the hash of each token.  As many tokens are found as there is room for.
+        Written: the hash of each token.  Its size limits the number of tokens.
     ends : ndarray of int64, shape (m,)
         Written: the number of tokens up to the end of each span.
     dotted : ndarray of int64, shape (n,)
-        Room to work in.
+        Work space.
 
     Returns
     -------
     count : int
         Number of tokens.
     alone : int
-        Bit by bit, which small Latin letters are tokens of an untagged text.
+        Bit mask of the small Latin letters that are tokens of untagged text.
 
     Notes
     -----
-    There are at most as many tokens as bytes and spans: of *n* joined by dots there
-    are *n* + 1 tokens in 2 *n* - 1 bytes, and two characters of a script without
-    blanks have six. Each byte is in two of them, or in one that ``long:`` makes
-    shorter.
+    The number of tokens is at most that of bytes and spans: *n* tokens joined by dots
+    give *n* + 1 tokens in 2 *n* - 1 bytes, and two characters of a script without
+    blanks have six bytes.  Each byte is in at most two tokens, or in one that ``long:``
+    shortens.
     """
     if not (bounds.size and classes.size):
         return 0, 0
@@ -133,7 +133,7 @@ def tokenized(
         how = hows[span]
         first, waiting = count, 0
         if how == WHOLE:
-            # As the tag: not folded.
+            # Not folded, like the tag.
             count = _put(into, count, source, tag, stop, stop, stop, False)
             at = stop
         while at < stop:
@@ -194,7 +194,7 @@ def _put(
     stop: int,
     long: bool,
 ) -> int:
-    """Add a token with its tag, in small letters; return how many there are."""
+    """Add a token with its tag, in lower case; return the number of tokens."""
     text, bounds, ids = into
     at = bounds[count]
     full = count >= min(ids.size, bounds.size - 1)
@@ -223,7 +223,7 @@ def _put(
 
 @part
 def _next(source: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Return the character at a place before `stop`, and where the next one is."""
+    """Return the character at a place before `stop`, and the place of the next."""
     code: int = source[at]
     at += 1
     more = 0 if code < 0xC0 else 1 if code < 0xE0 else 2 if code < 0xF0 else 3
@@ -238,7 +238,7 @@ def _next(source: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @part
 def _kind(source: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Return what the character at a place is."""
+    """Return the class of the character at a place."""
     kind: int = classes[min(_next(source, at, stop)[0], classes.size - 1)]
     return kind
 
@@ -247,10 +247,10 @@ def _kind(source: Bytes, at: int, stop: int, classes: Bytes) -> int:
 def _run(
     source: Bytes, at: int, stop: int, classes: Bytes, wanted: int
 ) -> tuple[int, int]:
-    """Return where a run of characters of a class ends, and how many there are."""
+    """Return the end of a run of characters of a class, and their number."""
     size = 0
     while at < stop:
-        # Most are ASCII, which is read in a third of the time.
+        # Most characters are ASCII, which takes a third of the time.
         code: int = source[at]
         after = at + 1
         if code > 127:
@@ -264,7 +264,7 @@ def _run(
 
 @part
 def _goes_on(source: Bytes, at: int, stop: int, classes: Bytes) -> bool:
-    """Return whether a dot with a letter behind it is at a place."""
+    """Return whether a place has a dot followed by a letter."""
     if at + 1 >= stop or source[at] != _DOT:
         return False
     return _kind(source, at + 1, stop, classes) & LETTER != 0
@@ -272,18 +272,18 @@ def _goes_on(source: Bytes, at: int, stop: int, classes: Bytes) -> bool:
 
 @in_place
 def distinct(ids: Ints, parts: Ints, room: Ints) -> int:
-    """Write the different ids in order; return how many there are.
+    """Write the distinct ids in order; return their number.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
         In any order, with repeats.
     parts : ndarray of int64, shape (2 m,)
-        The first of some ids and the one after the last, then of others; those between
-        are left out.
+        Pairs of the first id of a range and the one after its last; other ids are left
+        out.
     room : ndarray of int64, shape (8, at least n and 256)
-        Written: in the first row the ids, in the second how often each occurs, in the
-        third where it does first.  The other rows are to work in.
+        Written: the ids in the first row, their counts in the second, and their first
+        places in the third.  The other rows are work space.
     """
     most = _room_for(ids.size, room)
     size = 0
@@ -297,17 +297,16 @@ def distinct(ids: Ints, parts: Ints, room: Ints) -> int:
 
 @in_place
 def neighbours(ids: Ints, ends: Ints, room: Ints) -> int:
-    """Write the different hashes of adjacent ids in order; return how many there are.
+    """Write the distinct hashes of adjacent ids in order; return their number.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
         Ids of the words of all texts.
     ends : ndarray of int64, shape (m,)
-        Where each text ends; the last word of one and the first of the next are no
-        neighbours.
+        End of each text; words of different texts are not neighbours.
     room : ndarray of int64, shape (8, at least n and 256)
-        Written as `distinct` does.
+        Written as by `distinct`.
     """
     most = _room_for(ids.size, room)
     size = at = 0
@@ -329,13 +328,13 @@ _STARTS: Final = 7
 
 @part
 def _room_for(size: int, room: Ints) -> int:
-    """Return how many of so many keys there is room for."""
+    """Return how many of some keys fit into the work space."""
     return min(size, room.shape[1]) if room.shape[0] > 7 and room.shape[1] > 255 else 0
 
 
 @part
 def _distinct(room: Ints, size: int) -> int:
-    """Sort the keys of a room with their places, and write each once."""
+    """Sort keys with their places, and write each distinct one once."""
     in_order(room, size)
     count = 0
     for i in range(size):
@@ -350,11 +349,11 @@ def _distinct(room: Ints, size: int) -> int:
 
 @part
 def in_order(room: Ints, size: int) -> None:
-    """Sort the first keys of a room with their places; equal ones stay as they are."""
+    """Sort the first keys with their places; the sort is stable."""
     if size < 2:
         return
-    # Sixteen bits of a hash are enough to bring nearly all into order, in a fourth of
-    # the time of all; ids that someone made alike in these are sorted by all.
+    # Sixteen bits of a hash sort nearly all ids, in a quarter of the time for all bits.
+    # If ids were forged to agree in these, all bits are used.
     _sort(room, size, 6)
     moves = 0
     for i in range(1, size):
@@ -372,9 +371,9 @@ def in_order(room: Ints, size: int) -> None:
 
 @part
 def _sort(room: Ints, size: int, lowest: int) -> None:
-    """Sort keys with their places by their upper bytes, from an even one on."""
-    # Byte by byte from the lowest, each time in the order of before, which is linear
-    # (Knuth, "The Art of Computer Programming", volume 3, section 5.2.5).
+    """Sort keys with their places by their upper bytes, starting at an even one."""
+    # A radix sort, byte by byte from the lowest, which is linear (Knuth, "The Art of
+    # Computer Programming", volume 3, section 5.2.5).
     for digit in range(lowest, 8):
         here, there = digit % 2, 1 - digit % 2
         for value in range(256):
@@ -396,14 +395,14 @@ def _sort(room: Ints, size: int, lowest: int) -> None:
 
 @part
 def _digit(key: int, digit: int) -> int:
-    """Return one of the eight bytes of a signed key, such that they are in order."""
+    """Return one of the eight bytes of a signed key, adjusted for sorting."""
     value = key >> 8 * digit & 255
     return value ^ 128 if digit == 7 else value
 
 
 @part
 def mixed(left: int | np.int64, right: int | np.int64) -> np.int64:
-    """Return a hash of a pair of ids, in which the order counts."""
+    """Return a hash of an ordered pair of ids."""
     found = np.uint64(left) + np.uint64(right) * _LEFT
     found ^= found >> _SHIFT
     found *= _RIGHT
@@ -412,7 +411,7 @@ def mixed(left: int | np.int64, right: int | np.int64) -> np.int64:
 
 @in_place
 def paired(words: Ints, left: Ints, right: Ints, into: Ints) -> bool:
-    """Write where each pair is among those of all words; return whether all are there.
+    """Write the place of each pair among those of all words; return whether all exist.
 
     Parameters
     ----------
@@ -421,7 +420,7 @@ def paired(words: Ints, left: Ints, right: Ints, into: Ints) -> bool:
     left, right : ndarray of int64, shape (m,)
         Ids of the words of each pair.
     into : ndarray of int64, shape (m,)
-        Written: n times the place of the left word, and that of the right one.
+        Written: n times the place of the left word, plus that of the right one.
     """
     for i in range(min(left.size, right.size, into.size)):
         at, next_to = place_of(words, left[i]), place_of(words, right[i])
@@ -433,7 +432,7 @@ def paired(words: Ints, left: Ints, right: Ints, into: Ints) -> bool:
 
 @part
 def place_of(words: Ints, word: int) -> int:
-    """Return the place of an id among sorted ones; -1 if it is not there."""
+    """Return the place of an id among sorted ones; -1 if it is missing."""
     begin, end = 0, words.size
     while begin < end:
         middle = (begin + end) // 2
@@ -446,7 +445,7 @@ def place_of(words: Ints, word: int) -> int:
 
 @in_place
 def joined(left: Ints, right: Ints, into: Ints) -> None:
-    """Write the hash of each pair of ids, as `neighbours` has it."""
+    """Write the hash of each pair of ids, as in `neighbours`."""
     for i in range(min(left.size, right.size, into.size)):
         into[i] = mixed(left[i], right[i])
 
@@ -460,17 +459,17 @@ def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) 
     source : ndarray of uint8
         The text.
     places : ndarray of int32, shape (n + 1,)
-        Where the fold of each character begins; no character beyond has one.
+        Start of each character's fold; characters beyond have none.
     folds : ndarray of uint8
-        The folds; 0 is in that of a character that joins others.
+        The folds; that of a character which joins others contains 0.
     into : ndarray of uint8
         Written: the folded text.
 
     Returns
     -------
     int
-        Bytes of the folded text; -1 where a character has no fold by itself, or
-        there is no room.
+        Bytes of the folded text; -1 if a character has no separate fold, or there is
+        not enough room.
     """
     at = size = excess = 0
     while at < source.size:
@@ -493,21 +492,21 @@ def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) 
 
 @in_place
 def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
-    """Write names as the items of a list in JSON, in ASCII; return the size.
+    """Write names as items of a JSON list in ASCII; return the size.
 
     Parameters
     ----------
     text : ndarray of uint8
-        Words with a blank behind each, in UTF-8.
+        Words in UTF-8, each followed by a blank.
     bounds : ndarray of int64
-        Where each word begins, and the end of the last.
+        Start of each word, and end of the last.
     at : ndarray of int64
-        Which word each name begins with.
+        First word of each name.
     words : int
-        How many words a name has.
+        Words per name.
     into : ndarray of uint8
-        Written: as many names as there is room for, six bytes for each of a name, two
-        quotes and a comma.
+        Written: as many names as fit; each needs at most six bytes for each of its
+        bytes, two quotes and a comma.
     """
     size = 0
     for name in range(at.size):
@@ -531,7 +530,7 @@ def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
                 into[size], into[size + 1] = _BACKSLASH, _ESCAPES[code]
                 size += 2
             else:
-                # Beyond 16 bits, two surrogates.
+                # More than 16 bits become two surrogates.
                 if code > 0xFFFF:
                     size = _put_escape(0xD7C0 + (code >> 10), into, size)
                     code = 0xDC00 | code & 0x3FF
@@ -543,7 +542,7 @@ def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
 
 @part
 def _put_escape(code: int, into: Bytes, size: int) -> int:
-    """Add a code of 16 bits as JSON has it; return the size."""
+    """Write a 16-bit code as a JSON escape; return the size."""
     into[size], into[size + 1] = _BACKSLASH, _SMALL_U
     for digit in range(4):
         into[size + 2 + digit] = _HEX[code >> 4 * (3 - digit) & 15]
@@ -552,7 +551,7 @@ def _put_escape(code: int, into: Bytes, size: int) -> int:
 
 @in_place
 def shares(text: Bytes) -> tuple[int, int, int, int, int]:
-    """Return how many blanks, capitals, digits, exclamation marks, and ASCII at all."""
+    """Count blanks, capitals, digits, exclamation marks, and ASCII characters."""
     blanks = capitals = digits = exclamations = plain = 0
     for i in range(text.size):
         letter = text[i]
@@ -566,7 +565,7 @@ def shares(text: Bytes) -> tuple[int, int, int, int, int]:
 
 @in_place
 def disguises(text: Bytes) -> int:
-    """Return which tricks characters play: the sum of their numbers above."""
+    """Return the tricks with characters as the sum of their numbers above."""
     found = at = before = letters = 0
     gap = 3
     while at < text.size:
@@ -575,7 +574,7 @@ def disguises(text: Bytes) -> int:
         if letters > 3 and not gap and not inside:
             found |= SPACED
         if code > 127 or _is_latin(code):
-            # One behind another, or behind a digit, is not by itself.
+            # A letter after another letter or a digit is not single.
             alone = not (_is_latin(before) or 48 <= before <= 57)
             letters = (letters + 1 if 0 < gap < 3 else 1) if alone else 0
             gap = 0
@@ -598,5 +597,5 @@ def disguises(text: Bytes) -> int:
 
 @part
 def _is_latin(code: int) -> bool:
-    """Return whether a character is a letter of ASCII."""
+    """Return whether a character is an ASCII letter."""
     return 65 <= code & ~32 <= 90

@@ -1,7 +1,7 @@
-"""XXH3: the 64-bit hash of bytes that feature ids are.
+"""XXH3: the 64-bit hash of bytes for feature ids.
 
 The specification is Yann Collet's (github.com/Cyan4973/xxHash, doc/xxhash_spec.md,
-"XXH3 algorithm"), here with its default secret and the seed 0.
+"XXH3 algorithm"), with the default secret and the seed 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECRET: Final = bytes.fromhex(
     "eac5ac8334d3ebc3c581a0fffa1363eb170ddd51b7f0da49d316552629d4689e"
     "2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
 )
-# The eight bytes from each place of the secret on.
+# Eight bytes of the secret from each place on.
 _KEY: Final = np.array(
     [int.from_bytes(_SECRET[i : i + 8], "little") for i in range(len(_SECRET) - 7)],
     np.uint64,
@@ -105,7 +105,7 @@ def _lane(data: NDArray[np.uint8], start: int, stop: int, lane: int) -> np.uint6
     total: np.uint64 = _START[lane]
     stripes = (stop - start - 1) // 64
     for stripe in range(stripes + 1):
-        # The last one ends where the bytes end.
+        # The last stripe ends at the end of the bytes.
         at = start + 64 * stripe if stripe < stripes else stop - 64
         key = 8 * (stripe % 16 + lane) if stripe < stripes else 121 + 8 * lane
         keyed = _eight(data, at + 8 * lane) ^ _KEY[key]
@@ -137,7 +137,7 @@ def _four(data: NDArray[np.uint8], at: int) -> np.uint64:
 
 @part
 def _folded(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return the halves of the product of 128 bits, one xor the other."""
+    """Return the xor of the halves of the 128-bit product."""
     a, b, c, d = one & _LOW, one >> _U(32), other & _LOW, other >> _U(32)
     low, left, right, high = a * c, b * c, a * d, b * d
     cross = (low >> _U(32)) + (left & _LOW) + right
@@ -147,7 +147,7 @@ def _folded(one: np.uint64, other: np.uint64) -> np.uint64:
 
 @part
 def _swapped(value: np.uint64) -> np.uint64:
-    """Return the eight bytes of a number in the other order."""
+    """Return a number with its eight bytes reversed."""
     found = _U(0)
     for shift in range(0, 64, 8):
         found = found << _U(8) | (value >> _U(shift)) & _U(255)
@@ -162,7 +162,7 @@ def _turned(value: np.uint64, bits: int) -> np.uint64:
 
 @part
 def _spread(value: np.uint64) -> np.uint64:
-    """Return a sum with all its bits spread over the number."""
+    """Spread the bits of a sum over the number."""
     value ^= value >> _U(37)
     value *= _MIX
     return value ^ (value >> _U(32))
@@ -170,7 +170,7 @@ def _spread(value: np.uint64) -> np.uint64:
 
 @part
 def _avalanche(value: np.uint64) -> np.uint64:
-    """Return a few bytes spread over the number, as XXH64 ends."""
+    """Spread a few bytes over the number, like the end of XXH64."""
     value ^= value >> _U(33)
     value *= _P64_2
     value ^= value >> _U(29)

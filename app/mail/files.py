@@ -23,7 +23,7 @@ MAGIC: Final = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"7z\xbc\xaf\x27\x1c", "7z"),
 )
-"""First bytes and their formats, from the specifications of the formats."""
+"""First bytes of file formats, from their specifications."""
 # APPNOTE.TXT 6.3.10, sections 4.3.16 and 4.3.12: end of central directory,
 # and one entry of it up to its variable fields.
 _END: Final = struct.Struct("<4s4H2LH")

@@ -36,14 +36,14 @@ _ID: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarded:
-    """The messages that somebody forwards.
+    """The messages in a forwarded mail.
 
     Parameters
     ----------
     messages : tuple of bytes
         Complete messages.
     ids : tuple of str
-        Ids of messages of which only the headers are there, or which a text quotes.
+        Ids of messages of which only the headers are attached, or which a text quotes.
         Anybody can write such a line, so an id is only a hint.
     """
 
@@ -103,7 +103,7 @@ def forwarded(raw: bytes) -> Forwarded:
 
 
 def _attached(raw: bytes) -> tuple[Node, list[bytes], list[str]]:
-    """Return a message, the messages in it, and ids of those whose headers are."""
+    """Return a message, the messages in it, and the ids in attached headers."""
     text = raw.decode("ascii", "surrogateescape")
     root, nodes = nested(text, Budget(), _Envelope)
     messages: list[bytes] = []

@@ -172,7 +172,7 @@ class Message:
     containers: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
     raw: bytes = field(default=b"", repr=False, compare=False)
-    # Views ask for some twenty headers by name, half of which are not there.
+    # Views look up some twenty headers by name, and half of them are missing.
     _first: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FINGERPRINT_BYTES: Final = 16
-# The family of what decoders raise over content: `binascii.Error`, `UnicodeError`
-# and whatever else a codec raises. The decoders of this package let none of them
-# out, as their property tests show; nothing that is wrong in the program itself
-# (TypeError, KeyError, IndexError) is among them.
+# The base of the errors that decoders raise because of content: `binascii.Error`,
+# `UnicodeError` and other errors of codecs. The decoders of this package catch them
+# all, as their property tests show. Errors of the program itself (TypeError, KeyError,
+# IndexError) are not included.
 _UNREADABLE: Final = ValueError
-# Programs that take LF for CRLF once too often write CR CR LF. It is one line's
-# end however often a part is encoded and decoded (experiment 0024).
+# Programs that convert LF to CRLF once too often write CR CR LF. It is one line end,
+# however often a part is encoded and decoded (experiment 0024).
 _DOUBLED: Final = re.compile(rb"(?<!\r)\r++\n")
-# The line that an mbox puts before each message; a sentence that begins with
-# "From" has no time in it.
+# The line before each message in an mbox; a sentence that begins with "From" does not
+# contain a time.
 _MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
 
 
@@ -108,7 +108,7 @@ class _Reader:
         return raw[line.end() :] if line else raw
 
     def decode_headers(self, root: Node) -> tuple[Header, ...]:
-        """Return the headers of a message, verdicts of filters left out."""
+        """Return the headers of a message without verdicts of filters."""
         found = []
         room = MAX_HEADERS_CHARS
         for name, raw in root.fields:
@@ -137,11 +137,11 @@ class _Reader:
         return content
 
     def add_links(self, found: tuple[Link, ...] | list[Link]) -> None:
-        """Keep links, as far as there is room."""
+        """Keep links within the limit."""
         self.links += found[: MAX_LINKS - len(self.links)]
 
     def add_leaf(self, node: Node, place: Place | None) -> None:
-        """Read a part; one that a decoder fails on is listed as it stands."""
+        """Read a part; if a decoder fails on it, only list it."""
         listed = len(self.parts)
         try:
             self._read_leaf(node, place)
@@ -250,7 +250,7 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
 
 
 def _opaque(node: Node) -> Part:
-    """Return a part of which nothing but its type and its bytes is known."""
+    """Return a part with only its type and size."""
     return Part(
         media_type=node.media_type,
         charset="",
@@ -264,12 +264,12 @@ def _opaque(node: Node) -> Part:
 
 
 def _fingerprint(content: bytes) -> bytes:
-    """Hash content such that a transfer encoding's leeway makes no difference."""
+    """Hash content so that a change of the transfer encoding makes no difference."""
     return blake2b(_with_lf(content).rstrip(), digest_size=_FINGERPRINT_BYTES).digest()
 
 
 def _with_lf(content: bytes) -> bytes:
-    """Return content with the line ends LF."""
+    """Return content with LF line ends."""
     if b"\r" not in content:
         return content
     if b"\r\r\n" in content:

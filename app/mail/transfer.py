@@ -17,7 +17,7 @@ _NOT_BASE64: Final = bytes(
 )
 _BLANKS: Final = b" \t\r\n"
 _PADDING: Final = re.compile(rb"=+")
-# Pieces of base64 that are decoded: the last ends at its first padding.
+# Most pieces of base64 that are decoded; the last one ends at its first padding.
 _MAX_PIECES: Final = 1_000
 _UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
 _BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
@@ -40,9 +40,9 @@ def decode(content: bytes, encoding: str) -> tuple[bytes, str]:
     Returns
     -------
     content : bytes
-        What could be decoded.
+        The decoded content.
     defect : str
-        What was wrong, or "".
+        The defect, or "".
 
     Examples
     --------
@@ -64,13 +64,13 @@ def decode(content: bytes, encoding: str) -> tuple[bytes, str]:
 
 
 def _base64(content: bytes) -> tuple[bytes, str]:
-    """Decode base64 among garbage, padding in its midst, or cut."""
+    """Decode base64 that may have garbage, inner padding, or no end."""
     try:
         return a2b_base64(content.translate(None, _BLANKS), strict_mode=True), ""
     except Error:
         pass
-    # a2b_base64 stops at the first padding, but mail programs read on: a list
-    # server's footer, or evidence that someone hides there.
+    # a2b_base64 stops at the first padding, but mail programs read on: a list server's
+    # footer or hidden evidence may follow.
     clean = content.translate(None, _NOT_BASE64)
     *pieces, rest = _PADDING.split(clean, _MAX_PIECES)
     pieces.append(rest.partition(b"=")[0])
@@ -78,7 +78,7 @@ def _base64(content: bytes) -> tuple[bytes, str]:
 
 
 def _unpadded(piece: bytes) -> bytes:
-    """Decode letters of base64 without padding; a lone last one says nothing."""
+    """Decode base64 without padding; a single last letter is ignored."""
     whole = piece if len(piece) % 4 != 1 else piece[:-1]
     return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
@@ -100,8 +100,8 @@ def _uuencode(content: bytes) -> tuple[bytes, str]:
     return b"".join(pieces), defect
 
 
-# A file in the midst of a text, as mail had them before MIME: its first line
-# tells how many bytes it stands for, and "M" is the length of a full one.
+# A file inside a text, as in mail before MIME. The first character of a line gives its
+# length, and "M" is that of a full line.
 _UU_BLOCK: Final = re.compile(
     rb"^begin [0-7]{3,4} ([^\n]{1,255})\n"
     rb"((?:[!-`][ -`]{1,85}\n)++)(?:[ `]?\n)?(end\n?)?",
@@ -119,7 +119,7 @@ def without_uuencoded(content: bytes) -> tuple[bytes, list[tuple[str, bytes]], s
     files : list of (str, bytes)
         Name, with bytes above 127 as surrogate escapes, and content of each.
     defect : str
-        What was wrong, or "".
+        The defect, or "".
 
     Examples
     --------

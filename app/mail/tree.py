@@ -1,8 +1,8 @@
 """MIME tree: the structure of a message, read with the standard library.
 
-Contract of this file: only public hooks of `email.message.Message` keep the
-standard parser within the limits, so that what it does at a limit does not
-depend on the depth of the caller's stack.
+Contract of this file: only public hooks of `email.message.Message` keep the standard
+parser within the limits, so its behaviour at a limit does not depend on the depth of
+the caller's stack.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _DEFECTS: Final = {
     "InvalidMultipartContentTransferEncodingDefect": "multipart-encoded",
 }
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
-# The type is generic to the checker only.
+# The type is generic only for the type checker.
 if TYPE_CHECKING:
     _Message = Message[str, str]
 else:
     _Message = Message
-# A header field with the lines that go on with it, as `email.feedparser` takes
-# them: RFC 5322 section 3.6.8 for the name.
+# A header field with its continuation lines, as in `email.feedparser`: RFC 5322 section
+# 3.6.8 for the name.
 _FIELD: Final = re.compile(
     r"^([!-9;-~]++):([^\n]*+(?:\n[ \t][^\n]*+)*+)\n", re.MULTILINE
 )
-# What is left out before a value.  The standard parser of Python 3.11 leaves a line
-# break there, and that of 3.14 none: a value must not depend on the version.
+# Characters to strip before a value. The standard parser of Python 3.11 leaves a line
+# break there, and that of 3.14 does not: a value must not depend on the version.
 _BLANK: Final = " \t\r\n"
-# Nothing that would end the quoted string it is put into.
+# No character that would end the quoted string around it.
 _BOUNDARY_LINE: Final = re.compile(
     r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
 )
 _WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 _UNENCODED: Final = frozenset({"", "7bit", "8bit", "binary"})
-# Beyond these the short way would go over the same text again and again.
+# Beyond these limits the fast path would read the same text again and again.
 _SHORT_DEPTH: Final = 4
 _SHORT_PARTS: Final = 100
 
@@ -70,9 +70,9 @@ class _TooManyPartsError(Exception):
 class Node(_Message):
     """A message or part, as the standard parser builds it.
 
-    The parser asks it for its type to see whether to look for parts within;
-    it answers from the same reading of the header that the rest of Postbayes
-    uses, and below `MAX_DEPTH` that it is text.
+    The parser asks for its type to decide whether to look for parts in it.  The answer
+    comes from the parsed header that the rest of Postbayes uses; below `MAX_DEPTH`, it
+    is text.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -87,16 +87,16 @@ class Node(_Message):
         self._disposition: tuple[str, dict[str, str]] | None = None
 
     def set_raw(self, name: str, value: str) -> None:
-        """Take a header from the parser, up to `MAX_HEADERS` of them."""
+        """Accept a header from the parser, up to `MAX_HEADERS`."""
         if len(self.fields) < MAX_HEADERS:
             self.fields.append((name.lower(), value.lstrip(_BLANK)))
 
     def __len__(self) -> int:
-        """Return the number of headers: without one, a message is false."""
+        """Return the number of headers; a message without headers is false."""
         return len(self.fields)
 
     def attach(self, payload: Any) -> None:
-        """Take a part from the parser."""
+        """Accept a part from the parser."""
         payload.depth = self.depth + 1
         self.parts.append(payload)
 
@@ -105,13 +105,13 @@ class Node(_Message):
         return bool(self.parts)
 
     def set_payload(self, payload: Any, charset: Any = None) -> None:  # noqa: ARG002
-        """Take the body of a leaf from the parser."""
+        """Accept the body of a leaf from the parser."""
         # Kept here because get_payload() decodes bytes above 127 with the
         # declared charset and loses those that do not fit.
         self.body = payload
 
     def set_default_type(self, ctype: str) -> None:
-        """Take the type that the container gives its parts."""
+        """Accept the default type for parts of the container."""
         self.default_type = ctype
 
     def first(self, name: str) -> str:
@@ -129,7 +129,7 @@ class Node(_Message):
                 self.first("content-type"), self.budget
             )
             if not _MEDIA_TYPE.match(declared):
-                # RFC 2045 section 5.2: what is not valid is text/plain.
+                # RFC 2045 section 5.2: an invalid type means text/plain.
                 declared = self.default_type if not declared else "text/plain"
             self._type = declared, parameters
         return self._type
@@ -139,13 +139,13 @@ class Node(_Message):
         return self._content_type()[1].get(name, "")
 
     def get_content_type(self) -> str:
-        """Return the media type: the parser's question and ours."""
+        """Return the media type, for the parser and for Postbayes."""
         if self.depth >= MAX_DEPTH:
             return "text/plain"
         return self._content_type()[0]
 
     def get_content_maintype(self) -> str:
-        """Return what decides whether the parser looks for parts."""
+        """Return the main type, by which the parser decides to look for parts."""
         media_type = self.get_content_type()
         # Only messages, not message/partial, external-body and the like.
         if media_type.startswith("message/") and media_type != "message/rfc822":
@@ -160,7 +160,7 @@ class Node(_Message):
         return boundary or failobj
 
     def get(self, name: str, failobj: Any = None) -> Any:
-        """Return a header: the parser asks for the transfer encoding."""
+        """Return a header; the parser needs the transfer encoding."""
         return self.first(name.lower()) or failobj
 
     @property
@@ -194,7 +194,7 @@ class Node(_Message):
 
     @property
     def filename(self) -> str:
-        """Name of the file that the part is offered as, or ""."""
+        """File name of the part, or ""."""
         name = self._content_disposition()[1].get("filename", "")
         return name or self.parameter("name")
 
@@ -217,7 +217,7 @@ def build(raw: bytes, budget: Budget) -> Node:
     raw : bytes
         The message, line ends LF.
     budget : Budget
-        What the message may cost; names of what is wrong are added to its defects.
+        The remaining work of the message; defects are added to it.
     """
     defects = budget.defects
     text = raw.decode("ascii", "surrogateescape")
@@ -225,8 +225,8 @@ def build(raw: bytes, budget: Budget) -> Node:
     if root.get_content_maintype() == "multipart" and not root.parts:
         found = _BOUNDARY_LINE.search(root.body)
         if found:
-            # The boundary in use is not the declared one: mail programs show
-            # nothing then, or everything; the parts tell us more.
+            # The boundary in use is not the declared one. Mail programs then show
+            # nothing or everything; the parts are better evidence.
             again, more = _feed(_WRAPPER.format(found[1]) + root.body, budget)
             root.parts = again.parts
             nodes += more
@@ -246,7 +246,7 @@ def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     left = dict(budget.left)
     nodes = well_formed(text, budget)
     if nodes is None:
-        # What was decoded in vain is not charged twice.
+        # Work done in vain is not charged twice.
         budget.left = left
         return nested(text, budget)
     return nodes[0], nodes
@@ -259,7 +259,7 @@ def nested(
     nodes: list[Node] = []
 
     def factory(*_: object, **__: object) -> Node:
-        # One more than the limit: the parser makes one to try the factory.
+        # One more than the limit, because the parser creates one to test the factory.
         if len(nodes) > MAX_PARTS:
             raise _TooManyPartsError
         nodes.append(kind(budget))
@@ -276,17 +276,18 @@ def nested(
 
 
 def well_formed(text: str, budget: Budget, depth: int = 0) -> list[Node] | None:
-    """Return the nodes of a message with nothing wrong with it, the root first.
+    """Return the nodes of a well-formed message, the root first.
 
-    None for any other, and for one with messages in it, which is for `nested`: the
-    standard parser goes line by line and takes four times as long.  Where both read,
-    they read the same (`test_the_short_way_reads_what_the_standard_parser_reads`).
+    Return None for other messages and for messages with attached ones, which `nested`
+    handles: the standard parser works line by line and takes four times as long.  If
+    both can read a message, the result is the same
+    (`test_the_short_way_reads_what_the_standard_parser_reads`).
     """
     head, blank, body = text.partition("\n\n")
     if text.startswith("\n"):
         head, blank, body = "", "\n", text[1:]
     fields = _FIELD.findall(head + "\n")
-    # What is no field was skipped, and is missing here.
+    # A line that is not a field was skipped, and its characters are missing here.
     read = sum(map(len, chain.from_iterable(fields))) + 2 * len(fields)
     if not blank or read != len(head) + bool(head):
         return None
