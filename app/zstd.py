@@ -32,7 +32,7 @@ Every decoder should have that much (section 3.1.1.1.2); the limit of the librar
 Dictionary = zstd.ZstdDict
 """Text that a packer has seen before each frame."""
 BadFrame = zstd.ZstdError
-"""Raised where bytes are no frame."""
+"""Raised if bytes are not a zstd frame."""
 
 
 def packer(

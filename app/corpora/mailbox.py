@@ -1,8 +1,8 @@
-"""Mailboxes: the messages of files, Maildir and mbox, and the use of folders by name.
+"""Mailboxes: messages in files, Maildir and mbox, and the use of folders by name.
 
-Contract of this file: nothing is written, moved or flagged; messages are read one by
-one as they are asked for, in an order that two runs share, and no message takes more
-memory than `MESSAGE_LIMIT`.
+Contract of this file: mail is never written, moved or flagged.  Messages are read one
+by one on demand, in a reproducible order, and each takes at most `MESSAGE_LIMIT` of
+memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-# Precedent for a limit on one message: rspamd 50 MiB (max_message), Exim
-# 50 MB (message_size_limit), Postfix 10 MB.  Mail that a server took in fits,
-# and a disk image in a mail folder by mistake does not fill the memory.
+# Precedent for a limit on one message: rspamd 50 MiB (max_message), Exim 50 MB
+# (message_size_limit), Postfix 10 MB.  Mail that a server accepted fits, and a disk
+# image that is in a mail folder by mistake does not fill the memory.
 MESSAGE_LIMIT: Final = 50 * 2**20
 """Longest part of one message that is read.  Unit: bytes."""
-# A line is read up to here, and the rest of it as another.  Unit: bytes.
+# A longer line is read in pieces.  Unit: bytes.
 _PIECE: Final = 65_536
 _BLOCK: Final = 4 * _PIECE
 
@@ -40,9 +40,9 @@ class CorpusMessage(NamedTuple):
     Parameters
     ----------
     label : str or None
-        The label that the source gives; None where the source gives none.
+        The label from the source; None if it gives none.
     raw : bytes
-        The message as it is stored, its first `MESSAGE_LIMIT` bytes at most.
+        The stored message, at most its first `MESSAGE_LIMIT` bytes.
     where : str
         The location for people: a path, and a position in the file.
     """
@@ -68,8 +68,8 @@ def read_file(path: Path, *, label: str | None) -> CorpusMessage:
 
 
 def _whole(begun: bytes, file: BinaryIO) -> bytes:
-    """Return a file that is partly read, its first `MESSAGE_LIMIT` bytes at most."""
-    # Room for so many at once takes twice as long as to read most messages.
+    """Return a partly read file, at most its first `MESSAGE_LIMIT` bytes."""
+    # Allocating this many at once takes twice as long as reading most messages.
     if len(begun) == _BLOCK:
         begun += file.read(MESSAGE_LIMIT)
     return begun[:MESSAGE_LIMIT]
@@ -91,7 +91,7 @@ def list_folder(folder: Path) -> list[Path]:
 
 def unreadable(path: Path, error: OSError) -> UnreadableSource:
     """Return the error with the operating system's reason."""
-    # The driver of a store raises its own, which says no more than the path.
+    # Drivers of stores raise their own errors, which contain only the path.
     absent = isinstance(error, FileNotFoundError) and error.strerror is None
     reason = os.strerror(ENOENT) if absent else error.strerror or error
     return UnreadableSource(f"cannot read {path}: {reason}")
@@ -102,19 +102,19 @@ _PARTS: Final = frozenset({"cur", "new", "tmp"})
 
 @dataclass(frozen=True, slots=True)
 class MailFolder:
-    """A folder or a mailbox, and the label that its messages get.
+    """A folder or a mailbox, and the label of its messages.
 
     Parameters
     ----------
     path : Path
         The folder, or the file of an mbox.
     use : str or None
-        Its use by its name (`app.corpora.mailbox`); None of a folder that has none, or
-        that was asked for by its path.
+        Its use according to its name (`app.corpora.mailbox`); None if it has no special
+        use, or was given by its path.
     label : str or None
         The label of its messages.
     files : list of Path
-        Its files, in the order of their names.
+        Its files, sorted by name.
     maildir : bool
         Whether each file is a message that a mail client may rename.
     """
@@ -127,9 +127,9 @@ class MailFolder:
 
     @property
     def left_out(self) -> bool:
-        """Whether its messages are no evidence of their reader's judgement.
+        """Whether its messages do not show the judgement of their reader.
 
-        Deleted mail may be either, and a draft or a message of one's own was never
+        Deleted mail may be spam or ham, and drafts and sent messages were never
         received.
         """
         return self.use not in {None, "junk"}
@@ -143,7 +143,7 @@ def is_maildir(folder: Path) -> bool:
 def maildir_folders(
     folder: Path, *, label: str | None, junk_label: str | None, use: Use | None = None
 ) -> Iterator[MailFolder]:
-    """Yield the Maildir at `folder` and its subfolders, those that are left out too.
+    """Yield the Maildir at `folder` and its subfolders, including those left out.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def maildir_folders(
         chosen = label_of(use, label=label, junk_label=junk_label)
         yield MailFolder(folder, use, chosen, files, maildir=True)
     for path in inner:
-        # A link to a folder above would be followed for ever.
+        # A link to a parent folder would be followed for ever.
         if path.name in _PARTS or path.is_symlink() or not path.is_dir():
             continue
         yield from maildir_folders(
@@ -193,7 +193,7 @@ def maildir_folders(
 
 
 def inherited(use: Use | None, name: str) -> Use | None:
-    """Return the use of a folder in one of a use; junk in the trash is in the trash."""
+    """Return the use of a folder inside another; junk in the trash is trash."""
     return use if use not in {None, "junk"} else use_of(name) or use
 
 
@@ -217,37 +217,36 @@ def read_moving(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     try:
         yield read_file(path, label=label)
     except UnreadableSource as error:
-        # A mail client renames a message to flag it, between our listing
-        # and our reading: the one error that a healthy Maildir gives.
+        # A mail client may rename a message to flag it after it was listed. This is the
+        # only error of a healthy Maildir.
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
 
 
-# RFC 4155, appendix A: `From `, the sender and a date as of asctime().  The
-# time and the year are asked for, as Dovecot and mutt do, since "From "
-# alone begins many a sentence that no one quoted.  Senders may be empty, `-`
-# (Mozilla) or hold blanks; a zone may stand before the year or after it.
-# Thunderbird of late leaves sender and date out.
+# RFC 4155, appendix A: `From `, the sender and a date as of asctime().  The time and
+# the year are required, as in Dovecot and mutt, since "From " alone begins many
+# unquoted sentences.  Senders may be empty, `-` (Mozilla) or contain blanks; a zone may
+# come before or after the year.  Recent Thunderbird omits sender and date.
 _SEPARATOR: Final = re.compile(
     rb"From (?:-?\s*\Z|.{0,900}?\b\d\d?:\d\d.{0,40}?\b\d{4}\b)"
 )
-# The form that exports and scripts write instead: the sender alone, or a date that is
-# not of asctime() (RFC 5322, ISO 8601).  Sentences look so too, so that a header has
-# to follow.
+# The form that exports and scripts write instead: only the sender, or a date in another
+# format (RFC 5322, ISO 8601).  Sentences may look like this too, so a header must
+# follow.
 _LOOSE: Final = re.compile(
     rb"From (?:[^\s@]{1,300}@[^\s@]{1,300}\s*\Z"
     rb"|[^\s@]{1,300}@.{0,300}?\b\d{4}\b.{0,40}?[ T]\d\d?:\d\d)"
 )
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:")
 _MOST_NAME: Final = 101
-# Editors on Windows put it before the first line.
+# Editors on Windows insert it before the first line.
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# Behind an empty line, which is asked for last: so the search is one for a text.
+# After an empty line, which is checked last, so that the search is for a fixed text.
 _START: Final = re.compile(rb"From (?:(?<=\n\nFrom )|(?<=\n\r\nFrom ))")
-# Bytes that it looks back.
+# Bytes of its lookbehind.
 _BEFORE: Final = 3
-# First bytes, by the formats' own specifications; those of a tar's first entry
-# stand at byte 257 (POSIX.1-1988, ustar).
+# First bytes, by the formats' own specifications; those of a tar's first entry are at
+# byte 257 (POSIX.1-1988, ustar).
 _ARCHIVES: Final = (
     (0, b"PK\x03\x04", "zip"),
     (0, b"\x1f\x8b\x08", "gzip"),
@@ -283,7 +282,7 @@ def is_mbox(path: Path) -> bool:
 def read_mailbox(
     path: Path, *, label: str | None, begin: int = 0, end: int | None = None
 ) -> Iterator[CorpusMessage]:
-    """Yield the messages of the mbox at `path`, or the one message that a file is.
+    """Yield the messages of the mbox at `path`, or the file as one message.
 
     Parameters
     ----------
@@ -292,8 +291,8 @@ def read_mailbox(
     label : str or None
         The label of all its messages.
     begin, end : int
-        The bytes of an mbox in which its messages begin; the last one may end behind
-        them.  Together, adjacent ranges have each message once.
+        The range of bytes of an mbox in which messages begin; the last one may end
+        after it. Adjacent ranges together yield each message once.
 
     Raises
     ------
@@ -302,15 +301,14 @@ def read_mailbox(
 
     Notes
     -----
-    A mailbox is read block by block, so that its size does not matter: the memory
-    in use is one message's.  The rest of a message beyond `MESSAGE_LIMIT` is
-    skipped, and the next message is found again.
+    A mailbox of any size is read block by block, with the memory of one message.  The
+    rest of a message beyond `MESSAGE_LIMIT` is skipped, up to the next message.
 
-    A message begins after a `From ` line at the start of the file or after an
-    empty line.  That line and the empty line before the next one belong to
-    the mailbox and are left out.  Quoted lines (``>From``) are left as they
-    are: which of the four mbox dialects wrote them cannot be known, and
-    unquoting a line that its sender wrote so would change the message.
+    A message begins after a `From ` line at the start of the file or after an empty
+    line.  That line and the empty line before the next one belong to the mailbox and
+    are left out.  Quoted lines (``>From``) are not changed: it is unknown which of the
+    four mbox dialects wrote them, and unquoting a line that the sender wrote like this
+    would change the message.
     """
     try:
         with path.open("rb") as file:
@@ -346,7 +344,7 @@ def _begins_mbox(content: bytes) -> bool:
 def _messages(file: BinaryIO, begin: int, end: int | None) -> Iterator[bytes]:
     """Yield the messages of an mbox that begin in some bytes; empty ones are left out.
 
-    Lines before the first separator of a file are taken as a message without one.
+    Lines before the first separator of a file form a message.
     """
     message = bytearray()
     file.seek(max(begin - _BEFORE, 0))
@@ -355,9 +353,9 @@ def _messages(file: BinaryIO, begin: int, end: int | None) -> Iterator[bytes]:
     if inside:
         mark = len(_BYTE_ORDER_MARK) if _begins_mbox(window) else 0
         begin = mark if window.startswith(_BYTE_ORDER_MARK) else 0
-        # It begins as behind an empty line.
+        # The file begins as if after an empty line.
         window, at = b"\n\n" + window[begin:], 2
-    # The place in the file of the first byte of the window.
+    # Position in the file of the first byte of the window.
     base = begin - at
     while at < len(window):
         known = len(window)
@@ -385,13 +383,13 @@ def _messages(file: BinaryIO, begin: int, end: int | None) -> Iterator[bytes]:
 
 
 def _lines(window: bytes, at: int) -> tuple[bytes, bytes]:
-    """Return the line at a place, and the name of a field that may follow it."""
+    """Return the line at a place, and the field name after it, if any."""
     end = window.find(b"\n", at, at + _PIECE) + 1 or at + _PIECE
     return window[at:end], window[end : end + _MOST_NAME]
 
 
 def _separates(line: bytes, following: bytes) -> bool:
-    """Return whether a line stands between two messages."""
+    """Return whether a line separates two messages."""
     if _SEPARATOR.match(line):
         return True
     return bool(_LOOSE.match(line) and _HEADER.match(following))
@@ -408,14 +406,14 @@ def _without_separator(message: bytearray) -> Iterator[bytes]:
         yield raw
 
 
-# RFC 6154 has attributes for these uses, which an IMAP server keeps in its own files;
-# in the mail itself there is only the name.  Names are compared whole, decoded from
-# modified UTF-7 (RFC 3501 section 5.1.3), and without regard to case.
+# RFC 6154 has attributes for these uses, but IMAP servers store them in their own
+# files; the mail has only the name.  Whole names are compared, decoded from modified
+# UTF-7 (RFC 3501 section 5.1.3), ignoring case.
 
 Use = Literal["junk", "sent", "drafts", "trash", "outbox"]
 
-# What Dovecot, Exchange and Outlook, Gmail, Yahoo, Apple Mail, Thunderbird, Roundcube
-# and GMX call them by themselves.
+# The default names in Dovecot, Exchange and Outlook, Gmail, Yahoo, Apple Mail,
+# Thunderbird, Roundcube and GMX.
 _NAMES: Final[dict[Use, str]] = {
     "junk": """
         junk, junk e-mail, junk email, junk mail, junk-e-mail, junk-email, junk-mail,
@@ -488,7 +486,7 @@ _ENCODED: Final = re.compile(r"&([A-Za-z0-9+,]*)-")
 
 
 def use_of(name: str) -> Use | None:
-    """Return the use of the folder of a name, or of one that it lies in.
+    """Return the use of the folder with a name, or of a folder that contains it.
 
     Examples
     --------
@@ -497,12 +495,12 @@ def use_of(name: str) -> Use | None:
     """
     keys = (_key(decoded(part)) for part in name.split("."))
     uses = [_USES[key] for key in keys if key in _USES]
-    # Junk in the trash is thrown away, whatever it was.
+    # Junk in the trash counts as trash.
     return min(uses, key=lambda use: use == "junk", default=None)
 
 
 def decoded(name: str) -> str:
-    """Return the name of a folder as a person reads it, from modified UTF-7.
+    """Decode the name of a folder from modified UTF-7.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Parallel reading: mail is read by other processes or machines meanwhile.
+"""Parallel reading: other processes or machines read mail ahead.
 
-Contract of this file: results come in the order of what was asked, whoever was faster,
-and what waits is bounded in messages and in bytes.
+Contract of this file: results come in the order of the requests, and the number and
+size of waiting messages are bounded.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 AHEAD: Final = 4
-"""Parts at least that are read ahead of the one that the caller works on."""
-# A part that failed is read again so often, elsewhere perhaps: a store may be slow.
+"""Least number of parts read ahead of the caller."""
+# Retries of a failed part, perhaps on another machine, because a store may be slow.
 _RETRIES: Final = 2
 CHUNK: Final = 64
-"""Messages of a chunk: to hand one over takes as long as to read one message."""
+"""Messages in a chunk: passing one on takes as long as reading one message."""
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a chunk, but for its last message."""
+"""Bytes of a chunk without its last message."""
 
 
 class Readers(NamedTuple):
@@ -48,9 +48,9 @@ class Readers(NamedTuple):
     Parameters
     ----------
     executor : Executor
-        Has them read.
+        Runs them.
     workers : callable
-        Returns how many there are; those of a cluster come and go.
+        Returns their number, which varies in a cluster.
     """
 
     executor: Executor
@@ -59,10 +59,10 @@ class Readers(NamedTuple):
 
 @contextmanager
 def cluster(address: str) -> Iterator[Readers]:
-    """Give the workers of a Dask cluster, which have to have this version installed.
+    """Give the workers of a Dask cluster, which must have this version installed.
 
-    Dask reads a part again whose worker is lost.  Nothing is written there, and the
-    caller takes each part once, so that parts which were read twice do no harm.
+    If a worker is lost, Dask reads its part again.  Workers write nothing, and the
+    caller uses each part once, so reading a part twice is harmless.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def cluster(address: str) -> Iterator[Readers]:
     Raises
     ------
     InvalidSetting
-        If Dask is not installed, or this is no address.
+        If Dask is not installed, or the address is invalid.
     ClusterUnavailable
-        If the cluster does not answer, or lost a part again and again.
+        If the cluster does not answer, or has lost a part repeatedly.
     """
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415  an extra
@@ -110,15 +110,15 @@ def cluster(address: str) -> Iterator[Readers]:
 
 @contextmanager
 def readers(processes: int) -> Iterator[Readers | None]:
-    """Give an executor with some processes; None for one, where the caller reads.
+    """Give an executor with some processes; None for one, because the caller reads.
 
-    To be called before there are threads, and before a database is open: on Linux the
-    processes are copies of this one, which have all that it has imported.
+    Call this before starting threads or opening a database: on Linux the processes are
+    forks of this one, with everything that it has imported.
 
     Raises
     ------
     OSError
-        If the system has killed one of the processes.
+        If the operating system has killed one of the processes.
     """
     if processes < 2:  # noqa: PLR2004
         yield None
@@ -126,7 +126,7 @@ def readers(processes: int) -> Iterator[Readers | None]:
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     crew = ProcessPoolExecutor(processes, context, initializer=follow_parent)
     try:
-        # The first task starts all of them.
+        # The first task starts all processes.
         crew.submit(int).result()
         yield Readers(crew, lambda: processes)
     except BrokenProcessPool as error:
@@ -140,10 +140,10 @@ def readers(processes: int) -> Iterator[Readers | None]:
 
 
 def follow_parent() -> None:
-    """Have this process end with the one that started it, and not before.
+    """Make this process end together with its parent, not earlier.
 
-    That one decides on Ctrl-C, which reaches the whole group.  Where it is killed,
-    the executor's processes would wait for their next task for ever.
+    The parent handles Ctrl-C, which reaches the whole group.  If it were killed, the
+    executor's processes would wait for their next task for ever.
     """
     signal(SIGINT, SIG_IGN)
     parent = parent_process()
@@ -154,7 +154,7 @@ def follow_parent() -> None:
 
 
 def _end_after(parent: int) -> None:
-    """End the process when another has ended."""
+    """End this process when another has ended."""
     wait([parent])
     os._exit(1)
 
@@ -169,12 +169,12 @@ def in_order(
     Parameters
     ----------
     readers : Readers or None
-        Who calls it, two items ahead for each worker; None: the caller, when it is
-        asked.
+        Call the function, two items ahead for each worker; None means the caller does
+        so on demand.
     read : callable
-        The function; other processes have to be able to import it.
+        The function, which other processes must be able to import.
     items : iterable
-        What it is called with.
+        Its arguments.
     """
     if readers is None:
         yield from map(read, items)
@@ -194,11 +194,11 @@ def _submitted(
     read: Callable[[Item], Result],
     items: Iterable[Item],
 ) -> Iterator[Future[Result]]:
-    """Yield the messages of each item, and last the error of a missing one."""
+    """Yield the messages of each item, and finally the error of a missing one."""
     try:
         for item in items:
             yield executor.submit(read, item)
-    # Those before it come first.
+    # The messages before it come first.
     except Exception as error:  # noqa: BLE001
         failed: Future[Result] = Future()
         failed.set_exception(error)
@@ -211,7 +211,7 @@ def chunks(
     *,
     most: int = CHUNK,
 ) -> Iterator[list[Item]]:
-    """Give messages some at a time.
+    """Yield messages in chunks.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def chunks(
     size : callable
         Returns the size of one.  Unit: bytes.
     most : int, default `CHUNK`
-        Messages at most.
+        Most messages of a chunk.
 
     Examples
     --------

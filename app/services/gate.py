@@ -74,7 +74,7 @@ class People(Protocol):
         ...
 
     def named(self, name: str) -> Principal | None:
-        """Return somebody by name; None where there is nobody."""
+        """Return the principal for a name; None if there is no such person."""
         ...
 
 
@@ -176,7 +176,7 @@ class Gate:
         return True
 
     def identify(self, caller: Caller) -> Principal | None:
-        """Return who has signed in; None where nobody has."""
+        """Return who has signed in; None if nobody has."""
         people = self.people
         if people is None:
             return None

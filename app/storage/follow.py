@@ -1,10 +1,11 @@
-"""Follow: the own words of a profile for other sites, and the words of other sites.
+"""Follow: words of a profile for other sites, and words received from other sites.
 
-Contract of this file: `app.ledger.undo` has the rule.  A word is a row of the ledger
-without text, teachers and scores.  What is offered is found by a cursor that only its
-writer reads; words and the cursor behind them are taken in one transaction, and a word
-that is known already changes nothing.  So a page that is cut off, asked twice or taken
-by two processes is learned once, and a reader may begin anew at any time.
+Contract of this file: `app.ledger.undo` defines words and their merge.  Here a word is
+a ledger row without text, teachers and scores.  An offer starts at a cursor, which only
+the site that wrote it can interpret.  Words and the cursor after them are stored in one
+transaction, and a known word changes nothing.  So a page that is cut off, requested
+twice or received by two processes is learned once, and a reader may start again at any
+time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 _UNDONE: Final = tables.undone
 _FOLLOWING: Final = tables.following
-# What people have taught here.
+# Rows that people have taught here.
 _OWN: Final = (
     _LEDGER.c.profile_id == bindparam("profile_id"),
     _LEDGER.c.kind == "message",
@@ -43,12 +44,12 @@ _OWN: Final = (
 )
 _ROWS: Final = 256
 _AT_ONCE: Final = 16
-# Of the vectors of a page, but for the last messages: some 130 messages.
+# Bytes of the vectors of a page without its last message: some 130 messages.
 _BYTES: Final = 1024 * 1024
 
 
 class Cursor(NamedTuple):
-    """How far a ledger was read: its rows, its undos, and the rows of the next undo."""
+    """The position in a ledger: rows, undos, and rows of the next undo."""
 
     revision: int
     undos: int
@@ -57,17 +58,17 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A page of what a profile offers.
+    """A page of words that a profile offers.
 
     Parameters
     ----------
     words : tuple of LedgerRow
-        What this site says of messages; without a label it has forgotten them or, at
-        the time `NEVER`, has no word any more.
+        The words of this site.  A word without a label means a forgotten message or, at
+        the time `NEVER`, that the site no longer has a word.
     cursor : str
-        Where the next page begins.
+        Start of the next page.
     left : int
-        Rows and undos behind it.
+        Number of rows and undos after it.
     """
 
     words: tuple[LedgerRow, ...]
@@ -76,21 +77,21 @@ class Offer:
 
 
 def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
-    """Return the next page of what a profile offers.
+    """Return the next page of words that a profile offers.
 
     Parameters
     ----------
     connection : Connection
-        One snapshot, in which `profile` was read.
+        The snapshot in which `profile` was read.
     profile : ProfileRow
         Profile of the ledger.
     after : str
-        The cursor of the page before; empty for the first.
+        The cursor of the previous page; empty for the first.
 
     Raises
     ------
     OtherProfile
-        If it is no cursor, or one of another ledger.
+        If the cursor is invalid, or belongs to another ledger.
     """
     undos = records.all_of(connection, profile.id)
     newest = records.newest(undos)
@@ -136,7 +137,7 @@ def _page(
     undos: Sequence[UndoRow],
     rows: Select[tuple[int, bytes]],
 ) -> tuple[list[LedgerRow], int | None]:
-    """Return words of the first rows, and the last of these; None if it is the last."""
+    """Return words of the first rows, and the last of these; None at the end."""
     found = connection.execute(
         rows.order_by(_LEDGER.c.revision).limit(_ROWS), {"profile_id": profile.id}
     ).all()
@@ -158,7 +159,7 @@ def _own_words(
     digests: Iterable[bytes],
     standing: frozenset[int],
 ) -> Iterator[LedgerRow]:
-    """Give what this site says of messages, where the features of that are kept."""
+    """Yield the words of this site on messages with stored features."""
     for digest, history, gone in work.histories(
         connection, profile.id, digests, standing
     ):
@@ -189,7 +190,7 @@ def _own_words(
 
 
 def _read(cursor: str) -> Cursor:
-    """Return the content of a cursor."""
+    """Parse a cursor."""
     try:
         revision, undos, undone, _ = cursor.split(".")
         return Cursor(int(revision[:18]), int(undos[:9]), int(undone[:18]))
@@ -209,7 +210,7 @@ def _write(
 
 
 def cursor_of(connection: Connection, profile_id: int, site: str) -> str:
-    """Return how far a site was followed; empty for a new one."""
+    """Return the cursor of a followed site; empty for a new one."""
     found = connection.execute(
         select(_FOLLOWING.c.cursor).where(
             _FOLLOWING.c.profile_id == profile_id, _FOLLOWING.c.site == site
@@ -219,7 +220,7 @@ def cursor_of(connection: Connection, profile_id: int, site: str) -> str:
 
 
 def restart(connection: Connection, profile: ProfileRow, site: str) -> None:
-    """Have a site read from its first row again."""
+    """Reset a site to be read from its first row."""
     connection.execute(
         delete(_FOLLOWING).where(
             _FOLLOWING.c.profile_id == profile.id, _FOLLOWING.c.site == site
@@ -244,25 +245,25 @@ def take(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile : ProfileRow
-        Who learns.
+        The profile that learns.
     site : str
         Name of the other site.
     words : sequence of LedgerRow
         The page.
     known, cursor : str
-        The cursor that it was asked with, and the next.
+        The cursor of the request, and the next one.
     time : datetime
-        When; no word is later.
+        The present time; no word is later.
 
     Returns
     -------
     int or None
-        How many words were new; None if another process has taken the page.
+        Number of new words; None if another process has taken the page.
 
     Raises
     ------
     ProfileReplaced
-        If the profile is gone.
+        If the profile was deleted or replaced.
     """
     revision = profiles.lock(connection, profile)
     if cursor_of(connection, profile.id, site) != known:
@@ -310,7 +311,7 @@ def take(
 def _said(
     connection: Connection, profile_id: int, source: str, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
-    """Return the newest word of a site on each message of which it has one."""
+    """Return the newest word of a site on each message, if it has one."""
     found: dict[bytes, LedgerRow] = {}
     for chunk in chunks(digests):
         revisions = connection.scalars(
@@ -327,7 +328,7 @@ def _said(
 
 
 def _is_known(word: LedgerRow, said: LedgerRow | None) -> bool:
-    """Return whether a word says nothing new."""
+    """Return whether a word is already known."""
     if said is None:
         return word.label is None and word.time == NEVER
     same = (said.label, said.time, said.epoch) == (word.label, word.time, word.epoch)

@@ -73,7 +73,7 @@ def feedback_fields(taught: Taught) -> dict[str, object]:
 
 
 MAX_IDS = 1_000
-"""Ids in one request; whoever has more of them has a source or a time as well."""
+"""Most ids in a request; for more, select by source or time."""
 Id = Annotated[str, Field(max_length=64)]
 
 

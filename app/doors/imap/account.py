@@ -36,7 +36,7 @@ _USUAL_JUNK: Final = "Junk"
 SPAM: Final = "spam"
 """The label of Junk."""
 HAM: Final = "ham"
-"""The label of the inbox; what lies there says nothing unless it lay elsewhere."""
+"""The label of the inbox; its messages are feedback only if they were elsewhere."""
 # A Junk folder that is emptied after a month rarely has more; about 500 kB.
 CAPACITY: Final = 10_000
 MARKS: Final = {SPAM: ("$Junk", "Junk"), HAM: ("$NotJunk", "NonJunk")}
