@@ -101,7 +101,7 @@ def test_what_is_no_entry_is_refused_with_what_there_is(text):
 
 
 def test_a_network_with_host_bits_is_refused_with_both_readings():
-    """Whoever writes it means the network, or the address."""
+    """The author may mean either the network or the address."""
     with pytest.raises(InvalidInput, match=r"write 192\.0\.2\.0/24 .* or 192\.0\.2\.7"):
         ListSubject.parse("192.0.2.7/24")
 
@@ -159,7 +159,7 @@ def test_any_message_has_identities(raw, sender, client):
 def test_the_addresses_are_those_of_from_and_of_the_envelope(
     headers, sender, addresses
 ):
-    """A name that looks like an address is none beside one in angle brackets."""
+    """A display name that looks like an address does not count."""
     who = Identities.of(parse(headers + b"\n\nhi"), sender=sender)
 
     assert addresses == who.addresses
@@ -210,7 +210,7 @@ def test_what_is_about_others_does_not_count():
 
 
 def test_of_two_senders_the_worse_counts():
-    """Whoever adds an allowed address to From gains nothing by it."""
+    """Adding an allowed address to From does not help a spammer."""
     who = Identities(addresses=("ann@example.org", "eve@example.net"))
     table = ListTable([entry("ann@example.org", -9.0), entry("eve@example.net", 3.0)])
 
@@ -254,7 +254,7 @@ def test_a_statement_says_who_set_it_and_when():
 
 @pytest.mark.parametrize("nats", [0.0, 1001.0, -1001.0, float("nan"), float("inf")])
 def test_nats_out_of_range_are_refused(nats):
-    """0 says nothing, and beyond 1000 nothing could be meant."""
+    """0 has no effect, and more than 1000 must be a mistake."""
     with pytest.raises(InvalidInput, match="nats"):
         entry("example.org", nats)
 

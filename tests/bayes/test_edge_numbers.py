@@ -43,7 +43,7 @@ def test_a_sum_that_64_bits_hold_is_kept():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_a_sum_beyond_64_bits_is_refused(n):
-    """Of two and of more: four times 2**62 would be nothing."""
+    """For two and more summands: four times 2**62 would wrap to 0."""
     parts = [counted(HALF)] * n
     with pytest.raises(InvalidObservation, match="64 bits do not hold"):
         FeatureCounts.sum(parts, n_classes=2)
@@ -83,7 +83,7 @@ def test_a_table_refuses_and_is_as_it_was(delta):
 
 @pytest.mark.parametrize("count", [1.5, math.nan, 2**63, -(2**63) - 1, "2"])
 def test_what_is_no_whole_number_is_no_count(count):
-    """Nor an id: 1.5 is not 1."""
+    """The same holds for ids: 1.5 is not read as 1."""
     with pytest.raises(
         InvalidObservation, match="a count is a whole number of 64 bits"
     ):
@@ -114,7 +114,7 @@ def test_arrays_of_floats_are_refused():
     [([math.nan, 0], "nan"), ([0, math.nan], "nan"), ([0, math.inf], "inf")],
 )
 def test_a_posterior_of_no_number_is_refused(joint, named):
-    """It is no tie."""
+    """NaN does not count as a tie."""
     with pytest.raises(InvalidObservation, match=f"below infinity, got {named}"):
         log_posterior(np.array(joint, float))
     with pytest.raises(InvalidObservation, match=f"below infinity, got {named}"):

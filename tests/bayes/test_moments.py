@@ -41,7 +41,7 @@ def test_missing_fields_are_counted_pair_by_pair():
 
 
 def test_sums_beyond_64_bits_are_exact():
-    """The largest measurement, squared and summed, is no overflow."""
+    """The largest measurement does not overflow when squared and summed."""
     state = message({1: LIMIT, 2: -LIMIT})
     many = MomentSums.sum([state] * 100, n_classes=2)
 
@@ -117,7 +117,7 @@ def test_a_label_out_of_range_is_refused(label):
     ],
 )
 def test_statistics_of_no_set_of_messages_are_refused(state, sentence):
-    """What was not learned cannot be unlearned unseen."""
+    """Unlearning a message that was not learned is noticed."""
     with pytest.raises(InconsistentCounts, match=sentence):
         state.require_reachable()
 

@@ -57,7 +57,7 @@ def test_classes_that_are_all_impossible_are_tied():
 
 
 def test_one_impossible_class_has_posterior_zero():
-    """The others share what there is."""
+    """The other classes share the whole probability."""
     assert [0.0, -INF] == log_posterior(np.array([-900.0, -INF])).tolist()
 
 
@@ -156,6 +156,6 @@ def test_log_odds_of_any_size_have_a_probability(odds):
 
 @pytest.mark.parametrize("joint", [np.array([]), np.array(1.0), np.empty((3, 0))])
 def test_a_posterior_needs_a_class(joint):
-    """Of nothing there is none."""
+    """Without classes there is no posterior."""
     with pytest.raises(InvalidObservation, match="a number for each class, got shape"):
         log_posterior(joint)

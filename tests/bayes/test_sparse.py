@@ -1,4 +1,4 @@
-"""A sparse vector refuses what is none, and compares by value."""
+"""A sparse vector refuses invalid input, and compares by value."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_vectors_compare_by_value_only_with_vectors():
 
 
 def test_a_vector_has_no_hash():
-    """Arrays are mutable, so a vector is no key."""
+    """Its arrays are mutable, so a vector cannot be a key."""
     with pytest.raises(TypeError, match="unhashable"):
         hash(SparseCounts.of({}))
 

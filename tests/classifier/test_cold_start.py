@@ -1,4 +1,4 @@
-"""What a filter says that was taught next to nothing."""
+"""The verdicts of a filter that was taught very few messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def taught(which, *, hams=0, spams=0):
 
 
 def verdicts(which, **messages):
-    """Return what is said of a ham and a spam that were not taught."""
+    """Return the verdicts on a ham and a spam that were not taught."""
     snapshot = taught(which, **messages)
     return [score(snapshot, seen(kind, 10_001)) for kind in (ham, spam)]
 

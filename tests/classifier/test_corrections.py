@@ -68,7 +68,7 @@ def test_only_what_was_wrong_or_nearly_so_is_taught(history, views, label):
 
 @given(histories, messages)
 def test_its_features_are_those_of_other_views(history, views):
-    """Each once, in the counts; and what a message was taught before is no matter."""
+    """Each counts once, and earlier teachings of the message do not matter."""
     empty = score(Snapshot.empty(THREE), views)
     again = taught(views, empty, 0, THREE)
 
@@ -164,7 +164,7 @@ def test_it_raises_nothing_and_is_lowered_while_it_knows_little():
 
 
 def test_a_site_without_it_teaches_nothing_there():
-    """Nor does one whose verdict has no part for it."""
+    """The same holds if the verdict has no term for it."""
     without = Specification(
         classifiers=classifiers_of(VIEWS), verdict=VerdictRule(terms=terms_of(VIEWS))
     )

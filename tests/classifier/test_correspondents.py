@@ -1,4 +1,4 @@
-"""Laws of what it says that somebody was written to."""
+"""Laws of the evidence that users have written to an author."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_more_messages_and_later_ones_never_say_less(rung, times, more, day, lat
 
 @given(st.integers(0, 1000))
 def test_a_half_life_halves_the_count(times):
-    """Not what it says, which is its logarithm."""
+    """It does not halve the evidence, which is the logarithm of the count."""
     later = ADDRESS.nats(Correspondence(2 * times, TODAY - HALF_LIFE), today=TODAY)
 
     assert (

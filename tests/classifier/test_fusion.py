@@ -40,7 +40,7 @@ SPECIFICATION = specified(RULE)
 
 
 def lesson(revision, label, says, *, digest=None, label_before=None, arrived=None):
-    """Return a row: what its views said of spam against ham, and what it was."""
+    """Return a row with the views' scores for spam against ham, and its label."""
     came = {} if arrived is None else {"arrived": arrived}
     return Lesson(
         revision=revision,
@@ -164,7 +164,7 @@ def test_a_side_counts_as_the_other_four_times_at_most():
 
 
 def test_what_came_is_what_was_scored_and_half_of_what_nobody_taught():
-    """A row of an archive says nothing of it, nor one that is older than the window."""
+    """Rows of archives, and rows older than the window, do not count."""
     said = (0.0, 0.0)
     rows = [
         lesson(1, "spam", said),
@@ -304,7 +304,7 @@ def test_who_teaches_mistakes_only_leaves_the_weights_as_shipped():
     ],
 )
 def test_what_was_scored_in_another_way_is_no_example(scores):
-    """Other terms or labels, infinities, what is no score at all: it is passed over."""
+    """Rows with other terms or labels, infinities or invalid scores are skipped."""
     rows = [good(revision) for revision in range(1, 8)]
     strange = replace(lesson(8, "spam", (1.0, 1.0)), scores=scores)
 
@@ -340,7 +340,7 @@ def test_examples_are_few_however_long_the_ledger_is():
 
 
 def test_nothing_is_fitted_to_the_filters_own_labels():
-    """Until a person says what the message is; then to what was said of it first."""
+    """When a person labels the message, the first scores are used."""
     rows = [good(revision) for revision in range(1, 8)]
     own = replace(lesson(8, "spam", (9.0, 9.0)), own=True)
     moved = lesson(9, "ham", (0.0, 0.0), digest=8, label_before="spam")

@@ -1,4 +1,4 @@
-"""What one labelled message adds."""
+"""The statistics of one labelled message."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_many_moves_add_what_they_add_one_by_one(many, at_once):
 
 
 def test_a_view_of_two_kinds_has_no_sum():
-    """Whoever wrote such rows is told what they are."""
+    """The error says what is wrong with the rows."""
     mixed = [
         Move(views={"v": x}, before=None, after=0)
         for x in (SparseCounts.of({1: 1}), measured({1: 1}))

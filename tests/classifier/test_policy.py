@@ -1,4 +1,4 @@
-"""What a profile decides otherwise than the service."""
+"""Thresholds of a profile that differ from those of the service."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_policy_survives_its_document(policy):
     ],
 )
 def test_what_is_no_policy_is_refused(document, says):
-    """Whoever wrote it: the sentence names the field and its value."""
+    """The message names the field and its value."""
     with pytest.raises(InvalidPolicy, match=says):
         Policy.read(document)
 

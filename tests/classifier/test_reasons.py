@@ -72,7 +72,7 @@ def grouped(strongest=9, **views):
 
 
 def test_a_header_is_one_reason_and_so_are_the_links_to_a_domain():
-    """What is no host of a link is of any link."""
+    """Features other than the host of a link are shared by all links."""
     links = ["link:a.b.example", "link:.b.example", "link:http", "alt:x", "hidden:y"]
     found = grouped(
         headers={"from:bob": 9.0, "from:bank": -1.0, "subject:hi": 7.0},
@@ -106,7 +106,7 @@ def test_words_that_stand_side_by_side_are_one_reason():
 
 
 def test_a_reason_has_few_words():
-    """A whole message is none."""
+    """A whole message is not one reason."""
     names = [f"w{n}" for n in range(50)]
     found = grouped(
         words=dict.fromkeys(names, 1.0),

@@ -1,4 +1,4 @@
-"""What is a record of a score, of those that others wrote."""
+"""Checks of score records that come from elsewhere."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_missing_index_is_an_error():
 
 
 def test_an_index_that_names_nothing_is_an_error(corpus):
-    """Whoever misspelt a file would take "0 messages" for success."""
+    """Otherwise a misspelt file name would look like success."""
     with pytest.raises(UnreadableSource, match=r"index lists no message$"):
         summarise_index(write(corpus, b"\n \n"))
 

@@ -94,7 +94,7 @@ def test_sent_and_deleted_mail_and_drafts_tell_nothing(tmp_path, name):
     ("name", "label"), [("Trash", "ham"), ("Sent", "ham"), (".Junk", "spam")]
 )
 def test_a_folder_that_is_asked_for_by_its_path_is_read(tmp_path, name, label):
-    """Who names the trash means it, and who says what junk is means that too."""
+    """Naming the trash or giving a label for junk is intentional."""
     deliver(tmp_path / name, "1")
 
     assert [(label, "1")] == read(tmp_path / name)

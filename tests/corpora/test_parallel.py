@@ -26,7 +26,7 @@ def squared(number):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_are_in_the_order_of_what_was_asked(processes):
-    """By whoever they were read: with one process, by the caller."""
+    """The order does not depend on the readers; with one process, the caller reads."""
     with readers(processes) as executor:
         results, by = zip(*in_order(executor, squared, range(50)), strict=True)
 

@@ -1,4 +1,4 @@
-"""What lies at a path is told by what is there."""
+"""The content of a path determines how it is read."""
 
 from __future__ import annotations
 

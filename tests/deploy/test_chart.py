@@ -59,7 +59,7 @@ def test_with_postgresql_there_may_be_several():
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_a_template_asks_for_values_that_there_are(path):
-    """Helm takes one that is not there for nothing, and says nothing."""
+    """Helm silently treats a missing value as empty."""
     asked = re.findall(r"\.Values((?:\.\w+)+)", path.read_text())
 
     for value in asked:

@@ -81,7 +81,7 @@ EXPRESSIONS = [*asked()]
     ids=[each[0] for each in EXPRESSIONS],
 )
 def test_each_metric_and_label_is_there(series, expression, shown):
-    """Prometheus says nothing of a misspelt name: the alarm is never raised."""
+    """With a misspelt name, Prometheus would never raise the alarm."""
     selected = SELECTED.findall(expression)
     named = {name for _, labels in selected for name in NAME.findall(labels)}
     for group in GROUPED.findall(expression):

@@ -185,7 +185,7 @@ def test_recipients_are_those_of_all_messages(client):
 
 
 def test_others_are_answered_between_the_messages_of_batches(tmp_path):
-    """However many batches there are: one message, then whoever else waits."""
+    """With any number of batches, other requests get a turn after each message."""
     app = application(tmp_path)
     scored = []
     each = app.classify.each

@@ -111,10 +111,7 @@ def test_a_stream_is_scored_in_its_order_whatever_the_batches_are(run, index, tm
 def test_an_archive_of_one_label_after_the_other_is_in_no_figure(
     run, index, tmp_path, batch
 ):
-    """What ham alone has taught to say of spam is no evidence, and the answer says so.
-
-    Neither is a folder, nor an index that is sorted by its labels.
-    """
+    """Nor is a folder or a sorted index: scores after ham alone mean nothing."""
     first = index.parent / "sorted"
     first.write_text("".join(sorted(index.read_text().splitlines(keepends=True))))
     (tmp_path / "more").mkdir()
@@ -437,7 +434,7 @@ def test_ctrl_c_says_what_is_kept(run, index, monkeypatch):
 
 
 def test_something_else_at_the_url_is_said(run, tmp_path):
-    """An answer that is not Postbayes's is no traceback."""
+    """An answer of another service does not cause a traceback."""
     (tmp_path / "classify").write_text("<html>")
 
     class Quiet(SimpleHTTPRequestHandler):
@@ -777,7 +774,7 @@ def test_a_word_is_shown_with_its_counts(run, index):
 
 
 def test_a_word_is_shown_month_by_month(run, index, monkeypatch):
-    """With what it said, and with a half-life what each month still weighs."""
+    """With its evidence and, with a half-life, the present weight of each month."""
     run("learn", "--index", index)
     without = run("word", "agenda")[1]
     monkeypatch.setenv("POSTBAYES_HALF_LIFE_MONTHS", "6")
@@ -1065,7 +1062,7 @@ def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
 
 
 def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
-    """It is kept, since it is what there is, and the exit code tells."""
+    """The copy is kept, as it may be the only one; the exit code is not 0."""
     run("learn", "--index", index)
     with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
         database.execute("UPDATE class_count SET messages = messages + 1")
@@ -1151,7 +1148,7 @@ def lines(out):
 
 
 def test_a_policy_is_shown_changed_and_reset(run):
-    """In log-odds and as a probability; what changed says what it was."""
+    """In log-odds and as a probability; a change shows the old value too."""
     run("profiles")
     shown = lines(run("policy")[1])
     changed = lines(run("policy", "--ham-cost", "99", "--reject-from", "99.999%")[1])
@@ -1205,7 +1202,7 @@ def test_a_policy_that_cannot_be_is_told(run, options, says):
 
 
 def test_a_value_goes_back_to_the_settings(run, monkeypatch):
-    """`never` is a choice of the profile, `default` is none."""
+    """`never` is a choice of the profile, and `default` removes the choice."""
     run("profiles")
     monkeypatch.setenv("POSTBAYES_REJECT_FROM", "8")
     never = lines(run("policy", "--reject-from", "never")[1])

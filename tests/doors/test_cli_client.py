@@ -1,4 +1,4 @@
-"""What a running service refuses is the error that it would be here."""
+"""An error of a running service is the same as that of the command."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_comparison_is_printed_in_words(run, index):
     ],
 )
 def test_there_are_other_ways_to_evaluate(run, index, options, scored):
-    """Each scores what it says."""
+    """Each of them scores the messages that it should."""
     assert scored == figures(run, "--index", index, *options)["messages"]
 
 

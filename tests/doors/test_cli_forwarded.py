@@ -174,7 +174,7 @@ def test_a_mail_server_tries_again(forward, teacher, status):
 
 
 def test_a_service_that_is_away_is_asked_again(run_anew):
-    """Nobody listens there."""
+    """The address has no listener."""
     url = "http://127.0.0.1:1"
     arguments = ["--label=spam", f"--sender={ANN}", f"--url={url}"]
     code, _, err = run_anew("forwarded", *arguments, stdin=attached(SPAM[0]))
@@ -184,7 +184,7 @@ def test_a_service_that_is_away_is_asked_again(run_anew):
 
 
 def test_another_service_teaches_nothing(forward, teacher):
-    """Its 200 is no proof."""
+    """Its status 200 does not prove that a message was taught."""
     teacher.document = {"status": "fine"}
 
     assert 75 == forward(attached(SPAM[0]))[0]

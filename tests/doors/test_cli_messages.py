@@ -52,7 +52,7 @@ def test_what_is_forgotten_was_something(run):
 
 
 def test_an_undo_of_an_undo_names_it_and_no_rows(run):
-    """Nobody taught what it takes back."""
+    """It takes back rows of an undo, not feedback of people."""
     run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
     run("undo", "--source", "ann")
     out = run("undo", "--source", "undo:1")[1]
@@ -312,7 +312,7 @@ def test_a_wrong_command_line_is_told_in_one_sentence(run, arguments, says):
 
 
 def test_no_number_of_the_system_is_shown(run, monkeypatch, tmp_path):
-    """It says nothing to a person, whose sentence stands beside it."""
+    """It does not help people; the sentence is enough."""
     monkeypatch.setenv("POSTBAYES_ALIASES", str(tmp_path))
     monkeypatch.setenv("POSTBAYES_IMAP_HOST", "localhost")
     monkeypatch.setenv("POSTBAYES_IMAP_USER", "ann")
@@ -345,7 +345,7 @@ def test_an_empty_password_file_is_refused(run, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("value", ["1e308", "nan", "-5", "100%", "x", "1001"])
 def test_settings_and_profiles_refuse_the_same_thresholds(run, monkeypatch, value):
-    """What no message can reach is no threshold, but a slip."""
+    """A threshold that no message can reach must be a mistake."""
     code, _, _ = run("policy", "--reject-from", value)
     monkeypatch.setenv("POSTBAYES_REJECT_FROM", value)
 

@@ -1,4 +1,4 @@
-"""What does a command leave behind that a signal ends?  Real processes, real signals."""
+"""State after a signal has ended a command, with real processes and signals."""
 
 from __future__ import annotations
 

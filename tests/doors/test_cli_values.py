@@ -1,4 +1,4 @@
-"""What a command says of a text that is none."""
+"""Errors of commands about arguments that are not text."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def imported(code):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_of_a_command_is_the_first_paragraph_of_its_help(name):
-    """What lists say of it is what it says of itself."""
+    """The lists of commands agree with the help."""
     first = " ".join(load(name).help.split("\n\n")[0].split())
 
     assert first == COMMANDS[name]

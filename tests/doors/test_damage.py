@@ -104,7 +104,7 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
 def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
-    """Nor is a file made where there is none, or another one written to."""
+    """A missing file is not created, and another one is not written."""
     other = path.with_name("copy.db")
     shutil.copy(path, other)
     content = other.read_bytes()

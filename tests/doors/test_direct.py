@@ -124,7 +124,7 @@ def test_any_query_is_read_as_the_framework_reads_it(both, path, query):
 
 
 def test_a_query_that_was_read_before_says_the_same_of_another_message(both):
-    """What is remembered is the query, and only where it was taken."""
+    """Only the query is cached, and only if it was valid."""
     for url in ("/classify?explain=3", "/feedback?label=a", "/classify?explain=-3"):
         for body in (b"hello", b"", b"world"):
             framework, own = asked(both, "POST", url, content=body, headers=RAW)

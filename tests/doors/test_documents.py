@@ -1,4 +1,4 @@
-"""What is sent without going through a model is what the model would send."""
+"""Documents written without a model equal those of the model."""
 
 from __future__ import annotations
 

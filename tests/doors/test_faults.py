@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in the words of whoever sent it."""
+"""Errors about a request use the words of its sender."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_feedback_as_json_with_a_message_and_a_source(client):
 
 
 def test_two_labels_of_one_message_are_refused(client):
-    """Nobody can tell which is meant; the same label in both places is one."""
+    """The meaning is unclear; the same label in both places is allowed."""
     document = {"body": "noon?", "label": "spam"}
     two = client.post("/feedback?label=ham", json=document)
     one = client.post("/feedback?label=spam", json=document)
@@ -614,7 +614,7 @@ def test_recipients_have_an_answer_each(client):
 
 
 def test_a_profile_that_is_named_wins_over_the_recipients(client):
-    """Who names a profile knows better."""
+    """An explicit profile is more specific."""
     make(client, "example.org")
 
     answer = client.post(
@@ -762,7 +762,7 @@ def test_numbers_that_are_none_are_no_thresholds(client):
 
 
 def test_a_profile_that_is_not_there_cannot_be_changed(client):
-    """Nor is it made."""
+    """It is not created either."""
     answer = client.patch("/profiles/nowhere", json={"ham_cost": 9})
 
     assert (404, "unknown-profile") == problem(answer)[:2]
@@ -804,5 +804,5 @@ def test_profiles_are_listed_in_pages(client):
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "after=" + 129 * "x"])
 def test_a_page_of_profiles_has_its_limits(client, query):
-    """Whoever asks for more is told."""
+    """A request for more gets an error."""
     assert 422 == client.get(f"/profiles?{query}").status_code

@@ -77,7 +77,7 @@ def test_texts_are_no_markup():
 
 
 def test_the_documents_are_made_once(client, monkeypatch):
-    """Whoever asks again gets the same bytes, and takes no time of the others."""
+    """Later requests get the same bytes, without delaying others."""
     first = [client.get(path) for path in ("/openapi.json", "/docs")]
 
     def refuse():

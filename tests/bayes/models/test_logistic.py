@@ -58,7 +58,7 @@ def test_it_finds_the_maximum_that_a_general_optimiser_finds(n_classes):
 
 
 def test_an_example_that_counts_twice_is_two_examples():
-    """And one that counts nothing is none."""
+    """An example with weight 0 has no effect."""
     opinions, offset, labels = drawn(60, 2, 2)
     counts = np.arange(60) % 3
     pull = GaussianPull(weights=(1.0, 0.5), weight_deviation=0.7, bias_deviation=2)

@@ -179,7 +179,7 @@ def test_the_command_says_what_it_does(run):
 
 
 def test_the_command_takes_days_and_moments(run):
-    """Local where no zone is said; what is none is refused with a sentence."""
+    """A time without a zone is local; an invalid one is refused with a sentence."""
     taught(run)
     earlier = run("undo", "--until", "2020-01-01", "--json")
     later = run("undo", "--from", "2020-01-01T12:30+01:00", "--json")
@@ -194,7 +194,7 @@ def test_the_command_takes_days_and_moments(run):
 
 
 def test_the_command_can_be_interrupted(run, monkeypatch):
-    """What it says is true: the next one goes on."""
+    """Its message is true: the next undo continues it."""
     taught(run)
 
     def interrupted(self, profile):

@@ -109,10 +109,7 @@ def test_a_key_is_shown_in_three_ways(application):
 
 @pytest.mark.parametrize("right", Right)
 def test_a_right_covers_nothing_but_itself(application, right):
-    """Each route answers the key that has its right, and no other.
-
-    But that whoever manages changes lists, too.
-    """
+    """Each route answers only keys with its right; *manage* includes *lists*."""
     # The routes are asked as they are written.
     app = application(offer=("{name}",))
     key = add(app, rights=[right])
@@ -133,7 +130,7 @@ def test_a_right_covers_nothing_but_itself(application, right):
 
 
 def test_a_wrong_key_opens_nothing_even_from_here(application):
-    """Whoever shows a key means it."""
+    """A request with a key is judged by that key."""
     app = application()
     key = add(app)
     with serving(app) as client:
@@ -244,7 +241,7 @@ def test_a_key_expires_within_a_century(application, expires, status):
 
 
 def test_health_and_the_reference_are_for_everybody(application):
-    """A supervisor has no key, and the interface is no secret."""
+    """Supervisors have no key, and the interface is public."""
     with serving(application(keyless_from=())) as client:
         assert [200] * 4 == [
             client(STRANGER).get(path).status_code
@@ -402,7 +399,7 @@ def asked(client, method, path, operation, profile, id_):
 
 
 def test_a_key_of_one_profile_reaches_no_other_through_any_route(limited):
-    """Neither by its name nor by a recipient; what is of all profiles it cannot see."""
+    """Neither by name nor by recipient, and it cannot see data of all profiles."""
     client, paths, id_, everything = limited
     before = everything.get("/profiles/bob@example.org").json()
     answers = {}
@@ -476,7 +473,7 @@ def test_wrong_keys_are_slowed_and_a_right_one_is_not(application):
 
 
 def test_a_key_and_an_address_have_rates_of_their_own(application):
-    """Whoever is over is told when to come back; nobody else notices."""
+    """A client over its rate is told when to return; others are not affected."""
     app = application(rate_per_key=0.5, rate_per_address=1.0)
     first, second = add(app, "first"), add(app, "second")
     with serving(app) as client:

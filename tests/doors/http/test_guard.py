@@ -209,7 +209,7 @@ def test_every_route_asks_its_right(application):
 
 
 def test_the_openapi_document_names_the_rights(application):
-    """As `x-right`, so that who makes a key sees what it needs."""
+    """As `x-right`, for people who create keys."""
     paths = create_app(application).openapi()["paths"]
 
     assert {each: right for each, right in RIGHTS.items() if each not in UNLISTED} == {

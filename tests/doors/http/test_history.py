@@ -255,7 +255,7 @@ def test_hostile_text_stays_text_on_every_page(app, client, text):
 
 
 def test_said_and_label_of_an_address_are_not_shown_as_they_are(client):
-    """Nobody has this page say what they like by a link."""
+    """A link cannot put text of its own on the page."""
     page = client.get("/ui/history?said=learned&label=viagra&about=%3Cb%3E").text
     other = client.get("/ui/history?said=hello").text
 

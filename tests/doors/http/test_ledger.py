@@ -69,7 +69,7 @@ def test_rows_come_newest_first_with_what_they_changed(client):
 
 
 def test_pages_follow_one_another_without_a_gap(client):
-    """Until there is no next."""
+    """The last page has no `next`."""
     found, seen = {"next": None}, []
     while not seen or found["next"]:
         query = {"limit": 2} | ({"before": found["next"]} if seen else {})
@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_is_refused(client, query, status):
 
 
 def test_rows_that_an_undo_takes_back_say_so(client):
-    """As long as it is in force; its own rows are under its name."""
+    """They do so while the undo is in force; its own rows have its name."""
     undo = client.post("/feedback/undo", json={"source": "ben"}).json()["undo"]
     taken = {
         r["revision"]: r["taken_back"] for r in client.get("/ledger").json()["rows"]

@@ -57,7 +57,7 @@ def test_a_kind_has_its_labels(client):
 
 
 def test_the_same_profile_twice_is_one(client):
-    """It stays as it is, and is no second event; other labels are a conflict."""
+    """It is unchanged, with no second event; other labels are a conflict."""
     document = {"name": "tickets", "labels": ["ok", "bad"], "spam_labels": ["bad"]}
     answers = [
         client.post("/profiles", json=each)

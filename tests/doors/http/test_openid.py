@@ -415,7 +415,7 @@ def forged(claims, secret):
 
 
 def test_a_token_of_another_key(make, provider):
-    """Of the same name."""
+    """The key has the same name."""
     other = RSAKey.generate_key(2048, {"kid": "one"})
     provider.signed = lambda claims: jwt.encode(provider.header, claims, other)
 
@@ -503,7 +503,7 @@ def test_keys_that_are_none(make, provider):
 
 
 def test_a_provider_that_is_away(make, provider, monkeypatch):
-    """Nobody waits twice for it; and it is asked again when it may be back."""
+    """Clients do not wait for it twice, and it is asked again later."""
     client = make()
     app = client.app.state.application
     later = [0.0]

@@ -22,7 +22,7 @@ def client(tmp_path):
 
 
 def test_a_browser_is_sent_from_the_root_to_the_pages(client):
-    """Whoever types the address of the service sees it."""
+    """People may type only the address of the service."""
     answer = client.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
 
     assert (303, "/ui") == (answer.status_code, answer.headers["location"])
@@ -143,7 +143,7 @@ def test_links_keep_only_parameters_with_a_value():
 
 
 def test_a_reason_that_would_read_as_zero_is_not_shown():
-    """A page shows one decimal, and a reason of 0.0 nats is none."""
+    """A page shows one decimal, and 0.0 nats are no reason."""
     given = [{"text": "prize", "log_odds": 2.3}, {"text": "dot", "log_odds": -0.04}]
     shown = str(TEMPLATES.get_template("entries.html").module.reasons(given))
 

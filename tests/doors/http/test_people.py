@@ -227,7 +227,7 @@ def test_a_key_that_cannot_be_made_is_a_page_that_says_why(make, sentence, field
 
 
 def test_people_are_added_and_removed_on_their_page(make):
-    """Who is removed is out at once."""
+    """A removed person is signed out at once."""
     clients = make()
     client, tim = clients(), clients()
     sign_in(client, "anna")
@@ -321,7 +321,7 @@ def test_nobody_is_sent_to_another_site(there):
 
 
 def test_sign_ins_are_on_record(make):
-    """Who did; what was tried is no event each."""
+    """Failed attempts are not recorded as events."""
     client = make()()
     sign_in(client, "anna", "wrong")
     sign_in(client, "anna")
@@ -421,7 +421,7 @@ def test_a_person_who_cannot_be_added(make, status, fields):
 
 
 def test_somebody_gets_another_password(make):
-    """Of who manages, on the page or over HTTP; the old sessions end."""
+    """A manager sets it, on the page or over HTTP; the old sessions end."""
     clients = make()
     anna, tim, rita = clients(), clients(), clients()
     sign_in(anna, "anna")

@@ -66,7 +66,7 @@ def test_settings_that_hold_secrets_are_known():
 
 @pytest.mark.parametrize("name", SECRET)
 def test_no_secret_is_shown(name):
-    """Neither as it is nor in a URL; that it is set can be seen."""
+    """Neither by itself nor inside a URL; only the fact that it is set is shown."""
     value = {
         "database_url": f"postgresql://ann:{CANARY}@db.example/mail?passfile={CANARY}",
         "webhook": f"https://ann:{CANARY}@hooks.example/{CANARY}?token={CANARY}",

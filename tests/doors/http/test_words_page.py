@@ -113,7 +113,7 @@ def test_a_word_without_months_has_no_picture():
 
 
 def test_many_months_have_few_ticks():
-    """Of whole years, at last."""
+    """In the end, only whole years have ticks."""
     assert ["2024-01", "2025-01", "2026-01"] == [
         text for _, text in Months(2023 * 12 + 5, 2026 * 12 + 6).ticks()
     ]

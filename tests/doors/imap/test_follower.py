@@ -134,7 +134,7 @@ def test_what_is_moved_is_taught(account, follower, taught):
 
 
 def test_folders_have_labels_of_their_own(account, follower, taught):
-    """What appears there has it; out of there is ham, but not in a folder of others."""
+    """Mail moved there gets its label; from there to a folder of ham, it is ham."""
     account.folders |= {"News": {}, "Archive": {}, "Elsewhere": {}}
     account.put("News", b"old news")
     follower = replace(
@@ -281,7 +281,7 @@ def test_what_lay_in_junk_is_ham_once_it_is_moved(account, follower, taught):
 def test_of_a_large_junk_folder_the_newest_are_remembered(
     account, follower, taught, monkeypatch
 ):
-    """As many as are remembered at all; what is older says nothing."""
+    """The memory has a bound; older messages give no feedback."""
     monkeypatch.setattr(module, "CAPACITY", 2)
     for headers in (b"second", b"third"):
         account.put("Junk", headers)
@@ -387,7 +387,7 @@ def test_a_service_whose_database_is_damaged_is_waited_for(
 
 
 def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):
-    """Once it has been there, it may come back; what it has then is learned."""
+    """A folder that existed may return; its new messages are then learned."""
     list(islice(follower.follow(), 1))
     real = account.open
 
@@ -410,7 +410,7 @@ def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplo
 def test_a_folder_that_is_numbered_anew_is_read_from_its_beginning(
     account, follower, taught
 ):
-    """What lies in Junk then says nothing; what comes afterwards does."""
+    """Messages already in Junk are no feedback; later ones are."""
     account.put("Junk", b"known")
     list(islice(follower.follow(), 1))
     account.validity = 2

@@ -1,4 +1,4 @@
-"""What a message says by the folder that it lies in, and what is remembered."""
+"""The label that a message gets by its folder, and the memory of messages."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def says(memory, place, headers):
     ],
 )
 def test_a_message_says_what_somebody_did_with_it(headers, places, words):
-    """A verdict of ours is no evidence for itself; every change of mind is."""
+    """The filter's own verdict is not feedback; every later move is."""
     memory = Memory()
 
     assert words == [says(memory, place, headers) for place in places]
 
 
 def test_what_lay_in_junk_before_says_nothing_until_it_is_moved():
-    """Nobody knows who put it there."""
+    """It is unknown who put it there."""
     memory = Memory()
     memory.note(PLAIN, "spam")
 
@@ -96,7 +96,7 @@ def test_a_file_that_holds_something_else_is_not_overwritten(text):
 
 
 def test_a_mark_says_what_nobody_has_said_yet():
-    """A move and a mark are one opinion; the filter's own verdict is none."""
+    """A move and a mark are one opinion; the filter's own verdict is not one."""
     memory = Memory()
 
     assert memory.says_mark("spam", MARKED) is None

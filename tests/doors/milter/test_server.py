@@ -288,7 +288,7 @@ def test_a_mail_server_that_stops_in_a_message_costs_one_connection(monkeypatch)
 
 
 def test_a_message_that_was_begun_is_answered_when_the_door_closes():
-    """Who waits between two messages is let go; who is in one is not cut off."""
+    """Idle connections are closed; one in the middle of a message is not cut off."""
 
     async def heard():
         async with opened() as (port, listener):

@@ -221,7 +221,7 @@ def test_results_of_our_name_are_deleted_and_others_stay():
 
 
 def test_without_a_name_nobodys_results_are_touched():
-    """Whoever does not write them does not know which are forged."""
+    """Without a name of our own, it is unknown which ones are forged."""
     made = opened(MAIL, header(b"Authentication-Results", b" mx; spf=pass"))
 
     assert codec.CONTINUE == made.receive(end()).accept(Marks())

@@ -76,7 +76,7 @@ def test_a_verdict_is_packed_for_who_wants_it(wish):
     "wish", ["Flags: body_block", "Accept-Encoding: gzip, zstd;q=0", "Flags: zstdx"]
 )
 def test_who_does_not_want_it_gets_it_plain(wish):
-    """Nobody is sent what he has not asked for."""
+    """Clients get compressed answers only on request."""
     name, _, value = wish.partition(": ")
 
     assert not codec.read("POST", "/checkv2", [(name.lower(), value)]).packs
@@ -101,7 +101,7 @@ def test_what_is_no_packed_message_is_refused(message, says):
 
 
 def test_a_bomb_is_unpacked_to_what_is_looked_at():
-    """Of a gigabyte in 33 kB some 4 MiB are made."""
+    """Of a gigabyte in 33 kB, only some 4 MiB are unpacked."""
     packer = zstd.ZstdCompressor(level=1)
     pieces = [packer.compress(bytes(1 << 24)) for _ in range(64)]
     bomb = b"".join([*pieces, packer.flush()])
@@ -120,7 +120,7 @@ def test_a_frame_that_asks_for_much_memory_is_refused():
 
 
 def test_a_large_message_is_scored_by_its_beginning():
-    """Of what does not shrink, too, when its end was not kept."""
+    """Also if the mail is incompressible and its end was dropped."""
     noise = bytes(range(256)) * 64
     message = SPAM + b"".join(
         bytes(b ^ (n * 37 & 255) for b in noise) for n in range(MAX_BYTES // len(noise))

@@ -95,7 +95,7 @@ def test_while_the_database_is_away_scanning_goes_on():
 
 
 def test_a_message_over_the_limit_is_refused():
-    """By what is announced, or as soon as it is over."""
+    """By the announced length, or as soon as it exceeds the limit."""
     app = Application(max_request_bytes=1024)
     chunked = request("/checkv2", "Transfer-Encoding: chunked", message=b"").replace(
         b"Content-Length: 0\r\n", b""
@@ -110,7 +110,7 @@ def test_a_message_over_the_limit_is_refused():
 
 
 def test_a_large_message_is_scored_by_its_beginning():
-    """Of it no more is held than is looked at."""
+    """Only the part that is parsed is kept in memory."""
     ((status, answer),) = ask(request("/checkv2", message=SPAM + bytes(MAX_BYTES)))
 
     assert (200, "add header") == (status, answer["action"])

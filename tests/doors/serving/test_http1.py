@@ -404,7 +404,7 @@ def test_work_that_was_begun_keeps_its_place(caplog):
 
 
 def test_requests_whose_clients_are_gone_count_as_long_as_they_are_worked_on():
-    """Who hangs up and comes again makes no more work than places."""
+    """Hanging up and reconnecting cannot create more work than there are places."""
 
     async def served():
         app = Held()

@@ -258,7 +258,7 @@ def test_what_is_no_request_is_refused(service):
 
 
 def test_a_client_that_reads_nothing_holds_up_the_application(service):
-    """Not the memory: it is asked to wait, and goes on when the client reads."""
+    """It does not fill the memory: the application waits until the client reads."""
     with service.connect() as client:
         client.sendall(request(b"large", headers=LAST))
         before = -1

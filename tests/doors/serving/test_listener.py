@@ -73,7 +73,7 @@ def test_a_door_serves_on_ports_and_unix_sockets(run, unix, tmp_path):
 
 
 def test_more_clients_than_places_wait_for_one(run):
-    """Nobody beyond the limit is served until a place is free; then he is."""
+    """Further clients are served when a place becomes free."""
 
     async def heard():
         async with opened(connections=2) as (connect, listener):
@@ -139,7 +139,7 @@ def test_a_client_that_has_waited_long_makes_room_for_its_own(run, monkeypatch):
 
 
 def test_a_client_that_is_worked_for_keeps_its_place(run, monkeypatch):
-    """Whoever comes waits until it is done."""
+    """New clients wait until its request is done."""
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
 
     async def heard():
@@ -169,7 +169,7 @@ def test_a_client_that_is_worked_for_keeps_its_place(run, monkeypatch):
 
 
 def test_a_peer_that_is_gone_is_known_by_its_address(run):
-    """And is no local process, nor a defect of ours."""
+    """It does not count as a local process or as a defect of the service."""
 
     async def heard():
         named = asyncio.Queue()
@@ -208,7 +208,7 @@ def test_two_hundred_clients_are_served_at_once(run):
 
 @pytest.mark.parametrize("sent", [b"", b"half a line"])
 def test_a_silent_client_is_shut_out(run, sent):
-    """Whether it says nothing or half of something, it costs one connection."""
+    """Whether it sends nothing or half a request, it costs one connection."""
 
     async def heard():
         async with opened(idle=0.05) as (connect, _):

@@ -23,7 +23,7 @@ def systemd(request, tmp_path):
 
 
 def test_each_state_is_a_datagram(systemd):
-    """Of lines `NAME=VALUE`."""
+    """It consists of lines `NAME=VALUE`."""
     listening, environment = systemd
     manager = ServiceManager(environment)
     manager.ready()
@@ -69,7 +69,7 @@ def test_the_watchdog_is_served_twice_as_often_as_it_asks(systemd):
     "asked", [{}, {"WATCHDOG_USEC": "4000000", "WATCHDOG_PID": "1"}]
 )
 def test_a_watchdog_of_others_is_not_served(systemd, asked):
-    """Nor one that nobody has asked for."""
+    """The same holds without a watchdog."""
     listening, environment = systemd
     manager = ServiceManager(environment | asked)
     manager.beat()
@@ -90,7 +90,7 @@ def test_what_a_process_starts_is_kept_from_the_manager(systemd):
 
 
 def test_without_a_manager_nothing_is_sent():
-    """Nor complained of: most services are started by hand or by a container."""
+    """There is no warning either, since many services run without a manager."""
     manager = ServiceManager({})
     manager.ready()
     with manager.reloading():

@@ -22,7 +22,7 @@ def usual():
 
 
 def test_both_hear_a_signal(usual):
-    """Nobody takes it from the other."""
+    """Neither handler hides the signal from the other."""
 
     async def run():
         told = asyncio.Event()

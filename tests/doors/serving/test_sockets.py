@@ -69,7 +69,7 @@ def test_an_address_that_is_reserved_is_of_one_service(tmp_path, kind):
 
 
 def test_a_host_that_does_not_exist_is_told():
-    """A name that nobody knows is no traceback."""
+    """An unknown name does not cause a traceback."""
     with pytest.raises(InvalidSetting, match=r"on no\.host\.invalid:1"):
         opened(Inet("no.host.invalid", 1))
 

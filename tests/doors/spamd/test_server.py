@@ -126,7 +126,7 @@ def test_damaged_conversations_are_answered(sent, changes, cuts, order):
 
 
 def test_the_settings_have_the_door_closed():
-    """Who wants it says where."""
+    """The operator enables it by giving an address."""
     defaults = Settings.model_fields
 
     assert (None, ("127.0.0.0/8", "::1")) == (

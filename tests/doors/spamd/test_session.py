@@ -70,7 +70,7 @@ def test_a_message_that_is_not_held_whole_is_not_given_back():
     ],
 )
 def test_a_message_over_the_limit_is_refused_at_once(sent):
-    """By what is announced, before it is sent; or as soon as it is over."""
+    """By the announced length before it is sent, or as soon as it exceeds the limit."""
     (refusal,) = feed(SpamdSession(limit=LIMIT), sent, size=100)
 
     assert refusal.startswith(b"SPAMD/1.0 65 the message has more than 10000 bytes")
@@ -85,7 +85,7 @@ def test_more_than_was_announced_is_refused():
 
 @pytest.mark.parametrize("sent", [b"", b"CHECK SPAM"])
 def test_who_hangs_up_before_asking_gets_no_answer(sent):
-    """A monitor that only connects is no error."""
+    """A monitor that only connects does not cause an error."""
     assert b"" == answer(sent)
 
 

@@ -1,4 +1,4 @@
-"""Who may teach through the spamd door, whom, and what is told of it."""
+"""Who may teach which profiles through the spamd door, and the answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_learning_moving_and_forgetting_are_told():
 
 
 def test_a_message_is_known_again_with_the_headers_that_it_was_given():
-    """What PROCESS has marked is forgotten as what was learned."""
+    """A message marked by PROCESS is recognised when it is forgotten."""
     app = Application()
     answer(
         request("TELL SPAMC/1.5", "Message-class: spam", "Set: local"), application=app
