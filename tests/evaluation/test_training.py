@@ -1,4 +1,4 @@
-"""What a filter learns of what it could."""
+"""Which of the available messages a filter learns."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def beside(engine, profile, act, *, after=2, **how):
 
 
 def test_nothing_is_seen_of_a_dump_until_it_is_whole(engine, profile):
-    """Neither by who lists, nor in what the profile holds."""
+    """Neither in a list of profiles, nor in the counts of the profile."""
     before = seen(engine), state(engine, profile.name)
     at_half = []
 

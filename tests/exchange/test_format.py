@@ -63,7 +63,7 @@ def test_the_digest_is_of_the_contents_alone():
 
 
 def test_a_container_that_is_cut_anywhere_is_refused():
-    """There is no place at which it looks whole but the end."""
+    """It is complete only at its end."""
     whole = written([(b"S", b"counts" * 9), (b"N", b"words")])
     for end in range(len(whole)):
         with pytest.raises(MalformedExport):
@@ -96,14 +96,14 @@ def test_a_part_cannot_be_left_out_or_moved():
 
 
 def test_nothing_may_follow_the_end():
-    """What is behind the last block was put there by somebody."""
+    """Bytes after the last block are forged or damaged."""
     with pytest.raises(MalformedExport, match="after its end"):
         read(written([]) + b"x")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1f\x8b\x08", b"SQLite format 3\0", b"\n\n"])
 def test_another_file_is_refused_as_such(data):
-    """Whoever gives the wrong file is told that it is the wrong file."""
+    """The error says that it is the wrong file."""
     with pytest.raises(MalformedExport, match="not an export of Postbayes"):
         read(data)
 
@@ -203,7 +203,7 @@ def test_its_messages_are_those_of_the_view_that_has_most():
     ],
 )
 def test_a_header_that_no_profile_has_is_refused(changed):
-    """What it says is used, so it must be sayable."""
+    """Its values are used, so they must be valid."""
     line = json.dumps(json.loads(HEADER.encode()) | changed).encode()
     with pytest.raises(MalformedExport, match="header of this export"):
         ExportHeader.decode(line)

@@ -258,7 +258,7 @@ def test_a_row_that_cannot_be_stored_is_refused(engine, change, said):
 )
 @on_sqlite
 def test_names_that_no_vector_has_are_refused(engine, names, said):
-    """Of views that are not there, nested without end, or unpacked without end."""
+    """Names of missing views, nested without end, or unpacked without end."""
     data = ledger(engine)
 
     with pytest.raises(MalformedExport, match=said):

@@ -104,7 +104,7 @@ def cut(engine, data, name, *, after=1):
 def test_nothing_is_seen_of_an_import_until_it_is_whole(
     engine, in_many_blocks, contents, instead
 ):
-    """Neither by who lists, nor by a service, nor in what a profile holds."""
+    """Neither in a list, nor by a service, nor in the counts of a profile."""
     data = exported(engine, taught_profile(engine), contents=contents)
     other = new_profile(engine)
     created(engine, other, LATER)
@@ -216,7 +216,7 @@ def test_an_import_that_was_taken_for_dead_learns_nothing(engine, in_many_blocks
 def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
     engine, contents, carried, monkeypatch
 ):
-    """What people were told is learned is learned; the rest is forgotten."""
+    """Acknowledged feedback is learned; everything else is dropped."""
     monkeypatch.setattr(staging, "_CARRIED", carried)
     data = exported(engine, taught_profile(engine), contents=contents)
     other, alike = new_profile(engine), new_profile(engine)

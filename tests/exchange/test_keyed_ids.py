@@ -114,7 +114,7 @@ def test_names_go_with_their_ids(engine, contents):
 
 @contents
 def test_an_export_says_which_key_its_ids_need(engine, contents):
-    """By a digest; one whose ids are not keyed says nothing."""
+    """By a digest; an export without keyed ids has none."""
     plain = taught_profile(engine)
     keyed = new_profile(engine, id_key=KEY.digest)
     teach(engine, keyed, taught(1, "ham", {"lunch": 1}))

@@ -163,7 +163,7 @@ def test_counts_are_added_to_what_is_there(engine):
 
 @on_sqlite
 def test_the_same_export_twice_changes_nothing(engine, contents):
-    """Learned is learned, also of what others have counted."""
+    """An export of the counts, too, is learned only once."""
     profile = taught_profile(engine)
     data = exported(engine, profile, contents=contents)
     imported(engine, data, "copy")
@@ -830,7 +830,7 @@ def policy(engine, name):
 @on_sqlite
 @pytest.mark.parametrize("contents", ["counts", "ledger"])
 def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
-    """And into one that has learned nothing and says nothing."""
+    """They also go into a profile without messages and thresholds."""
     profile = new_profile(engine)
     teach(engine, profile, taught(1, "ham"))
     decide(engine, profile.name, {"ham_cost": 20.0, "reject_from": "never"})
@@ -847,7 +847,7 @@ def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
 
 @on_sqlite
 def test_a_profile_that_learns_an_export_keeps_its_thresholds(engine):
-    """To learn more is no reason to reject more; what is replaced is replaced."""
+    """Learning more must not reject more mail; a replacement brings its own."""
     first, second = new_profile(engine), new_profile(engine)
     teach(engine, first, taught(1, "ham"))
     teach(engine, second, taught(2, "spam"))

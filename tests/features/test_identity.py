@@ -91,5 +91,5 @@ def test_another_attachment_is_another_message():
 
 @given(st.binary(max_size=200))
 def test_any_message_has_a_digest(raw):
-    """Of fixed size, whatever arrives."""
+    """The digest has a fixed size for any input."""
     assert DIGEST_BYTES == len(identity(raw))

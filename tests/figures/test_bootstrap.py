@@ -45,7 +45,7 @@ def test_each_sample_has_the_figure_of_its_messages(pairs, seed):
 
 @given(SCORES)
 def test_the_same_seed_gives_the_same_interval(pairs):
-    """Who asks twice gets the same answer."""
+    """Repeated calls give the same answer."""
     scores, gold = arrays(pairs)
 
     one, other = (
@@ -100,7 +100,7 @@ def test_lam_of_a_sample_is_the_metric_of_its_messages(pairs, seed):
 
 @pytest.mark.parametrize("spam", [True, False])
 def test_one_side_alone_has_no_replicates(spam):
-    """What is not defined is not a number, and has no interval."""
+    """Undefined figures are NaN, without an interval."""
     gold = np.full(5, spam)
     replicates = lam_replicates(gold, gold, seed=1, resamples=3)
 

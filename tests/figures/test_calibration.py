@@ -99,7 +99,7 @@ def test_calibration_ignores_the_order_of_messages(rows, random):
 
 @given(forecasts.filter(bool), st.integers(1, 20))
 def test_the_expected_calibration_error_is_a_share(rows, bins):
-    """It is 0 for who promises what there is, and never more than 1."""
+    """It is 0 for exact probabilities, and never more than 1."""
     assert 0 <= expected_calibration_error(*arrays(rows), bins=bins) <= 1
 
 
@@ -126,7 +126,7 @@ def test_who_always_says_the_share_is_calibrated_and_knows_nothing():
 
 
 def test_no_message_has_no_calibration():
-    """What nothing defines is None."""
+    """Without messages, the figures are None."""
     nothing = np.array([], np.bool_), np.array([], np.float64)
 
     assert () == reliability(*nothing)

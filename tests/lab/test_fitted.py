@@ -1,4 +1,4 @@
-"""What is said of a row agrees with itself, and with exact arithmetic."""
+"""Predictions are consistent, and agree with exact arithmetic."""
 
 from __future__ import annotations
 

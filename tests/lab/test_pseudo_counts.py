@@ -1,4 +1,4 @@
-"""What is added: to counts, to zeros, and to variances."""
+"""Constants added to counts, to zeros, and to variances."""
 
 from __future__ import annotations
 

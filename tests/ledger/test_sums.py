@@ -211,7 +211,7 @@ def moments(stored):
     ],
 )
 def test_the_reason_of_a_refusal_is_said(body, reason):
-    """What contradicts itself is not guessed at."""
+    """Contradictory data are refused, not guessed."""
     with pytest.raises(CorruptVector, match=reason):
         decode_sum(packed(body), LABELS)
 

@@ -175,7 +175,7 @@ def test_a_report_with_headers_alone_has_the_id():
     "wrap", [lambda raw: APPLE_MAIL % raw, b"Resent-From: a\n".__add__]
 )
 def test_a_report_that_is_forwarded_stands_for_what_it_reports(wrap):
-    """Nobody wants the reports themselves to be learned."""
+    """The reports themselves must not be learned."""
     head = b"X-Postbayes-Id: %b\n" % ID.encode()
     whole = wrap(REPORT % (b"message/rfc822", SPAM[0]))
     headers = wrap(REPORT % (b"text/rfc822-headers", head))
@@ -265,7 +265,7 @@ def test_of_many_messages_the_first_count():
 
 
 def test_deep_nesting_ends():
-    """Nobody wraps so often by hand."""
+    """Such nesting does not occur in normal mail."""
     raw = b"Content-Type: message/rfc822\n\n" + SPAM[0]
     for level in range(100):
         raw = multipart(raw, boundary=b"level%d-" % level)

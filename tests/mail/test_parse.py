@@ -1,4 +1,4 @@
-"""What parse makes of mail as it arrives."""
+"""Parsing of mail as it arrives."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_verdicts_of_other_filters_are_not_seen():
 
 
 def test_raw_bytes_in_a_header_are_in_the_charset_of_the_body():
-    """Who does not encode a header uses one charset for all."""
+    """Programs that do not encode headers use one charset for everything."""
     subject = "Привет, как дела"
     raw = (
         b"Subject: "

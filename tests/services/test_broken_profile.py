@@ -39,7 +39,7 @@ def broken(engine, name):
 
 
 def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
-    """It is told once, and whoever asks for it hears why."""
+    """It is logged once, and requests for it get the reason."""
     app.scheduler.stop()
     row = broken(app.engine, "zoe")
     app.feedback.teach("default", ham(1), label="ham", source="test")
@@ -66,7 +66,7 @@ def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
 
 
 def test_asking_for_it_again_and_again_holds_no_memory(app):
-    """Whoever may classify may ask, and what is wrong is one error."""
+    """Repeated requests share one error object."""
     app.scheduler.stop()
     broken(app.engine, "zoe")
     app.live.refresh()
@@ -97,7 +97,7 @@ def test_a_start_serves_the_other_profiles(database_url, caplog):
 
 
 def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
-    """By what it had learned, which is better than by nothing."""
+    """It keeps what it had learned, which is better than nothing."""
     app.scheduler.stop()
     app.feedback.teach("default", ham(1), label="ham", source="test")
     # Else it may see the moment in which there is none of that name.

@@ -1,4 +1,4 @@
-"""What a mail server is told about a message for several recipients."""
+"""The answer to a mail server about a message for several recipients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def delivered(*recipients, raw=b"money pills", **policies):
 
 
 def test_one_recipient_has_the_action_of_the_own_profile():
-    """Nobody else is asked."""
+    """No other profile is asked."""
     assert ("reject", BOB) == delivered(BOB)
     assert ("add header", BOB) == delivered(
         BOB, **{BOB: {"quarantine_from": "never", "reject_from": "never"}}

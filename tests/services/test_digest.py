@@ -84,7 +84,7 @@ def test_spam_and_unsure_that_nobody_taught_are_listed_once(app):
 
 
 def test_only_the_time_of_a_digest_is_listed(app):
-    """What came before the last one was in that."""
+    """Earlier messages were in the previous digest."""
     scored(app, spam(20))
 
     assert () == listed(app, until=now() - timedelta(minutes=5)).entries

@@ -48,7 +48,7 @@ def test_they_are_those_of_the_verdicts_before_learning(app, taught):
 
 
 def test_the_teachers_alone_are_those_of_all_figures(app, taught):
-    """Whoever watches them needs no intervals of the other figures."""
+    """Watching teachers does not require intervals of the other figures."""
     alone = app.figures.sources("default", window=5)
 
     assert app.figures("default", window=5).sources == alone
@@ -130,7 +130,7 @@ def test_a_profile_that_is_not_there_is_named(app):
 
 
 def test_a_label_counts_for_who_gave_it_last(app):
-    """Who corrects a label answers for it, and the busiest are named."""
+    """The last teacher of a message is responsible, and the busiest are named."""
     for number in range(SOURCES + 2):
         for _ in range(2):
             app.feedback.teach(

@@ -103,7 +103,7 @@ def test_a_ledger_is_folded_in_batches(engine, small):
 
 
 def test_runs_are_merged_as_they_become_many(engine, small, monkeypatch):
-    """By whoever folds."""
+    """Any process that folds merges them."""
     monkeypatch.setattr(runs, "RUNS", 2)
     profile = new_profile(engine)
     burst(engine, profile, 24)
@@ -134,7 +134,7 @@ def test_a_batch_of_large_messages_has_few_rows(engine):
 
 
 def test_two_folds_take_turns(engine, small):
-    """Whoever comes next goes on where the other stands."""
+    """The next fold continues where the other has stopped."""
     profile = new_profile(engine)
     burst(engine, profile, 12)
     one, other = Folding(engine).all(profile), Folding(engine).all(profile)
@@ -164,7 +164,7 @@ def test_a_service_leaves_the_rows_to_who_folds_by_hand(engine, small, clock):
 
 
 def test_one_process_folds_at_a_time(engine, small, clock):
-    """Who sees that another does leaves the rows to it, until it is away."""
+    """A process leaves the rows to another that folds, until that one stops."""
     profile = new_profile(engine)
     burst(engine, profile, 60)
     one, other = Folding(engine), Folding(engine)

@@ -45,7 +45,7 @@ def test_a_thread_that_waits_is_told_of_the_end():
 
 
 def test_who_does_not_want_to_wait_is_told():
-    """What came meanwhile is given out; an end is an end, not a pause."""
+    """Jobs that came meanwhile are returned; the end differs from a pause."""
     queue = JobQueue()
     with pytest.raises(Empty):
         queue.take(3, within=0.001)

@@ -86,7 +86,7 @@ def test_an_alias_is_looked_up_in_place_of_the_recipient(profile, recipient):
     ],
 )
 def test_several_recipients_have_the_profile_that_they_share(profile, several):
-    """Nobody's own training decides about the mail of somebody else."""
+    """One user's training does not decide about another's mail."""
     assert profile == recipients().shared(several)
     assert profile == recipients().shared(several[::-1])
 

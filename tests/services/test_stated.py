@@ -144,7 +144,7 @@ def test_a_recipient_has_the_statements_of_the_own_profile(app):
 
 
 def test_one_answer_for_all_is_refused_only_where_each_has_it_so(app):
-    """What one of them allows passes with a mark."""
+    """If the profile of one recipient allows it, the message passes with a mark."""
     found = delivery(app, ByProfile(**{ANN: -100.0}))
 
     def action(*people):

@@ -70,7 +70,7 @@ def state(app, *, revision):
 
 
 def test_the_last_revision_holds_what_another_process_carried_out(database_url):
-    """Whoever did the work, memory has it when the answer is given."""
+    """Memory has it before the answer, whichever process did the work."""
     with stopped(database_url) as app, running(database_url=database_url) as other:
         for n in range(5):
             teach(other, spam(n), "spam", source="ben")
@@ -125,7 +125,7 @@ def test_the_next_undo_finishes_the_one_before_it(database_url):
 
 
 def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkeypatch):
-    """Whoever asks for the same again is not told that nothing comes of it."""
+    """The error does not claim that nothing was done."""
     asked = Selection(source="ben")
     with running(database_url=database_url) as app:
         teach(app, spam(1), "spam", source="ben")

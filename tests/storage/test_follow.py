@@ -366,7 +366,7 @@ def test_a_message_whose_features_were_dropped_stays_as_it_is(engine):
 
 @on_sqlite
 def test_a_ledger_that_lost_rows_is_another_one(engine):
-    """Nobody reads on from a row that it does not have any more."""
+    """Reading cannot continue after a row that no longer exists."""
     site = Site(engine, "berlin")
     site.teach(1, "spam")
     cursor = site.offer().cursor
@@ -382,7 +382,7 @@ def test_a_ledger_that_lost_rows_is_another_one(engine):
 @on_sqlite
 @pytest.mark.parametrize("cursor", ["x", "1.2.3", "1.2.x.y", "1.0.0.00"])
 def test_a_cursor_that_nobody_gave_is_refused(engine, cursor):
-    """It is no cursor, or one of another ledger."""
+    """It is invalid, or belongs to another ledger."""
     site = Site(engine, "berlin")
 
     with pytest.raises(OtherProfile):

@@ -126,7 +126,7 @@ def lived(engine):
 
 
 def test_a_hidden_profile_is_not_listed(engine):
-    """Whoever asks for all profiles gets those that have a name."""
+    """A list of profiles has only those with a name."""
     profile = new_profile(engine)
     before = names(engine)
     begun(engine, profile.name)
@@ -136,7 +136,7 @@ def test_a_hidden_profile_is_not_listed(engine):
 
 
 def test_what_was_replaced_can_be_taught_by_nobody(engine):
-    """Who holds it still is told so; the new one is taught by whoever asks anew."""
+    """Its users get an error, and a new request teaches the new profile."""
     old = new_profile(engine)
     teach(engine, old, taught(1, "ham", {"lunch": 1}))
     new = replaced(engine, old)
@@ -186,7 +186,7 @@ def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
 
 
 def test_what_is_shown_is_not_given_up(engine):
-    """Whoever has shown it may say so, and nothing happens."""
+    """Removing it has no effect after it became visible."""
     old = new_profile(engine)
     new = begun(engine, old.name)
     with writing(engine) as connection:

@@ -120,7 +120,7 @@ def test_lines_are_found_by_what_is_asked(engine, asked, expected):
 
 
 def test_a_search_ends_after_so_many_lines_and_can_go_on(engine):
-    """Nobody waits for a search in all lines; the next page goes on where it ended."""
+    """A search reads a bounded number of lines; the next page continues."""
     profile = new_profile(engine)
     put(engine, profile, *(line(n, subject="x" if n else "rare") for n in range(10)))
     rare = HistoryFilter(search="rare")

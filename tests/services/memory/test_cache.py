@@ -308,7 +308,7 @@ def test_nobody_waits_for_ever_for_a_profile(app, monkeypatch):
 
 
 def test_no_profile_is_loaded_in_an_event_loop(app):
-    """Whoever asks there hears what to wait for; `computing` waits."""
+    """The caller gets a future, for which `computing` waits."""
 
     async def ask():
         with pytest.raises(ProfileLoading) as raised:

@@ -1,4 +1,4 @@
-"""What the ledger has is followed in memory, and what it has not is told."""
+"""Memory follows the ledger, and differences are reported."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_verdict_is_of_one_revision(app):
 
 
 def test_who_has_an_answer_sees_what_it_says(app):
-    """Whoever asks for the counts after it, and before they have learned, waits."""
+    """A reader of the counts waits until they have learned it."""
     with writing(app.engine) as connection:
         row = profiles.find(connection, "default")
         (outcome,) = append(connection, row, [taught(1, "spam", {"prize": 1})])

@@ -46,7 +46,7 @@ def test_a_server_that_answers_ends_it():
 
 
 def test_a_server_that_is_silent_again_lets_it_last():
-    """Whoever asks finds out as everybody did, and is told."""
+    """The next caller waits for the time-out, and gets the error."""
 
     def connect():
         outage.begin()

@@ -90,7 +90,7 @@ def test_what_is_read_is_what_sqlalchemy_reads(engine):
 
 
 def test_it_runs_in_the_transaction_of_the_connection(engine):
-    """What is rolled back never was."""
+    """A rollback undoes it."""
     profile = new_profile(engine)
 
     def failing():
@@ -105,7 +105,7 @@ def test_it_runs_in_the_transaction_of_the_connection(engine):
 
 
 def test_a_defect_is_raised_as_the_driver_says_it(engine):
-    """That is no database that went away: to try again would not help."""
+    """The database is not unavailable, so trying again would not help."""
     profile = new_profile(engine)
     move = Prepared(
         update(tables.profile)
