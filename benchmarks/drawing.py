@@ -6,12 +6,12 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.drawing.svg import HEIGHT, WIDTH, Axis, Linear, Logarithmic, Plot, series, tag
+from app.drawing import HEIGHT, WIDTH, Axis, Linear, Logarithmic, Plot, series, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.drawing.svg import Point
+    from app.drawing import Point
     from app.figures.metrics import Roc
 
 LOWEST: Final = 0.02
@@ -79,7 +79,7 @@ def growth(
 
 
 def _picture(title: str, across: int, down: int, *content: str) -> str:
-    style = files("app.drawing").joinpath("style.css").read_text("utf-8")
+    style = files("app").joinpath("drawing.css").read_text("utf-8")
     picture = tag(
         "svg",
         tag("title", title),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.drawing.svg import (
+from app.drawing import (
     HEIGHT,
     Axis,
     Linear,

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from app import __version__
 from app.bayes.posterior import probability_of
-from app.drawing.svg import html, number, table, template
+from app.drawing import html, number, table, template
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.evaluation.diagrams import (
     histogram_figure,

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.bayes.models.discriminant import DiscriminantLikelihood
 from app.bayes.models.gaussian import GaussianLikelihood
-from app.drawing.svg import (
+from app.drawing import (
     WIDTH,
     Axis,
     Linear,

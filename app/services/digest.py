@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
-from app.drawing.svg import template
+from app.drawing import template
 from app.errors import Forbidden, InvalidSetting
 from app.features.observation import DIGEST_BYTES
 from app.ledger.history import HistoryFilter

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.drawing.svg import Linear, Logarithmic, Logit, written
+from app.drawing import Linear, Logarithmic, Logit, written
 
 numbers = st.floats(-1e6, 1e6)
 spans = st.tuples(numbers, st.floats(1e-3, 1e6)).map(lambda s: Linear(s[0], sum(s)))

@@ -10,7 +10,7 @@ import pytest
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource
-from app.drawing.svg import number, table
+from app.drawing import number, table
 from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.page import Document, named, page
 from app.evaluation.plan import Folds, Online

@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse
 
 from app.doors.http.guard import Guarded, asking
 from app.doors.http.page.environment import prose
-from app.drawing.svg import template
+from app.drawing import template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.doors.http.page.overview import drawn
-from app.drawing.svg import Months
+from app.drawing import Months
 from app.services.inspection import WordInView
 from app.storage.counts.fold import EpochCount
 from app.storage.database.engine import writing

@@ -27,7 +27,7 @@ from app.doors.http.page.environment import LARGE, pages, render
 from app.doors.http.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database
-from app.drawing.svg import (
+from app.drawing import (
     Axis,
     Linear,
     Months,

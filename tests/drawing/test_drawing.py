@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.drawing.svg import WIDTH, Axis, Linear, Plot, legend, tag
+from app.drawing import WIDTH, Axis, Linear, Plot, legend, tag
 
 PLOT = Plot(
     x=Axis(Linear(0, 10), "a < b"),

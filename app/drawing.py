@@ -1,6 +1,6 @@
 """Drawing: axes, scales, lines, bars and marks in SVG, and tables in HTML pages.
 
-Colours are classes (`style.css` has them for light, dark and paper), and each
+Colours are classes (`drawing.css` has them for light, dark and paper), and each
 series has a dash of its own, so that no line is known by its colour alone.
 """
 
@@ -471,7 +471,7 @@ def html(title: str, main: str) -> str:
     main : str
         Its contents; markup.
     """
-    style = files("app.drawing").joinpath("style.css").read_text("utf-8")
+    style = files("app").joinpath("drawing.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,1 +1,0 @@
-"""Drawing: diagrams, tables and pages that load nothing from anywhere."""
