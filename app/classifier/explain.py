@@ -157,24 +157,11 @@ class Explanation:
         spam = math.fsum(families.values()) >= 0
         # The sort is stable: on each side the strongest reason stays first.
         reasons.sort(key=lambda each: (each.log_odds > 0) != spam)
+        said = [Summand("reason", x.text, x.kind, x.nats, 0) for x in statements]
         return replace(
             self,
             families=_strongest_first(families),
-            summands=(
-                prior,
-                *(
-                    Summand(
-                        kind="reason",
-                        text=each.text,
-                        family=each.kind,
-                        log_odds=each.nats,
-                        features=0,
-                    )
-                    for each in statements
-                ),
-                *reasons,
-                rest,
-            ),
+            summands=(prior, *said, *reasons, rest),
         )
 
 

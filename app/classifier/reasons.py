@@ -17,7 +17,7 @@ from app.features.hashing import FeatureNames, ids_of, names_at
 from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -196,8 +196,13 @@ def reasons_of(
     for view, (start, stop) in zip(starts, pairwise(bounds), strict=True):
         if start < stop:
             here = chosen[start:stop]
-            at, added = keys[kernel.PLACE].take(here), values.take(here)
-            parts += _listed(snapshot, observation, view, at, added)
+            at, added = keys[kernel.PLACE].take(here), values.take(here).tolist()
+            texts = texts_at(observation, view, at)
+            counts = snapshot.in_messages(view, observation.views[view].ids.take(at))
+            parts += [
+                {"feature": text, "view": view, "log_odds": adds, "messages": messages}
+                for text, adds, messages in zip(texts, added, counts, strict=True)
+            ]
     learned = snapshot.specification.by_label(snapshot.learned)
     summands = [Summand("prior", "(prior)", None, prior, 0, learned)]
     listed = listed[listed[:, 0] >= 0]
@@ -235,20 +240,6 @@ def _text(family: str, names: Sequence[str]) -> str:
     # Any link may have these paths and marks.
     labels = word.strip(".").rsplit(".", 2)[-2:]
     return ".".join(labels) if len(labels) > 1 else "paths"
-
-
-def _listed(
-    snapshot: Scorer,
-    observation: Observation,
-    view: str,
-    at: NDArray[np.int64],
-    added: NDArray[np.float64],
-) -> Iterator[ListedFeature]:
-    """Yield some features of a view, by their places in it."""
-    texts = texts_at(observation, view, at)
-    counts = snapshot.in_messages(view, observation.views[view].ids.take(at))
-    for text, adds, messages in zip(texts, added.tolist(), counts, strict=True):
-        yield {"feature": text, "view": view, "log_odds": adds, "messages": messages}
 
 
 def texts_at(

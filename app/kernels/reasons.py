@@ -331,19 +331,16 @@ def _list(
 @part
 def _choose(n: int, room: Ints, listed: Ints) -> int:
     """Count and number the listed features."""
-    for i in range(n):
-        room[PLACES, i] = -1
-    for row in range(listed.shape[0]):
-        for column in range(listed.shape[1]):
-            if listed[row, column] >= 0:
-                room[PLACES, listed[row, column]] = 0
-    size = 0
+    cells, size = listed.reshape(-1), 0
+    room[PLACES, :n] = -1
+    for number in cells:
+        if number >= 0:
+            room[PLACES, number] = 0
     for i in range(n):
         if room[PLACES, i] == 0:
             room[PLACES, i], room[CHOSEN, size] = size, i
             size += 1
-    for row in range(listed.shape[0]):
-        for column in range(listed.shape[1]):
-            if listed[row, column] >= 0:
-                listed[row, column] = room[PLACES, listed[row, column]]
+    for at in range(cells.size):
+        if cells[at] >= 0:
+            cells[at] = room[PLACES, cells[at]]
     return size

@@ -295,20 +295,12 @@ class BatchOut(BaseModel):
     )
 
 
-class FeatureHereOut(AnswerDocument):
+class FeatureHereOut(PartOut):
     """One feature at one of its places."""
 
-    feature: str = Field(
-        description="The text of the feature, with the place where it stood before a "
-        "colon; `#` and its id where the text is not kept."
-    )
-    view: str = Field(description="The view of the feature.")
-    log_odds: float = Field(description="Nats that it adds in all its places together.")
     places: int = Field(
-        description="Number of its places in the message; each adds the same part."
-    )
-    messages: dict[str, int] = Field(
-        description="Learned messages of each label that hold it."
+        description="Number of its places in the message; each adds the same part of "
+        "its log_odds."
     )
 
 
