@@ -115,6 +115,12 @@ class LingeringTransport:
         """Return whether writing has ended."""
         return self._ended or self._transport.is_closing()
 
+    def write(self, data: bytes) -> None:
+        """Write, unless writing has ended."""
+        # A request is still answered when the bytes behind it have been refused.
+        if not self._ended:
+            self._transport.write(data)
+
     def close(self) -> None:
         """Close once."""
         if not self._ended:

@@ -440,6 +440,25 @@ def test_what_is_no_request_is_refused_and_the_rest_discarded():
     assert (False, True) == (early, late)
 
 
+def test_nothing_is_written_behind_a_refusal(caplog):
+    """The work for the request before ends without an answer, and without an error."""
+
+    async def refused():
+        app = Held()
+        client = Server(app).connect()
+        client.protocol.data_received(WHOLE + b"what?\r\n\r\n")
+        await settle()
+        app.go.set()
+        await settle()
+        return client.sent
+
+    sent = by_hand(refused())
+
+    assert sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert 1 == sent.count(b"HTTP/1.1")
+    assert [] == [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_a_service_that_ends_answers_what_was_begun():
     """And no more on that connection, also where the body comes afterwards."""
 
