@@ -180,8 +180,8 @@ def taught(
     """Return the features that a message teaches each view.
 
     `bounded` limits the features of every view.  A view made of others is taught only
-    if its own classifier was wrong or nearly so: if the right class did not lead all
-    others by `MARGIN`.
+    if the classifier of its name was wrong or nearly so: if the right class did not
+    lead all others by `MARGIN`.
 
     Parameters
     ----------
@@ -199,7 +199,9 @@ def taught(
     found = bounded({view: x for view, x in views.items() if view not in made})
     for term, said in zip(specification.verdict.terms, verdict.evidence, strict=True):
         model = models[term.classifier]
-        if model.made_of and said[label] - np.delete(said, label).max() < MARGIN:
+        if not model.made_of or model.view != term.classifier:
+            continue
+        if said[label] - np.delete(said, label).max() < MARGIN:
             ids = np.unique(model.features(found).ids)
             found[model.view] = SparseCounts(ids, np.ones_like(ids))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,20 +65,17 @@ def raised(messages: NDArray[np.int64]) -> float:
     return math.sqrt(taught.size * taught.max() / taught.sum())
 
 
-# Otherwise two lessons would decide the third message (experiment 0078).
-FEW: Final = 10
-"""Messages after which a view made of others has half of its weight."""
-
-
-def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
+def lowered(
+    messages: NDArray[np.int64], few: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the factor of terms by the number of messages that their views learned.
 
     Examples
     --------
-    >>> lowered(np.array([0, 10, 90])).tolist()
+    >>> lowered(np.array([0, 10, 90]), np.array([10.0, 10.0, 10.0])).tolist()
     [0.0, 0.5, 0.9]
     """
-    return messages / (messages + FEW)
+    return messages / (messages + few)
 
 
 class Scorer(ABC):
@@ -108,8 +105,8 @@ class Scorer(ABC):
         Log-prior of each class, for the verdict. Unit: nats.
     raised : ndarray of float64, shape (T,)
         Factors of the terms that compensate for views with few messages (`raised`).  A
-        view made of others learns fewer messages by design and is excluded: its term is
-        lowered by `FEW` until it knows enough.
+        view made of others learns fewer messages by design and is excluded: its terms
+        are `lowered` until it knows enough.
     rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
         For a verdict at each level, `raised`, the weights of the fusion, and what is
         added for all messages alike; one level unless there are others above it.
@@ -172,10 +169,8 @@ class Scorer(ABC):
         self._likelihoods: dict[str, Likelihood[Any]] = {}
         # All extracted views of a message are learned, or none; a view that was added
         # later has fewer messages than the deciding view.
-        models = [
-            specification.classifiers[term.classifier]
-            for term in specification.verdict.terms
-        ]
+        terms = specification.verdict.terms
+        models = [specification.classifiers[term.classifier] for term in terms]
         # Its own, where there are levels above it.
         taught = [np.atleast_2d(tables[model.view].messages)[0] for model in models]
         self.messages = self.learned = messages = taught[0]
@@ -190,7 +185,8 @@ class Scorer(ABC):
             np.array([int(of_view.sum()) for of_view in taught], np.int64)
         )
         made = np.array([bool(model.made_of) for model in models])
-        self.raised = np.where(made, lowered(totals), raised(totals[~made]))
+        few = np.array([term.few for term in terms])
+        self.raised = np.where(made, lowered(totals, few), raised(totals[~made]))
         added = self.verdict_log_prior + fusion.bias
         self.rows = tuple(map(np.atleast_2d, (self.raised, fusion.weights, added)))
 

@@ -23,7 +23,12 @@ from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.classifier.decay import PARTS, Decay
-from app.classifier.rule import CORRECTIONS, SHIPPED_VIEWS, VerdictRule
+from app.classifier.rule import (
+    CORRECTIONS,
+    HEADER_CORRECTIONS,
+    SHIPPED_VIEWS,
+    VerdictRule,
+)
 from app.classifier.verdict import ActionRule
 from app.errors import InvalidSetting, UnknownLabel
 
@@ -147,9 +152,9 @@ class ViewModel:
     event_model : EventModel
         Converts these statistics to a likelihood.
     made_of : tuple of str
-        The views that its view combines; empty if the view is extracted from the
-        message.  A view made of others learns only messages that this classifier
-        decided wrongly or nearly so (`app.classifier.learn.taught`).
+        The views that its features are of; empty if the view is extracted from the
+        message.  A view made of others learns only messages that the classifier of its
+        name decided wrongly or nearly so (`app.classifier.learn.taught`).
     """
 
     view: str
@@ -221,6 +226,10 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
         classifiers[CORRECTIONS] = ViewModel(
             view=CORRECTIONS, event_model=Differential(), made_of=made_of
         )
+        if "headers" in made_of:
+            classifiers[HEADER_CORRECTIONS] = ViewModel(
+                view=CORRECTIONS, event_model=Differential(), made_of=("headers",)
+            )
     if "words" in text_views:
         classifiers["words_bernoulli"] = ViewModel(
             view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))

@@ -30,8 +30,11 @@ histories = st.lists(st.tuples(messages, st.integers(0, 2)), max_size=8)
 
 
 def said_by_corrections(verdict):
-    """Return what the corrections add for each class, bounded; they are last."""
-    return verdict.evidence[-1]
+    """Return what the corrections add for each class, bounded.
+
+    The headers alone, which teach nothing, are last.
+    """
+    return verdict.evidence[-2]
 
 
 def learned(history, *, specification=THREE):
@@ -154,13 +157,13 @@ def test_it_raises_nothing_and_is_lowered_while_it_knows_little():
             revision=revision,
         )
 
-    assert [1.0, 1.0, 1.0, 0.0] == snapshot.raised.tolist()
+    assert [1.0, 1.0, 1.0, 0.0, 0.0] == snapshot.raised.tolist()
 
     few = {"words": words["words"], "corrections": words["words"]}
     snapshot.learn(delta(few, before=None, after=0, n_classes=2), revision=4)
 
     assert snapshot.raised[0] > 1.0
-    assert 1 / 11 == snapshot.raised[-1]
+    assert [1 / 11, 1 / 101] == snapshot.raised[-2:].tolist()
 
 
 def test_a_site_without_it_teaches_nothing_there():
@@ -176,10 +179,13 @@ def test_a_site_without_it_teaches_nothing_there():
         assert views == taught(views, verdict, 0, specification)
 
 
-def test_it_is_the_last_term_whatever_the_order():
+def test_its_terms_are_the_last_whatever_the_order():
     """The first is of a view that learns every message."""
-    assert ["headers", "words", "corrections"] == [
+    assert ["headers", "words", "corrections", "header_corrections"] == [
         term.classifier for term in terms_of(("corrections", "headers", "words"))
+    ]
+    assert ["words", "corrections"] == [
+        term.classifier for term in terms_of(("corrections", "words"))
     ]
     made_of = classifiers_of(("corrections", "pairs", "grams", "words"))
     assert ("words", "pairs") == made_of["corrections"].made_of
@@ -202,6 +208,24 @@ def test_a_view_is_made_of_views_of_features(source):
 
     with pytest.raises(InvalidSetting, match=f"made of .*{source}"):
         Specification(classifiers={**shipped, "corrections": made})
+
+
+def test_the_headers_are_heard_by_themselves_in_the_same_counts():
+    """Their term adds what they say, and the other features add nothing to it."""
+    snapshot = Snapshot.empty(Specification())
+    for label, counts in enumerate(({1: 1, 5: 1}, {2: 1, 6: 1})):
+        only = {"corrections": SparseCounts.of(counts)}
+        snapshot.learn(
+            delta(only, before=None, after=label, n_classes=2), revision=label
+        )
+    headers = {"headers": SparseCounts.of({2: 1})}
+    words = {"words": SparseCounts.of({5: 1, 6: 1})}
+
+    alone, both = score(snapshot, headers), score(snapshot, headers | words)
+
+    assert alone.evidence[-1].tolist() == both.evidence[-1].tolist()
+    assert alone.evidence[-1][1] > alone.evidence[-1][0]
+    assert [0.0, 0.0] == score(snapshot, words).evidence[-1].tolist()
 
 
 def test_a_verdict_needs_a_view_that_learns_every_message():

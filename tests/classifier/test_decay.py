@@ -221,7 +221,8 @@ def test_counts_of_a_discriminant_cannot_decay():
     measured = ViewModel(view="measurements", event_model=Discriminant())
     words = ViewModel(view="words", event_model=Multinomial(smoothing=Lidstone(0.1)))
     specification = Specification(
-        classifiers=dict.fromkeys(VIEWS, words) | {"measured": measured}
+        classifiers=dict.fromkeys((*VIEWS, "header_corrections"), words)
+        | {"measured": measured}
     )
 
     with pytest.raises(InvalidSetting, match="Discriminant cannot decay"):

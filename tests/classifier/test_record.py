@@ -96,15 +96,19 @@ def test_the_terms_of_a_record_add_up_to_its_log_odds():
 def test_a_record_from_before_corrections_still_teaches_the_fusion():
     """They said nothing then; a view that is missing otherwise is another verdict."""
     kept = record(verdict(), SPECIFICATION)
-    corrections, words = "corrections/bounded20-5.4", "words/mean20"
+    *views, corrections, headers = SPECIFICATION.verdict.names
 
-    def without(name):
-        terms = {key: row for key, row in kept["terms"].items() if key != name}
+    def without(*names):
+        terms = {key: row for key, row in kept["terms"].items() if key not in names}
         return evidence_of({**kept, "terms": terms}, SPECIFICATION)
 
-    whole, old = evidence_of(kept, SPECIFICATION), without(corrections)
+    whole, old = evidence_of(kept, SPECIFICATION), without(corrections, headers)
 
-    assert corrections == SPECIFICATION.verdict.names[-1]
-    assert whole.terms[:-1].tolist() == old.terms[:-1].tolist()
-    assert [0.0, 0.0] == old.terms[-1].tolist()
-    assert without(words) is None
+    assert ["corrections/bounded20-5.4", "header_corrections/bounded20-5.4"] == [
+        corrections,
+        headers,
+    ]
+    assert whole.terms[:-2].tolist() == old.terms[:-2].tolist()
+    assert [[0.0, 0.0]] * 2 == old.terms[-2:].tolist()
+    assert whole.terms[:-1].tolist() == without(headers).terms[:-1].tolist()
+    assert without(views[0]) is None

@@ -84,7 +84,13 @@ def test_a_raw_message_is_classified(client):
     )
     assert {"ham", "spam"} == answer["log_posterior"].keys()
     # Those that decide: the others may be at any number of nats.
-    assert ["words", "headers", "pairs", "corrections"] == list(answer["views"])
+    assert [
+        "words",
+        "headers",
+        "pairs",
+        "corrections",
+        "header_corrections",
+    ] == list(answer["views"])
     assert "multinomial" == answer["views"]["words"]["event_model"]
     assert ("default", 6, []) == (
         answer["profile"],

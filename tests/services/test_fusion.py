@@ -110,6 +110,7 @@ def test_a_profile_says_what_its_views_are_worth(app):
         "headers/mean20",
         "pairs/mean20",
         "corrections/bounded20-5.4",
+        "header_corrections/bounded20-5.4",
     ] == list(state.weights)
     assert ["ham", "spam"] == list(state.bias)
     assert (50, 50) == (state.fitted_revision, state.fitted_messages)
