@@ -172,7 +172,8 @@ class Scorer(ABC):
         terms = specification.verdict.terms
         models = [specification.classifiers[term.classifier] for term in terms]
         # Its own, where there are levels above it.
-        taught = [np.atleast_2d(tables[model.view].messages)[0] for model in models]
+        k = len(specification.labels)
+        taught = np.array([tables[m.view].messages.reshape(-1, k)[0] for m in models])
         self.messages = self.learned = messages = taught[0]
         self.log_prior = specification.prior.log_prior(messages)
         self.verdict_log_prior = specification.verdict.prior.log_prior(
@@ -181,14 +182,14 @@ class Scorer(ABC):
             specification.spam_mask,
         )
         # In messages, because unlike all other values it depends on the unit.
-        totals = specification.in_messages(
-            np.array([int(of_view.sum()) for of_view in taught], np.int64)
-        )
+        totals = specification.in_messages(taught.sum(axis=1))
         made = np.array([bool(model.made_of) for model in models])
         few = np.array([term.few for term in terms])
         self.raised = np.where(made, lowered(totals, few), raised(totals[~made]))
         added = self.verdict_log_prior + fusion.bias
-        self.rows = tuple(map(np.atleast_2d, (self.raised, fusion.weights, added)))
+        self.rows = tuple(
+            [row[np.newaxis] for row in (self.raised, fusion.weights, added)]
+        )
 
 
 class Snapshot(Scorer):

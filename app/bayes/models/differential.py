@@ -83,8 +83,9 @@ class Differential(FeatureModel):
 
     def estimate(self, source: CountSource) -> DifferentialLikelihood:
         """Return the likelihood under a training state; O(1) work."""
+        messages = source.messages
         return DifferentialLikelihood(
-            source, np.atleast_2d(source.messages), self.kappa
+            source, messages.reshape(-1, messages.shape[-1]), self.kappa
         )
 
 

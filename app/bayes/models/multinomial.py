@@ -111,12 +111,13 @@ class Multinomial(FeatureModel):
         InvalidObservation
             If training has seen more features than `vocabulary` has.
         """
-        messages = np.atleast_2d(source.messages)
+        k = source.messages.shape[-1]
+        messages = source.messages.reshape(-1, k)
         return MultinomialLikelihood(
             source,
             self.smoothing,
             self.counting,
-            np.atleast_2d(source.totals(self.counting)),
+            source.totals(self.counting).reshape(-1, k),
             max(1, vocabulary_size(source, self.vocabulary)),
             self.backoff is not None and self.vocabulary is None,
             np.ones_like(messages, np.float64)
