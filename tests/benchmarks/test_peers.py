@@ -292,20 +292,20 @@ def test_a_split_state_shares_its_visits():
 
 def test_a_feature_of_one_class_says_nearly_all():
     """Its confidence is that of one hit, less by how far its words are apart."""
-    near, far = (
-        log_odds(np.array([[0.0], [1.0]]), np.array([2.0, 2.0]), np.array([weight]))
-        for weight in (3125.0, 1.0)
-    )
-    sure = [1 / (1 + 8 / 3125), 1 / 9]
+    hits, learned = np.array([[0.0], [1.0]]), np.array([2000.0, 2000.0])
+    near, far = (log_odds(hits, learned, np.array([apart])) for apart in (1, 4))
+    sure = [0.75**2 / (1 + 8 / weight) for weight in (5**5, 2**2)]
 
-    assert pytest.approx([-math.log(1 - each) for each in sure]) == [near, far]
+    assert pytest.approx(
+        [math.log((1 - each + each / 1000) / (1 - each)) for each in sure]
+    ) == [near, far]
 
 
 def test_a_feature_of_both_classes_says_nothing():
     """Where they have it about equally often."""
     both = np.array([[5.0], [6.0]])
 
-    assert 0.0 == log_odds(both, np.array([10.0, 10.0]), np.array([3125.0]))
+    assert abs(log_odds(both, np.array([10.0, 10.0]), np.array([1]))) < 1e-4
 
 
 def test_only_errors_and_near_errors_are_learned():
@@ -318,9 +318,22 @@ def test_only_errors_and_near_errors_are_learned():
     assert peer.learned.max() < 12
 
 
+def test_a_header_is_learned_again_after_a_lesson_that_gains_little():
+    """Four times, and the message itself once."""
+    peer = SparsePairs()
+    peer.learn(b"Subject: offer\n\nlunch", spam=True)
+
+    of_header, of_text = (
+        peer.hits[1, sparse_pairs(part)[0]] for part in (b"offer", b"lunch")
+    )
+
+    assert [5.0, 1.0] == [of_header[0], of_text[0]]
+    assert [1.0, 2.0] == peer.learned.tolist()
+
+
 def test_pairs_are_of_five_words():
     """Five words have five, four, three, two and one of each distance."""
-    places, weights = sparse_pairs(b"a b c d e")
+    places, distances = sparse_pairs(b"a b c d e")
 
     assert 15 == places.size
-    assert [1, 2, 3, 9] == np.unique(weights, return_counts=True)[1].tolist()
+    assert [5, 4, 3, 2, 1] == np.unique(distances, return_counts=True)[1].tolist()

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.sparse import SparseCounts
@@ -15,6 +13,7 @@ from app.errors import InvalidSetting
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource

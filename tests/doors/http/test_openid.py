@@ -167,8 +167,10 @@ def given(provider, tmp_path):
 
 
 @pytest.fixture
-def make(given, tmp_path):
+def make(given, tmp_path, monkeypatch):
     """A function that returns a browser at a service that knows two people."""
+    # A provider in a thread of a busy machine may be slow.
+    monkeypatch.setattr(openid, "TIMEOUT", 600.0)
     opened = []
     url = sqlite_url(tmp_path)
 
