@@ -48,7 +48,8 @@ def ask(
     silent : float
         How long the server may send nothing.  Unit: seconds.
     within : float
-        How long it may take for all of its answer.  Unit: seconds.
+        How long it may take for all of its answer.  Resolving its name has the limits
+        of the resolver.  Unit: seconds.
     transport : httpx2.AsyncBaseTransport or None
         How it is reached; None for the network.
 

@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -187,18 +188,19 @@ def test_an_answer_without_an_end_does_not_keep_a_service(monkeypatch):
     monkeypatch.setattr(webhooks, "TIMEOUT", 0.2)
     monkeypatch.setattr(webhooks, "LAST", 0.0)
     begun, stopped = threading.Event(), threading.Event()
-    waited = []
+    ended = []
 
     def answer():
         client, _ = listener.accept()
-        with client:
+        # On a busy machine a byte may come too late, and the client be gone.
+        with client, suppress(OSError):
             client.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
             begun.set()
             for _ in range(1_000):
                 client.sendall(b"a")
                 if stopped.wait(0.02):
-                    waited.append("stopped")
                     return
+            ended.append("before the service")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         webhook = hook(f"http://127.0.0.1:{listener.getsockname()[1]}/")
@@ -211,7 +213,7 @@ def test_an_answer_without_an_end_does_not_keep_a_service(monkeypatch):
         stopped.set()
         receiver.join()
 
-    assert ["stopped"] == waited
+    assert [] == ended
 
 
 def test_nothing_is_posted_before_the_thread_starts():

@@ -195,8 +195,8 @@ async def classify_batch(
     """
     require_json(request)
     async with BATCHES:
-        batch = await computing(partial(parse_document, body, BatchIn), len(body))
-        messages = batch.messages
+        given = await computing(partial(parse_document, body, BatchIn), len(body))
+        messages = given.messages
         if len(messages) > MAX_MESSAGES:
             msg = (
                 f"the batch has {len(messages):,} messages, and the limit is "
