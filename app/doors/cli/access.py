@@ -6,12 +6,19 @@ import json
 import sys
 from datetime import timedelta
 from getpass import getpass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
-
-import typer
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.access.rights import MAX_LIFE, MEANINGS, Right
-from app.doors.cli.console import ERR, OUT, Json, show, this_user
+from app.doors.cli.console import (
+    ERR,
+    OUT,
+    Json,
+    argument,
+    flag,
+    option,
+    show,
+    this_user,
+)
 from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
 from app.errors import InvalidInput
 from app.services.access import (
@@ -42,63 +49,35 @@ _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items()
 
 
 def keys(
-    action: Annotated[
-        Literal["list", "create", "revoke"],
-        typer.Argument(help="list, create or revoke.", metavar="ACTION"),
-    ] = "list",
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="The name of the key to create or revoke, such as mx1.",
-            metavar="NAME",
-        ),
-    ] = None,
-    right: Annotated[
-        list[Right] | None,
-        typer.Option(
-            help=f"A right of the new key. May be repeated. {_RIGHTS}",
-            metavar="RIGHT",
-        ),
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The only profile that it may use; @example.org means the "
-            "profile of the domain and those of its addresses. May be "
-            "repeated.",
-            metavar="PROFILE",
-        ),
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The only label that it may teach. May be repeated.", metavar="LABEL"
-        ),
-    ] = None,
-    network: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The only address or network that it may be used from. May be "
-            "repeated.",
-            metavar="NETWORK",
-        ),
-    ] = None,
-    days: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=MAX_LIFE.days,
-            help="Days until it expires; never if not given.",
-        ),
-    ] = None,
-    names_sources: Annotated[
-        bool,
-        typer.Option(
-            "--names-sources",
-            help="Let it name the source of feedback, for a mail server that "
-            "knows its users.",
-        ),
-    ] = False,
+    action: Literal["list", "create", "revoke"] = argument(
+        "list, create or revoke.", metavar="ACTION", default="list"
+    ),
+    name: str | None = argument(
+        "The name of the key to create or revoke, such as mx1.", metavar="NAME"
+    ),
+    right: list[Right] | None = option(
+        f"A right of the new key. May be repeated. {_RIGHTS}", metavar="RIGHT"
+    ),
+    profile: list[str] | None = option(
+        "The only profile that it may use; @example.org means the "
+        "profile of the domain and those of its addresses. May be "
+        "repeated.",
+        metavar="PROFILE",
+    ),
+    label: list[str] | None = option(
+        "The only label that it may teach. May be repeated.", metavar="LABEL"
+    ),
+    network: list[str] | None = option(
+        "The only address or network that it may be used from. May be repeated.",
+        metavar="NETWORK",
+    ),
+    days: float | None = option(
+        "Days until it expires; never if not given.", min=0, max=MAX_LIFE.days
+    ),
+    names_sources: bool = flag(
+        "--names-sources",
+        "Let it name the source of feedback, for a mail server that knows its users.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Create, list and revoke API keys.
@@ -170,37 +149,23 @@ def _day(time: datetime) -> str:
 
 
 def people(
-    action: Annotated[
-        Literal["list", "add", "remove", "password"],
-        typer.Argument(help="list, add, remove or password.", metavar="ACTION"),
-    ] = "list",
-    name: Annotated[
-        str | None,
-        typer.Argument(help="The sign-in name of the person.", metavar="NAME"),
-    ] = None,
-    role: Annotated[
-        Literal["reader", "teacher", "admin"],
-        typer.Option(
-            help="What the person may do: a reader reads, a teacher also teaches, "
-            "an admin also undoes, changes policies, and manages keys.",
-            metavar="ROLE",
-        ),
-    ] = "reader",
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="The only profile that the person sees; all if not given.",
-            metavar="PROFILE",
-        ),
-    ] = None,
-    no_password: Annotated[
-        bool,
-        typer.Option(
-            "--no-password",
-            help="Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the "
-            "person in.",
-        ),
-    ] = False,
+    action: Literal["list", "add", "remove", "password"] = argument(
+        "list, add, remove or password.", metavar="ACTION", default="list"
+    ),
+    name: str | None = argument("The sign-in name of the person.", metavar="NAME"),
+    role: Literal["reader", "teacher", "admin"] = option(
+        "What the person may do: a reader reads, a teacher also teaches, "
+        "an admin also undoes, changes policies, and manages keys.",
+        metavar="ROLE",
+        default="reader",
+    ),
+    profile: str | None = option(
+        "The only profile that the person sees; all if not given.", metavar="PROFILE"
+    ),
+    no_password: bool = flag(
+        "--no-password",
+        "Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Add, list and remove the people who may sign in to the pages.
@@ -265,10 +230,7 @@ def _password(name: str) -> str:
 
 
 def events(
-    last: Annotated[
-        int,
-        typer.Option(min=1, max=MAX_EVENTS, help="Number of events to show."),
-    ] = 50,
+    last: int = option("Number of events to show.", min=1, max=MAX_EVENTS, default=50),
     as_json: Json = False,
 ) -> None:
     """Show the changes outside the ledger and who made them, newest first.

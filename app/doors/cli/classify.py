@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
 from rich.text import Text
 
 from app.doors.cli.client import application, ask, loaded, parse, read_messages
@@ -17,6 +16,9 @@ from app.doors.cli.console import (
     OneProfile,
     Profile,
     Url,
+    argument,
+    flag,
+    option,
     show,
 )
 from app.doors.documents.feedback import FeedbackOut
@@ -38,18 +40,12 @@ COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yello
 
 
 def classify(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Files of one message each; standard input if none, or for -."
-        ),
-    ] = None,
-    explain: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_EXPLAINED, help="Number of reasons to show on each side."
-        ),
-    ] = 0,
+    files: list[Path] | None = argument(
+        "Files of one message each; standard input if none, or for -."
+    ),
+    explain: int = option(
+        "Number of reasons to show on each side.", min=0, max=MAX_EXPLAINED, default=0
+    ),
     profile: Profile = None,
     url: Url = None,
     as_json: JsonDocument = False,
@@ -124,18 +120,12 @@ def _signed(log_odds: float | None) -> str:
 
 
 def why(
-    id: Annotated[  # noqa: A002  the name is shown to users
-        str,
-        typer.Argument(
-            help="The id of the message, as in its verdict or its log line."
-        ),
-    ],
-    explain: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_EXPLAINED, help="Number of features to show on each side."
-        ),
-    ] = 10,
+    id: str = argument(  # noqa: A002  the name is shown to users
+        "The id of the message, as in its verdict or its log line.", default=...
+    ),
+    explain: int = option(
+        "Number of features to show on each side.", min=0, max=MAX_EXPLAINED, default=10
+    ),
     profile: OneProfile = None,
     as_json: Json = False,
 ) -> None:
@@ -232,23 +222,15 @@ def _document(found: MessageHistory) -> dict[str, object]:
 
 
 def feedback(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="One message; standard input if not given, or for -."),
-    ] = None,
-    label: Annotated[
-        str, typer.Option(help="The label of the message, one of the profile's labels.")
-    ] = "",
-    message_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Id of a scored message, instead of FILE."),
-    ] = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Forget the message of --id for good.")
-    ] = False,
-    source: Annotated[
-        str, typer.Option(help="The source of the feedback, kept in the ledger.")
-    ] = "cli",
+    file: Path | None = argument("One message; standard input if not given, or for -."),
+    label: str = option(
+        "The label of the message, one of the profile's labels.", default=""
+    ),
+    message_id: str | None = option("Id of a scored message, instead of FILE.", "--id"),
+    forget: bool = flag("--forget", "Forget the message of --id for good."),
+    source: str = option(
+        "The source of the feedback, kept in the ledger.", default="cli"
+    ),
     profile: Profile = None,
     url: Url = None,
     as_json: JsonDocument = False,

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 from rich.console import Console
@@ -52,6 +52,22 @@ ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 STANDARD: Final = "-"
 """The name of standard input or output in place of a file's."""
 EXAMPLE: Final = "http://127.0.0.1:8025"
+
+
+def option(says: str, *names: str, default: object = None, **more: Any) -> Any:
+    """Return an option of a command; `more` is as for `typer.Option`."""
+    return typer.Option(default, *names, help=says, **more)
+
+
+def argument(says: str, *, default: object = None, **more: Any) -> Any:
+    """Return an argument of a command; `more` is as for `typer.Argument`."""
+    return typer.Argument(default, help=says, **more)
+
+
+def flag(name: str, says: str) -> Any:
+    """Return an option that is off unless it is named."""
+    return option(says, name, default=False)
+
 
 Profile = Annotated[
     str | None, typer.Option(help="Name of the profile. [POSTBAYES_PROFILE]")

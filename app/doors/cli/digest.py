@@ -5,13 +5,12 @@ from __future__ import annotations
 import smtplib
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, StateFile
+from app.doors.cli.console import OUT, StateFile, flag, option
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
 from app.services.digest import collect, links_of, mail, sending_of
@@ -28,33 +27,24 @@ _PATIENCE = 30.0
 
 
 def digest(
-    profiles: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile",
-            help="Name of a profile; by default all profiles whose names are "
-            "addresses. May be repeated.",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="The recipient, if not the address that is the profile's name.",
-        ),
-    ] = None,
-    hours: Annotated[
-        float,
-        typer.Option(
-            min=0.1, max=8_760, help="Hours that the first digest of a profile covers."
-        ),
-    ] = 24.0,
-    stdout: Annotated[
-        bool,
-        typer.Option(
-            "--stdout", help="Print the mail instead of sending it, and record nothing."
-        ),
-    ] = False,
+    profiles: list[str] | None = option(
+        "Name of a profile; by default all profiles whose names are "
+        "addresses. May be repeated.",
+        "--profile",
+    ),
+    to: str | None = option(
+        "The recipient, if not the address that is the profile's name.",
+        metavar="ADDRESS",
+    ),
+    hours: float = option(
+        "Hours that the first digest of a profile covers.",
+        min=0.1,
+        max=8_760,
+        default=24.0,
+    ),
+    stdout: bool = flag(
+        "--stdout", "Print the mail instead of sending it, and record nothing."
+    ),
 ) -> None:
     """Send users a digest of their spam and unsure messages.
 

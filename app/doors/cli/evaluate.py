@@ -7,9 +7,7 @@ import shlex
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
-
-import typer
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
@@ -18,6 +16,7 @@ from app.doors.cli.console import (
     Json,
     Processes,
     interruptible,
+    option,
     progress,
     show,
     stage,
@@ -147,119 +146,74 @@ def sources_of(
 
 
 def evaluate(
-    index: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="TREC-style index of a stream: LABEL PATH per line. May be repeated.",
-            metavar="FILE",
-        ),
-    ] = None,
-    ham: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Wanted mail: a message, mbox, Maildir or folder of them. Junk "
-            "and Spam folders in a Maildir count as spam. May be repeated.",
-            metavar="PATH",
-        ),
-    ] = None,
-    spam: Annotated[
-        list[Path] | None,
-        typer.Option(help="Unwanted mail, likewise. May be repeated.", metavar="PATH"),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Use only the first messages of each index."),
-    ] = None,
-    shuffle: Annotated[
-        int | None,
-        typer.Option(help="Shuffle the messages with this seed.", metavar="SEED"),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            max=1000,
-            help="Cross-validate with this number of folds, instead of "
-            "score-then-learn.",
-        ),
-    ] = None,
-    train_first: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Learn this number of messages first, then score the rest "
-            "without learning them.",
-        ),
-    ] = None,
-    delay: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Learn each message only after this number of later "
-            "messages has been scored.",
-        ),
-    ] = None,
-    feedback_first: Annotated[
-        int | None,
-        typer.Option(min=1, help="Score all messages, but learn only the first ones."),
-    ] = None,
-    feedback_share: Annotated[
-        float | None,
-        typer.Option(
-            help="Learn only this share of the messages, such as 0.1, chosen at "
-            "random.",
-            metavar="SHARE",
-        ),
-    ] = None,
-    noise: Annotated[
-        float,
-        typer.Option(
-            help="Learn this share of the messages, such as 0.05, with a wrong label.",
-            metavar="SHARE",
-        ),
-    ] = 0.0,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, help="Random seed for folds, shares, noise and intervals."),
-    ] = 1,
-    months: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1200,
-            help="Duration of the stream in months, for counts with a half-life; "
-            "by default from the dates of its messages.",
-        ),
-    ] = None,
-    trial: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--try",
-            help="Settings to compare with the current ones, such as "
-            "text_views=words,grams; separate several by blanks. Also what "
-            "to learn: train=errors, near:NATS or auto:NATS. May be repeated.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write figures and diagrams to one HTML page."),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Store finished parts in this folder, and do not repeat them."
-        ),
-    ] = None,
+    index: list[Path] | None = option(
+        "TREC-style index of a stream: LABEL PATH per line. May be repeated.",
+        metavar="FILE",
+    ),
+    ham: list[Path] | None = option(
+        "Wanted mail: a message, mbox, Maildir or folder of them. Junk "
+        "and Spam folders in a Maildir count as spam. May be repeated.",
+        metavar="PATH",
+    ),
+    spam: list[Path] | None = option(
+        "Unwanted mail, likewise. May be repeated.", metavar="PATH"
+    ),
+    limit: int | None = option("Use only the first messages of each index.", min=1),
+    shuffle: int | None = option(
+        "Shuffle the messages with this seed.", metavar="SEED"
+    ),
+    folds: int | None = option(
+        "Cross-validate with this number of folds, instead of score-then-learn.",
+        min=2,
+        max=1000,
+    ),
+    train_first: int | None = option(
+        "Learn this number of messages first, then score the rest "
+        "without learning them.",
+        min=1,
+    ),
+    delay: int | None = option(
+        "Learn each message only after this number of later messages has been scored.",
+        min=1,
+    ),
+    feedback_first: int | None = option(
+        "Score all messages, but learn only the first ones.", min=1
+    ),
+    feedback_share: float | None = option(
+        "Learn only this share of the messages, such as 0.1, chosen at random.",
+        metavar="SHARE",
+    ),
+    noise: float = option(
+        "Learn this share of the messages, such as 0.05, with a wrong label.",
+        metavar="SHARE",
+        default=0.0,
+    ),
+    seed: int = option(
+        "Random seed for folds, shares, noise and intervals.", min=0, default=1
+    ),
+    months: int | None = option(
+        "Duration of the stream in months, for counts with a half-life; "
+        "by default from the dates of its messages.",
+        min=1,
+        max=1200,
+    ),
+    trial: list[str] | None = option(
+        "Settings to compare with the current ones, such as "
+        "text_views=words,grams; separate several by blanks. Also what "
+        "to learn: train=errors, near:NATS or auto:NATS. May be repeated.",
+        "--try",
+        metavar="NAME=VALUE",
+    ),
+    report: Path | None = option("Write figures and diagrams to one HTML page."),
+    resume: Path | None = option(
+        "Store finished parts in this folder, and do not repeat them."
+    ),
     processes: Processes = None,
     as_json: Json = False,
-    jsonl: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write one line per message: gold, decision, log_odds, "
-            "probability, and the label if there are more than two."
-        ),
-    ] = None,
+    jsonl: Path | None = option(
+        "Write one line per message: gold, decision, log_odds, "
+        "probability, and the label if there are more than two."
+    ),
 ) -> None:
     """Measure the accuracy of the filter on labelled mail.
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, JsonDocument, Profile, show
+from app.doors.cli.console import OUT, JsonDocument, Profile, argument, flag, show
 from app.doors.documents.figures import FiguresOut, WordOut
 
 if TYPE_CHECKING:
@@ -153,10 +153,7 @@ def bar(share: float) -> str:
 def teachers(
     profile: Profile = None,
     window: Window = 5_000,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object per source, one per line."),
-    ] = False,
+    as_json: bool = flag("--json", "Print one JSON object per source, one per line."),
 ) -> None:
     """Show the sources of labels, and which of them contradict the filter or others.
 
@@ -187,12 +184,9 @@ def teachers(
 
 
 def word(
-    word: Annotated[
-        str,
-        typer.Argument(
-            help='As explanations write it: money, subject:money, "free money".'
-        ),
-    ],
+    word: str = argument(
+        'As explanations write it: money, subject:money, "free money".', default=...
+    ),
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:

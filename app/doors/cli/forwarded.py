@@ -8,11 +8,9 @@ and so send mail to strangers.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from app.doors.cli.console import OUT, Profile, Taught
+from app.doors.cli.console import OUT, Profile, Taught, option
 from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
@@ -28,17 +26,14 @@ if TYPE_CHECKING:
 
 
 def forwarded(
-    label: Annotated[
-        str,
-        typer.Option(help="The label of the messages, one of the profile's labels."),
-    ] = "",
-    sender: Annotated[
-        str,
-        typer.Option(
-            help="The authenticated sender, from the mail server; kept in the "
-            "ledger. Without it, nothing is taught."
-        ),
-    ] = "",
+    label: str = option(
+        "The label of the messages, one of the profile's labels.", default=""
+    ),
+    sender: str = option(
+        "The authenticated sender, from the mail server; kept in the "
+        "ledger. Without it, nothing is taught.",
+        default="",
+    ),
     profile: Profile = None,
     url: Taught = None,
 ) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from app.doors.cli.client import ask
-from app.doors.cli.console import OUT, Profile, StateFile, Taught, interruptible
+from app.doors.cli.console import OUT, Profile, StateFile, Taught, flag, interruptible
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
 
 def imap(
-    once: Annotated[
-        bool, typer.Option("--once", help="Check once and stop, for cron.")
-    ] = False,
+    once: bool = flag("--once", "Check once and stop, for cron."),
     url: Taught = None,
     profile: Profile = None,
 ) -> None:

@@ -8,15 +8,14 @@ import math
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from app.doors.cli.console import OUT, Json, complete_or_absent
+from app.doors.cli.console import OUT, Json, argument, complete_or_absent, option
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
@@ -44,149 +43,99 @@ SHOWN_PRODUCT = 100
 
 
 def lab(
-    table: Annotated[
-        Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns.")
-    ],
-    target: Annotated[
-        str, typer.Option(help="The column to predict.", metavar="COLUMN")
-    ],
-    model: Annotated[
-        Model,
-        typer.Option(
-            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial, "
-            "mixed or logistic. With auto and mixed each column gets the model of its "
-            "kind; logistic regression takes columns of all kinds.",
-            metavar="NAME",
-        ),
-    ] = Model.AUTO,
-    smoothing: Annotated[
-        str,
-        typer.Option(
-            help="none, laplace (lidstone=1), lidstone=A or epsilon=E.",
-            metavar="SMOOTHING",
-        ),
-    ] = "laplace",
-    prior: Annotated[
-        str,
-        typer.Option(
-            help="fitted, uniform, smoothed=A or fixed=P,P... in the order of the "
-            "classes.",
-            metavar="PRIOR",
-        ),
-    ] = "fitted",
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="The columns to learn from, separated by commas; all by default.",
-            metavar="COLUMNS",
-        ),
-    ] = None,
-    as_kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            help="The kind of a column: category, measurement, text or count. May "
-            "be repeated.",
-            metavar="COLUMN=KIND",
-        ),
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(
-            help="The words to use in text columns, separated by blanks or "
-            "commas; by default all in the table. A declared word that no "
-            "row has gets its smoothed estimate.",
-            metavar="WORDS",
-        ),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The possible values of a category column, as column=a,b,c; by "
-            "default all in the table. May be repeated.",
-            metavar="COLUMN=VALUES",
-        ),
-    ] = None,
-    constant: Annotated[
-        str,
-        typer.Option(
-            help="Treatment of a measurement that does not vary within a class: "
-            "floor gives it a tiny variance, drop leaves it out, add=E adds "
-            "E to every variance.",
-            metavar="RULE",
-        ),
-    ] = "floor",
-    variances: Annotated[
-        Literal["class", "shared"],
-        typer.Option(
-            help="For the Gaussian model: each class has its own variances, or "
-            "all classes share one per column, which makes the model linear.",
-            metavar="RULE",
-        ),
-    ] = "class",
-    shrinkage: Annotated[
-        str,
-        typer.Option(
-            help="For the correlations of the discriminant: a share from 0 to 1, "
-            "or estimated (Ledoit and Wolf).",
-            metavar="SHARE",
-        ),
-    ] = "0",
-    deviation: Annotated[
-        float | None,
-        typer.Option(
-            help="For logistic regression: the standard deviation of a Gaussian "
-            "prior on the difference between two classes' weights; maximum "
-            "likelihood by default.",
-            metavar="NUMBER",
-        ),
-    ] = None,
-    predict: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A row to predict, as column=value, separated by commas. May be "
-            "repeated.",
-            metavar="ROW",
-        ),
-    ] = None,
-    predict_csv: Annotated[
-        Path | None, typer.Option(help="A CSV file of rows to predict.", metavar="FILE")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(
-            help="A CSV file of rows with their classes: prints accuracy, error rate, "
-            "confusion and log-likelihood.",
-            metavar="FILE",
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            help="Cross-validate with this number of stratified folds.",
-            metavar="NUMBER",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed for the folds.", metavar="NUMBER")
-    ] = 0,
-    alphas: Annotated[
-        str | None,
-        typer.Option(
-            help="Pseudo-counts to compare, separated by commas, by the "
-            "log-likelihoods and the predictions that they give.",
-            metavar="A,A...",
-        ),
-    ] = None,
-    page_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            help="Write one HTML page with the tables and diagrams: likelihoods by "
-            "class, decision boundary of two measured columns, weights as bars.",
-            metavar="FILE",
-        ),
-    ] = None,
+    table: Path = argument(
+        "A CSV file in UTF-8; its first line names columns.", default=...
+    ),
+    target: str = option("The column to predict.", metavar="COLUMN", default=...),
+    model: Model = option(
+        "auto, categorical, gaussian, discriminant, bernoulli, multinomial, "
+        "mixed or logistic. With auto and mixed each column gets the model of its "
+        "kind; logistic regression takes columns of all kinds.",
+        metavar="NAME",
+        default=Model.AUTO,
+    ),
+    smoothing: str = option(
+        "none, laplace (lidstone=1), lidstone=A or epsilon=E.",
+        metavar="SMOOTHING",
+        default="laplace",
+    ),
+    prior: str = option(
+        "fitted, uniform, smoothed=A or fixed=P,P... in the order of the classes.",
+        metavar="PRIOR",
+        default="fitted",
+    ),
+    columns: str | None = option(
+        "The columns to learn from, separated by commas; all by default.",
+        metavar="COLUMNS",
+    ),
+    as_kind: list[str] | None = option(
+        "The kind of a column: category, measurement, text or count. May be repeated.",
+        "--as",
+        metavar="COLUMN=KIND",
+    ),
+    vocabulary: str | None = option(
+        "The words to use in text columns, separated by blanks or "
+        "commas; by default all in the table. A declared word that no "
+        "row has gets its smoothed estimate.",
+        metavar="WORDS",
+    ),
+    values: list[str] | None = option(
+        "The possible values of a category column, as column=a,b,c; by "
+        "default all in the table. May be repeated.",
+        metavar="COLUMN=VALUES",
+    ),
+    constant: str = option(
+        "Treatment of a measurement that does not vary within a class: "
+        "floor gives it a tiny variance, drop leaves it out, add=E adds "
+        "E to every variance.",
+        metavar="RULE",
+        default="floor",
+    ),
+    variances: Literal["class", "shared"] = option(
+        "For the Gaussian model: each class has its own variances, or "
+        "all classes share one per column, which makes the model linear.",
+        metavar="RULE",
+        default="class",
+    ),
+    shrinkage: str = option(
+        "For the correlations of the discriminant: a share from 0 to 1, "
+        "or estimated (Ledoit and Wolf).",
+        metavar="SHARE",
+        default="0",
+    ),
+    deviation: float | None = option(
+        "For logistic regression: the standard deviation of a Gaussian "
+        "prior on the difference between two classes' weights; maximum "
+        "likelihood by default.",
+        metavar="NUMBER",
+    ),
+    predict: list[str] | None = option(
+        "A row to predict, as column=value, separated by commas. May be repeated.",
+        metavar="ROW",
+    ),
+    predict_csv: Path | None = option("A CSV file of rows to predict.", metavar="FILE"),
+    test: Path | None = option(
+        "A CSV file of rows with their classes: prints accuracy, error rate, "
+        "confusion and log-likelihood.",
+        metavar="FILE",
+    ),
+    folds: int | None = option(
+        "Cross-validate with this number of stratified folds.", metavar="NUMBER"
+    ),
+    seed: int = option(
+        "Random seed for the folds.", min=0, metavar="NUMBER", default=0
+    ),
+    alphas: str | None = option(
+        "Pseudo-counts to compare, separated by commas, by the "
+        "log-likelihoods and the predictions that they give.",
+        metavar="A,A...",
+    ),
+    page_file: Path | None = option(
+        "Write one HTML page with the tables and diagrams: likelihoods by "
+        "class, decision boundary of two measured columns, weights as bars.",
+        "--report",
+        metavar="FILE",
+    ),
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table, print what it learned, and predict rows.

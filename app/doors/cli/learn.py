@@ -9,9 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from app.corpora.mailbox import decoded
 from app.corpora.parallel import cluster, readers
@@ -28,7 +26,10 @@ from app.doors.cli.console import (
     Json,
     Processes,
     Profile,
+    argument,
+    flag,
     interruptible,
+    option,
     progress,
     run_stage,
 )
@@ -57,61 +58,39 @@ _NOT_SCORED: Final = (
 
 
 def learn(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Messages, mbox files, Maildirs, or folders of any of them; also "
-            "URLs, such as s3://bucket/mail, with fsspec drivers."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Label of the messages at PATHS.")
-    ] = None,
-    junk: Annotated[
-        str | None,
-        typer.Option(
-            help="Label of mail in junk folders, which are recognised in many "
-            "languages; the rest gets --label.",
-            metavar="LABEL",
-        ),
-    ] = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(
-            help="Learn the messages in a TREC-style index: LABEL PATH per line."
-        ),
-    ] = None,
+    paths: list[str] | None = argument(
+        "Messages, mbox files, Maildirs, or folders of any of them; also "
+        "URLs, such as s3://bucket/mail, with fsspec drivers."
+    ),
+    label: str | None = option("Label of the messages at PATHS."),
+    junk: str | None = option(
+        "Label of mail in junk folders, which are recognised in many "
+        "languages; the rest gets --label.",
+        metavar="LABEL",
+    ),
+    index: Path | None = option(
+        "Learn the messages in a TREC-style index: LABEL PATH per line."
+    ),
     profile: Profile = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help=f"Messages per transaction: {BATCH}, or {PART} with --sums.",
-        ),
-    ] = None,
-    sums: Annotated[
-        bool,
-        typer.Option(
-            "--sums",
-            help="Store the sum of each batch instead of the features of each "
-            "message: half the disk space, but single messages cannot "
-            "be relabelled or forgotten, and an undo takes back whole "
-            "batches.",
-        ),
-    ] = False,
+    batch: int | None = option(
+        f"Messages per transaction: {BATCH}, or {PART} with --sums.", min=1, max=10_000
+    ),
+    sums: bool = flag(
+        "--sums",
+        "Store the sum of each batch instead of the features of each "
+        "message: half the disk space, but single messages cannot "
+        "be relabelled or forgotten, and an undo takes back whole "
+        "batches.",
+    ),
     processes: Processes = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, whose workers read the mail "
-            "instead of local processes.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    source: Annotated[
-        str, typer.Option(help="The source of the feedback, kept in the ledger.")
-    ] = "learn",
+    dask: str | None = option(
+        "Address of a Dask scheduler, whose workers read the mail "
+        "instead of local processes.",
+        metavar="ADDRESS",
+    ),
+    source: str = option(
+        "The source of the feedback, kept in the ledger.", default="learn"
+    ),
     as_json: Json = False,
 ) -> None:
     """Learn labelled mail.

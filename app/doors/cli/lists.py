@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from app.access.lists import (
     DEFAULT_NATS,
@@ -23,6 +21,8 @@ from app.doors.cli.console import (
     STANDARD,
     Json,
     Profile,
+    argument,
+    option,
     read_bytes,
     show,
     this_user,
@@ -48,40 +48,27 @@ if TYPE_CHECKING:
 
 
 def lists(
-    action: Annotated[
-        Literal["list", "add", "remove", "import"],
-        typer.Argument(help="list, add, remove or import.", metavar="ACTION"),
-    ] = "list",
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=f"Entries to add or remove, each {SAYS}; or the file to import (- "
-            "for standard input).",
-            metavar="ENTRY",
-        ),
-    ] = None,
+    action: Literal["list", "add", "remove", "import"] = argument(
+        "list, add, remove or import.", metavar="ACTION", default="list"
+    ),
+    what: list[str] | None = argument(
+        f"Entries to add or remove, each {SAYS}; or the file to import (- "
+        "for standard input).",
+        metavar="ENTRY",
+    ),
     profile: Profile = None,
-    allow: Annotated[
-        bool | None,
-        typer.Option("--allow/--deny", help="Whether the new entries allow or deny."),
-    ] = None,
-    nats: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Strength of the entries in nats, up to {MAX_NATS:g}; "
-            f"{DEFAULT_NATS:g} if not given.",
-        ),
-    ] = None,
-    expires: Annotated[
-        str | None,
-        typer.Option(
-            help="When they expire: a number of days, or a date such as 2026-12-31.",
-            metavar="DAYS|DATE",
-        ),
-    ] = None,
-    note: Annotated[
-        str, typer.Option(help="A note of one line, for other people.")
-    ] = "",
+    allow: bool | None = option(
+        "Whether the new entries allow or deny.", "--allow/--deny"
+    ),
+    nats: float | None = option(
+        f"Strength of the entries in nats, up to {MAX_NATS:g}; "
+        f"{DEFAULT_NATS:g} if not given."
+    ),
+    expires: str | None = option(
+        "When they expire: a number of days, or a date such as 2026-12-31.",
+        metavar="DAYS|DATE",
+    ),
+    note: str = option("A note of one line, for other people.", default=""),
     as_json: Json = False,
 ) -> None:
     """Show, set and remove the allow and deny entries of a profile.
@@ -151,24 +138,15 @@ def _list_entries(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
 
 
 def correspondents(
-    action: Annotated[
-        Literal["list", "forget"],
-        typer.Argument(help="list or forget.", metavar="ACTION"),
-    ] = "list",
-    address: Annotated[
-        str | None,
-        typer.Argument(
-            help="The address to look up or forget, such as ann@example.org.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="The only profile to show or change; all if not given.",
-            metavar="PROFILE",
-        ),
-    ] = None,
+    action: Literal["list", "forget"] = argument(
+        "list or forget.", metavar="ACTION", default="list"
+    ),
+    address: str | None = argument(
+        "The address to look up or forget, such as ann@example.org.", metavar="ADDRESS"
+    ),
+    profile: str | None = option(
+        "The only profile to show or change; all if not given.", metavar="PROFILE"
+    ),
     as_json: Json = False,
 ) -> None:
     """Show the number of correspondents of users, and forget one of them.

@@ -216,7 +216,7 @@ cli = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001  typer calls it so
+def _version(asked: bool) -> None:
     if asked:
         sys.stdout.write(f"postbayes {__version__}\n")
         raise typer.Exit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import typer
 from rich.text import Text
 
 from app.bayes.posterior import probability_of
@@ -17,7 +16,9 @@ from app.doors.cli.console import (
     Json,
     Profile,
     confirm,
+    flag,
     interruptible,
+    option,
     progress,
     run_stage,
     show,
@@ -45,42 +46,25 @@ if TYPE_CHECKING:
 
 
 def profiles(
-    create: Annotated[
-        str | None,
-        typer.Option(help="Create a profile of this name first.", metavar="NAME"),
-    ] = None,
-    rename: Annotated[
-        tuple[str, str] | None,
-        typer.Option(help="Give the profile OLD the name NEW.", metavar="OLD NEW"),
-    ] = None,
-    delete: Annotated[
-        str | None,
-        typer.Option(
-            help="Delete the profile of this name, and all that it has learned.",
-            metavar="NAME",
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before deleting.")
-    ] = False,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="Labels of the new profile, separated by commas. [POSTBAYES_LABELS]"
-        ),
-    ] = None,
-    spam_labels: Annotated[
-        str | None,
-        typer.Option(help="Those that stand for spam. [POSTBAYES_SPAM_LABELS]"),
-    ] = None,
-    kind: Annotated[
-        Literal["mail"] | None,
-        typer.Option(
-            help="Labels by a name, in place of both. mail: ham, newsletter, "
-            "notification, phishing and spam, of which the last two stand for spam.",
-            metavar="KIND",
-        ),
-    ] = None,
+    create: str | None = option("Create a profile of this name first.", metavar="NAME"),
+    rename: tuple[str, str] | None = option(
+        "Give the profile OLD the name NEW.", metavar="OLD NEW"
+    ),
+    delete: str | None = option(
+        "Delete the profile of this name, and all that it has learned.", metavar="NAME"
+    ),
+    yes: bool = flag("--yes", "Do not ask before deleting."),
+    labels: str | None = option(
+        "Labels of the new profile, separated by commas. [POSTBAYES_LABELS]"
+    ),
+    spam_labels: str | None = option(
+        "Those that stand for spam. [POSTBAYES_SPAM_LABELS]"
+    ),
+    kind: Literal["mail"] | None = option(
+        "Labels by a name, in place of both. mail: ham, newsletter, "
+        "notification, phishing and spam, of which the last two stand for spam.",
+        metavar="KIND",
+    ),
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
@@ -157,39 +141,23 @@ _COLUMN: Final = 44
 
 def policy(
     profile: Profile = None,
-    ham_cost: Annotated[
-        str | None,
-        typer.Option(
-            help="How many missed spam a lost ham is worth: where spam begins, and on "
-            f"the other side of even odds where ham ends; or {DEFAULT}.",
-            metavar="NUMBER",
-        ),
-    ] = None,
-    ham_threshold: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Threshold below which mail is ham: {SAYS}, or {DEFAULT}.",
-            metavar="WHERE",
-        ),
-    ] = None,
-    quarantine_from: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Threshold from which spam is held: {SAYS}, never, or {DEFAULT}.",
-            metavar="WHERE",
-        ),
-    ] = None,
-    reject_from: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Threshold from which spam is rejected: {SAYS}, never, or {DEFAULT}.",
-            metavar="WHERE",
-        ),
-    ] = None,
-    reset: Annotated[
-        bool,
-        typer.Option("--reset", help="First reset everything to the settings."),
-    ] = False,
+    ham_cost: str | None = option(
+        "How many missed spam a lost ham is worth: where spam begins, and on "
+        f"the other side of even odds where ham ends; or {DEFAULT}.",
+        metavar="NUMBER",
+    ),
+    ham_threshold: str | None = option(
+        f"Threshold below which mail is ham: {SAYS}, or {DEFAULT}.", metavar="WHERE"
+    ),
+    quarantine_from: str | None = option(
+        f"Threshold from which spam is held: {SAYS}, never, or {DEFAULT}.",
+        metavar="WHERE",
+    ),
+    reject_from: str | None = option(
+        f"Threshold from which spam is rejected: {SAYS}, never, or {DEFAULT}.",
+        metavar="WHERE",
+    ),
+    reset: bool = flag("--reset", "First reset everything to the settings."),
     as_json: Json = False,
 ) -> None:
     """Show or change the policy of a profile.

@@ -19,7 +19,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 import uvicorn
@@ -29,6 +29,7 @@ from uvicorn.supervisors import Multiprocess
 
 from app.access.networks import LOOPBACK, Networks
 from app.doors import service
+from app.doors.cli.console import option
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
@@ -105,18 +106,10 @@ _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__
 
 
 def serve(
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on. [POSTBAYES_HOST]")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on. [POSTBAYES_PORT]")
-    ] = None,
-    database_url: Annotated[
-        str | None, typer.Option(help="Database. [POSTBAYES_DATABASE_URL]")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes to serve with. [POSTBAYES_WORKERS]")
-    ] = None,
+    host: str | None = option("Address to listen on. [POSTBAYES_HOST]"),
+    port: int | None = option("Port to listen on. [POSTBAYES_PORT]"),
+    database_url: str | None = option("Database. [POSTBAYES_DATABASE_URL]"),
+    workers: int | None = option("Processes to serve with. [POSTBAYES_WORKERS]"),
 ) -> None:
     """Serve HTTP. An empty or older database is migrated first."""
     remember_reload()

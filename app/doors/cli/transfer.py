@@ -9,9 +9,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -22,10 +21,13 @@ from app.doors.cli.console import (
     STANDARD,
     Json,
     Profile,
+    argument,
     confirm,
+    flag,
     interruptible,
     located_stage,
     opened,
+    option,
     progress,
     run_stage,
     show,
@@ -58,22 +60,18 @@ if TYPE_CHECKING:
 
 
 def export(
-    file: Annotated[
-        str, typer.Argument(help="Where it goes; - is standard output.", metavar="FILE")
-    ],
+    file: str = argument(
+        "Where it goes; - is standard output.", metavar="FILE", default=...
+    ),
     profile: Profile = None,
-    with_ledger: Annotated[
-        bool,
-        typer.Option(
-            "--with-ledger",
-            help="Write all feedback instead of only the counts, so that undo and the "
-            "state of each message are kept.",
-        ),
-    ] = False,
-    without_words: Annotated[
-        bool,
-        typer.Option("--without-words", help="Leave out the text of the features."),
-    ] = False,
+    with_ledger: bool = flag(
+        "--with-ledger",
+        "Write all feedback instead of only the counts, so that undo and the "
+        "state of each message are kept.",
+    ),
+    without_words: bool = flag(
+        "--without-words", "Leave out the text of the features."
+    ),
     as_json: Json = False,
 ) -> None:
     """Export a profile to a file, for `postbayes import`.
@@ -119,53 +117,30 @@ def export(
 
 
 def import_(
-    file: Annotated[
-        str,
-        typer.Argument(help="The file to read; - is standard input.", metavar="FILE"),
-    ],
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="The profile that learns it. If not given, the one that the export "
-            "names, which is created if there is none; for a dump [POSTBAYES_PROFILE]."
-        ),
-    ] = None,
-    from_: Annotated[
-        Program | None,
-        typer.Option(
-            "--from",
-            help="FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.",
-            metavar="PROGRAM",
-        ),
-    ] = None,
-    words: Annotated[
-        Path | None,
-        typer.Option(
-            help="A text with the words to look for in a dump that has only hashes.",
-            metavar="FILE",
-        ),
-    ] = None,
-    ham_label: Annotated[
-        str,
-        typer.Option(
-            help="Label for the ham of a dump; the first such label if not given."
-        ),
-    ] = "",
-    spam_label: Annotated[
-        str,
-        typer.Option(
-            help="Label for the spam of a dump; the first such label if not given."
-        ),
-    ] = "",
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Forget all that the profile has learned first."
-        ),
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before replacing.")
-    ] = False,
+    file: str = argument(
+        "The file to read; - is standard input.", metavar="FILE", default=...
+    ),
+    profile: str | None = option(
+        "The profile that learns it. If not given, the one that the export "
+        "names, which is created if there is none; for a dump [POSTBAYES_PROFILE]."
+    ),
+    from_: Program | None = option(
+        "FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.",
+        "--from",
+        metavar="PROGRAM",
+    ),
+    words: Path | None = option(
+        "A text with the words to look for in a dump that has only hashes.",
+        metavar="FILE",
+    ),
+    ham_label: str = option(
+        "Label for the ham of a dump; the first such label if not given.", default=""
+    ),
+    spam_label: str = option(
+        "Label for the spam of a dump; the first such label if not given.", default=""
+    ),
+    replace: bool = flag("--replace", "Forget all that the profile has learned first."),
+    yes: bool = flag("--yes", "Do not ask before replacing."),
     as_json: Json = False,
 ) -> None:
     """Import an export of Postbayes, or the dump of another filter.

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -18,9 +18,12 @@ from app.doors.cli.console import (
     JsonDocument,
     OneProfile,
     Profile,
+    argument,
     complete_or_absent,
+    flag,
     interruptible,
     located_stage,
+    option,
     progress,
     show,
     stage,
@@ -81,31 +84,25 @@ def fold(profile: OneProfile = None, as_json: Json = False) -> None:
 
 
 def prune(
-    max_messages: Annotated[
-        int, typer.Option(min=0, help="Prune features of at most so many messages.")
-    ] = 1,
-    older_than: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1200,
-            metavar="MONTHS",
-            help="Prune no feature of a message of the last MONTHS.",
-        ),
-    ] = 12,
-    max_log_odds: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="NATS",
-            help="Prune as well features that tell no label from another by more than "
-            "NATS, however many messages had them; 0 for none.",
-        ),
-    ] = 0.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be pruned.")
-    ] = False,
+    max_messages: int = option(
+        "Prune features of at most so many messages.", min=0, default=1
+    ),
+    older_than: int = option(
+        "Prune no feature of a message of the last MONTHS.",
+        min=1,
+        max=1200,
+        metavar="MONTHS",
+        default=12,
+    ),
+    max_log_odds: float = option(
+        "Prune as well features that tell no label from another by more than "
+        "NATS, however many messages had them; 0 for none.",
+        min=0.0,
+        max=1.0,
+        metavar="NATS",
+        default=0.0,
+    ),
+    dry_run: bool = flag("--dry-run", "Only print what would be pruned."),
     profile: Profile = None,
     as_json: Json = False,
 ) -> None:
@@ -140,38 +137,23 @@ def prune(
 
 
 def undo(
-    ids: Annotated[
-        list[str] | None, typer.Argument(help="Ids of messages.", metavar="[ID]...")
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            help="Who taught it, import:NAME, or undo:7 to take back an undo."
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="Only feedback from this time on: 2026-03-01 or 2026-03-01T14:30, in "
-            "local time unless a time zone is given.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only feedback before this time.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would change.")
-    ] = False,
-    confirm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN",
-            help="The token of --dry-run; needed if more than 20 messages and more "
-            "than 1 % of those learned would change.",
-        ),
-    ] = None,
+    ids: list[str] | None = argument("Ids of messages.", metavar="[ID]..."),
+    source: str | None = option(
+        "Who taught it, import:NAME, or undo:7 to take back an undo."
+    ),
+    since: str | None = option(
+        "Only feedback from this time on: 2026-03-01 or 2026-03-01T14:30, in "
+        "local time unless a time zone is given.",
+        "--from",
+        metavar="TIME",
+    ),
+    until: str | None = option("Only feedback before this time.", metavar="TIME"),
+    dry_run: bool = flag("--dry-run", "Only print what would change."),
+    confirm: str | None = option(
+        "The token of --dry-run; needed if more than 20 messages and more "
+        "than 1 % of those learned would change.",
+        metavar="TOKEN",
+    ),
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:
@@ -313,11 +295,8 @@ def audit(profile: OneProfile = None, as_json: Json = False) -> None:
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where the copy goes.", metavar="FILE")],
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", help="Audit the copy too: see `postbayes audit`."),
-    ] = False,
+    file: Path = argument("Where the copy goes.", metavar="FILE", default=...),
+    audit: bool = flag("--audit", "Audit the copy too: see `postbayes audit`."),
     as_json: Json = False,
 ) -> None:
     """Copy an SQLite database to a file while the service runs.
