@@ -343,7 +343,7 @@ class Application:
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
         with logging_if_slow(
-            "compiling the kernels, once after an installation: about 20 seconds"
+            "compiling the kernels, once after an installation: 20 seconds of CPU time"
         ):
             warm_up()
         for thread in self._threads():

@@ -1079,17 +1079,18 @@ def test_a_backup_that_has_no_place_changes_nothing(run, tmp_path):
     assert (code, "cannot be written" in err) == (65, True)
 
 
+@pytest.mark.parametrize("command", ["backup", "export"])
 @pytest.mark.parametrize("name", ["postbayes.db", "postbayes.db-wal", "other.db"])
-def test_a_backup_replaces_no_file(run, index, tmp_path, name):
+def test_a_copy_replaces_no_file(run, index, tmp_path, command, name):
     """Neither the database in use nor another copy, nor what an old link points to."""
     run("learn", "--index", index)
     (tmp_path / "other.db").write_bytes(b"the only good copy")
     before = (tmp_path / "postbayes.db").read_bytes()
 
-    code, out, err = run("backup", name)
+    code, out, err = run(command, name)
 
     assert (65, "") == (code, out)
-    assert "exists, and a backup replaces no file: give another name" in err
+    assert "exists and is not replaced: give another name" in err
     assert before == (tmp_path / "postbayes.db").read_bytes()
     assert b"the only good copy" == (tmp_path / "other.db").read_bytes()
 

@@ -213,7 +213,7 @@ def test_correspondents_are_counted_and_forgotten(run):
     left = json.loads(run("correspondents", "--json")[1])["correspondents"]
 
     assert f"default  2 addresses  2 messages  last {today}\n" == listed
-    assert f"default  1 messages  last {today}\n" == of_carl
+    assert f"default  1 message  last {today}\n" == of_carl
     assert "" == of_eve
     assert ["", ""] == elsewhere
     assert {"profiles": ["default"]} == json.loads(forgot[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,7 +12,8 @@ import pytest
 
 from app import errors
 from app.doors.cli.client import ask, read_messages
-from app.mail.limits import MAX_BYTES
+from app.doors.cli.forwarded import forwarded
+from app.mail.limits import MAX_BYTES, MAX_FORWARDED_BYTES
 
 
 @contextmanager
@@ -96,3 +99,34 @@ def test_of_a_large_file_the_beginning_is_read(tmp_path):
     ((name, raw),) = read_messages([file])
 
     assert (str(file), MAX_BYTES + 1) == (name, len(raw))
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """Give 20 MiB on standard input, and return how much of it is read at once."""
+    found = []
+
+    class Metered(io.BytesIO):
+        def read(self, size=-1):
+            found.append(size)
+            return super().read(size)
+
+    source = Metered(bytes(20 * 1024 * 1024))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))
+    yield found
+    assert not source.read(1)
+
+
+def test_no_more_of_standard_input_is_kept_than_is_parsed(sizes):
+    """The rest is read, so that the program that writes it sees no error."""
+    ((_, raw),) = read_messages([])
+
+    assert MAX_BYTES + 1 == len(raw)
+    assert {MAX_BYTES + 1} == {*sizes}
+
+
+def test_no_more_of_a_forwarded_message_is_kept_than_is_read(sizes):
+    """Strangers write to such an address as well."""
+    forwarded(label="spam", sender="")
+
+    assert {MAX_FORWARDED_BYTES} == {*sizes}

@@ -97,7 +97,7 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
 
     kept, away = err.splitlines()
     assert 75 == code
-    assert kept.startswith("postbayes: 8 messages were learned and stay so")
+    assert kept.startswith("postbayes: 8 messages learned before the error")
     assert away.startswith("postbayes: The database is away")
 
 

@@ -147,7 +147,7 @@ def test_looking_once_learns_what_happened_since(service, mailbox, look):
     mailbox.move(word, "INBOX", "Junk")
     expected = more(service, spam=1)
 
-    assert (0, "1 messages\n") == look()
+    assert (0, "1 message\n") == look()
     assert (0, "0 messages\n") == look()
 
     assert expected == learned(service)
@@ -167,7 +167,7 @@ def test_the_folder_that_the_server_marks_as_junk_is_followed(
     mailbox.move(word, "INBOX", "Unerw&APw-nscht")
     expected = more(service, spam=1)
 
-    assert (0, "1 messages\n") == look()
+    assert (0, "1 message\n") == look()
 
     assert expected == learned(service)
     assert "following" not in caplog.text
@@ -191,7 +191,7 @@ def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, loo
     assert more_than(before, ham=1, spam=1) == learned(service)
     mailbox.mark(kept, "INBOX", "-FLAGS ($Junk)")
     mailbox.mark(kept, "INBOX", "+FLAGS ($NotJunk)")
-    assert (0, "1 messages\n") == look(**settings)
+    assert (0, "1 message\n") == look(**settings)
     assert more_than(before, ham=2) == learned(service)
     assert (0, "0 messages\n") == look(**settings)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import httpx2
 from pydantic import ValidationError
 
-from app.doors.cli.console import EXAMPLE, STANDARD, opened
+from app.doors.cli.console import EXAMPLE, STANDARD, opened, read_standard
 from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
 from app.errors import (
@@ -118,11 +117,11 @@ def parse(kind: type[Out], url: str, answer: bytes) -> Out:
 def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
     """Yield name and message of each file; no file, or -, is standard input.
 
-    Of a file no more is read than the parser takes, and notes that there is more.
+    No more is kept than the parser takes, and notes that there is more.
     """
     for file in files or [Path(STANDARD)]:
         if str(file) == STANDARD:
-            yield STANDARD, sys.stdin.buffer.read()
+            yield STANDARD, read_standard(MAX_BYTES + 1)
             continue
         with opened(file) as source:
             yield str(file), source.read(MAX_BYTES + 1)

@@ -232,6 +232,18 @@ def confirm(question: str, otherwise: str) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
+def number_of(number: int, thing: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> number_of(1, "message"), number_of(2, "address")
+    ('1 message', '2 addresses')
+    """
+    plural = "es" if thing.endswith("s") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"
+
+
 def undo_of(source: str, *, profile: str) -> str:
     """Return the shell command that takes back the rows of a source.
 
@@ -241,6 +253,18 @@ def undo_of(source: str, *, profile: str) -> str:
     'postbayes undo --profile default --source undo:1'
     """
     return f"postbayes undo --profile {quote(profile)} --source {quote(source)}"
+
+
+def read_standard(most: int) -> bytes:
+    """Return at most so many bytes of standard input, and read the rest of it.
+
+    A program that writes to a closed pipe ends with an error, and a mail server then
+    takes the delivery for a failed one.
+    """
+    content = sys.stdin.buffer.read(most)
+    while sys.stdin.buffer.read(most):
+        pass
+    return content
 
 
 def read_bytes(file: Path) -> bytes:
@@ -300,14 +324,29 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def new(file: Path) -> Path:
+    """Check that a file does not exist yet, and return it.
+
+    Raises
+    ------
+    InvalidInput
+        If it exists: it may be the database in use, or the only good copy.
+    """
+    # This includes the log of an open database.
+    if os.path.lexists(file):
+        msg = f"{file} exists and is not replaced: give another name"
+        raise InvalidInput(msg)
+    return file
+
+
 @contextmanager
 def written(file: str) -> Iterator[BinaryIO]:
-    """Open a file or standard output to write; a file appears only when complete."""
+    """Open a new file or standard output to write; a file appears when complete."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with complete_or_absent(Path(file)) as part, part.open("wb") as target:
+    with complete_or_absent(new(Path(file))) as part, part.open("wb") as target:
         yield target
 
 

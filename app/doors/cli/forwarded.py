@@ -7,10 +7,9 @@ and so send mail to strangers.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from app.doors.cli.console import OUT, Profile, Taught, option
+from app.doors.cli.console import OUT, Profile, Taught, option, read_standard
 from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
@@ -20,6 +19,7 @@ from app.errors import (
     Unavailable,
     reading_one_of_many,
 )
+from app.mail.limits import MAX_FORWARDED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def forwarded(
     X-Postbayes-Id the text quotes, in the profile of the sender. The exit code is 0,
     or 75 if the mail server should try again.
     """
-    raw = sys.stdin.buffer.read()
+    raw = read_standard(MAX_FORWARDED_BYTES)
     source = "".join(c for c in sender if c.isprintable()).strip()
     if not source:
         complain("nothing was taught: the sender is not authenticated")

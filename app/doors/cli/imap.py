@@ -8,7 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.doors.cli.client import ask
-from app.doors.cli.console import OUT, Profile, StateFile, Taught, flag, interruptible
+from app.doors.cli.console import (
+    OUT,
+    Profile,
+    StateFile,
+    Taught,
+    flag,
+    interruptible,
+    number_of,
+)
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower
@@ -67,7 +75,9 @@ def imap(
             with _quiet(), follower.connect() as account:
                 number = follower.look(account, follower.memory())
             passed = follower.passed_over.total()
-            OUT.print(f"{number} messages" + (f", {passed} skipped" if passed else ""))
+            OUT.print(
+                number_of(number, "message") + (f", {passed} skipped" if passed else "")
+            )
             raise_for(follower.passed_over[UnreadableMessage.__name__])
             return
         for _ in follower.follow():

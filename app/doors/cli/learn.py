@@ -29,6 +29,7 @@ from app.doors.cli.console import (
     argument,
     flag,
     interruptible,
+    number_of,
     option,
     progress,
     run_stage,
@@ -195,9 +196,10 @@ def learn(
     else:
         passed = counted["unreadable"]
         OUT.print(
-            f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
-            f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
-            f"{counted['unchanged']} unchanged, {counted['empty']} empty"
+            f"{number_of(counted.total(), 'message')} in {seconds:.1f} s "
+            f"({rate:,.0f}/s): {counted['learned']} learned, "
+            f"{counted['relabelled']} relabelled, {counted['unchanged']} unchanged, "
+            f"{counted['empty']} empty"
             + (
                 f", {counted['expired']} not changed because they are too old"
                 if counted["expired"]
@@ -249,7 +251,7 @@ def _reporting_learned(counted: Counter[str]) -> Iterator[None]:
     except PostbayesError:
         if learned := counted.total():
             complain(
-                f"{learned} messages were learned and stay so; run the same command "
-                "again to learn the rest"
+                f"{number_of(learned, 'message')} learned before the error; run the "
+                "same command again to learn the rest"
             )
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.access.lists import (
     DEFAULT_NATS,
@@ -22,6 +22,7 @@ from app.doors.cli.console import (
     Json,
     Profile,
     argument,
+    number_of,
     option,
     read_bytes,
     show,
@@ -179,7 +180,7 @@ def _list_correspondents(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "profile": name,
             "addresses": each.addresses,
@@ -192,8 +193,8 @@ def _list_correspondents(
     ]
     lines = (
         f"{each['profile']}  "
-        + (f"{each['addresses']} addresses  " if address is None else "")
-        + f"{each['messages']} messages  last {each['last']}"
+        + (f"{number_of(each['addresses'], 'address')}  " if address is None else "")
+        + f"{number_of(each['messages'], 'message')}  last {each['last']}"
         for each in found
     )
     show({"correspondents": found}, lines, as_json=as_json)

@@ -76,7 +76,8 @@ def export(
 ) -> None:
     """Export a profile to a file, for `postbayes import`.
 
-    The service can run meanwhile. The file is written completely or not at all.
+    The service can run meanwhile. The file is written completely or not at all, and
+    an existing file is never replaced.
     """
     settings = load_settings()
     contents: Literal["ledger", "counts"] = "ledger" if with_ledger else "counts"

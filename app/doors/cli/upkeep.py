@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +22,8 @@ from app.doors.cli.console import (
     flag,
     interruptible,
     located_stage,
+    new,
+    number_of,
     option,
     progress,
     show,
@@ -30,7 +31,7 @@ from app.doors.cli.console import (
     undo_of,
 )
 from app.doors.documents.feedback import UndoOut
-from app.errors import InvalidInput, InvalidSelection
+from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services import upkeep
@@ -76,8 +77,8 @@ def fold(profile: OneProfile = None, as_json: Json = False) -> None:
         for name, found in results.items()
     }
     lines = (
-        f"{name}: {found.rows} rows folded in {found.seconds:.1f} s; the counts are at "
-        f"revision {found.folded_revision}"
+        f"{name}: {number_of(found.rows, 'row')} folded in {found.seconds:.1f} s; the "
+        f"counts are at revision {found.folded_revision}"
         for name, found in results.items()
     )
     show({"profiles": documents}, lines, as_json=as_json)
@@ -241,11 +242,11 @@ def _sentences(document: UndoOut) -> list[str]:
     back = list(document.undos)
     # An undo of an undo takes back no taught row.
     if document.rows:
-        back.insert(0, f"{document.rows} rows of the ledger")
+        back.insert(0, f"{number_of(document.rows, 'row')} of the ledger")
     lines.append(f"{document.profile}: {would} back {', '.join(back)}")
     lines += [
-        f"  {moved.messages} messages: {moved.label_before or 'not learned'} -> "
-        f"{moved.label or 'not learned'}"
+        f"  {number_of(moved.messages, 'message')}: "
+        f"{moved.label_before or 'not learned'} -> {moved.label or 'not learned'}"
         for moved in document.messages
     ]
     lines += [
@@ -308,7 +309,7 @@ def backup(
     with (
         opened_database(load_settings()) as engine,
         interruptible("interrupted; nothing was backed up"),
-        complete_or_absent(_new(file)) as part,
+        complete_or_absent(new(file)) as part,
         progress() as bar,
     ):
         task = bar.add_task("copying pages", total=None, rate="")
@@ -344,21 +345,6 @@ def backup(
     show(document | {"unsound": unsound}, [line], as_json=as_json)
     if unsound:
         raise typer.Exit(1)
-
-
-def _new(file: Path) -> Path:
-    """Check that a file does not exist yet, and return it.
-
-    Raises
-    ------
-    InvalidInput
-        If it exists: it may be the database in use, or the only good copy.
-    """
-    # This includes the log of an open database.
-    if os.path.lexists(file):
-        msg = f"{file} exists, and a backup replaces no file: give another name"
-        raise InvalidInput(msg)
-    return file
 
 
 def migrate() -> None:

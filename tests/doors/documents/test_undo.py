@@ -164,12 +164,12 @@ def test_the_command_says_what_it_does(run):
     again = run("undo", "--source", "ben")
     back = run("undo", "--source", "undo:1", "--json")
 
-    assert "default: would take back 1 rows of the ledger" in told[1]
-    assert "1 messages: spam -> not learned" in told[1]
+    assert "default: would take back 1 row of the ledger" in told[1]
+    assert "1 message: spam -> not learned" in told[1]
     assert "features change their counts" in told[1]
     assert "errors now: 0 of 0 ham lost, 2 of 2 spam missed" in told[1]
     assert "errors then: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
-    assert "default: took back 1 rows of the ledger" in done[1]
+    assert "default: took back 1 row of the ledger" in done[1]
     assert "postbayes undo --profile default --source undo:1" in done[1]
     assert "nothing to take back" in again[1]
     assert ("undo:2", ["undo:1"]) == (
