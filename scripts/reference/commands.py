@@ -126,8 +126,7 @@ def _command(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = ["postbayes", name]
-    usage += [written(p) if p.required else f"[{written(p)}]" for p in options]
-    usage += [written(p) if p.required else f"[{written(p)}]" for p in arguments]
+    usage += [in_usage(p) for p in (*options, *arguments)]
     parts = [f"## {name}", paragraphs(command.help), block("text", _wrapped(usage))]
     if arguments:
         meanings = [(f"`{value_of(p)}`", p.help) for p in arguments]
@@ -135,29 +134,32 @@ def _command(name: str, command: Any) -> str:
     rows = [
         (f"`{written(p)}`", _range(p.help, p.min, p.max), _default(p)) for p in options
     ]
-    parts.append(table(("option", "meaning", "default"), rows))
+    if rows:
+        parts.append(table(("option", "meaning", "default"), rows))
     codes = ", ".join(f"{code}" for code in sorted(EXITS[name]))
     parts.append(f"Exit codes: {codes}; see [below](#exit-codes).")
     return "\n\n".join(parts)
+
+
+def in_usage(parameter: Any) -> str:
+    """Return a parameter as a line of usage has it: in brackets unless required."""
+    return written(parameter) if parameter.required else f"[{written(parameter)}]"
 
 
 def written(parameter: Any) -> str:
     """Return a parameter as one writes it."""
     if parameter.param_type_name == "argument":
         return value_of(parameter)
-    names = "/".join(parameter.opts)
+    names = "/".join((*parameter.opts, *parameter.secondary_opts))
     return names if parameter.is_flag else f"{names} {value_of(parameter)}"
 
 
 def value_of(parameter: Any) -> str:
     """Return a word for the value of a parameter."""
-    if parameter.metavar:
-        return str(parameter.metavar)
-    kind = _TYPES[parameter.type_descriptor.annotation]
-    if parameter.param_type_name == "argument":
-        name = str(parameter.name).upper()
-        return f"{name}..." if kind.endswith("...") else name
-    return kind
+    if parameter.param_type_name == "option":
+        return str(parameter.metavar or _TYPES[parameter.type_descriptor.annotation])
+    name = str(parameter.metavar or parameter.name.upper())
+    return f"{name}..." if parameter.nargs < 0 else name
 
 
 def _range(meaning: str, low: int | None, high: int | None) -> str:

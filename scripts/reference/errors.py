@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from app import errors
-from app.doors.cli.main import EXIT
+from app.doors.cli.main import COMMANDS, EXIT
 from app.doors.http.errors import RETRY_AFTER, STATUS, problem_type
 from scripts.reference.markdown import document, sentences, table
 
@@ -111,28 +111,8 @@ ASKING: Final = (
 EVERY: Final = (*ASKING, "GET /healthz", READY)
 
 # All commands that open the database.
-_STORED: Final = (
-    "serve",
-    "learn",
-    "classify",
-    "feedback",
-    "undo",
-    "prune",
-    "figures",
-    "word",
-    "why",
-    "audit",
-    "profiles",
-    "policy",
-    "lists",
-    "keys",
-    "people",
-    "correspondents",
-    "events",
-    "digest",
-    "backup",
-    "export",
-    "import",
+_STORED: Final = tuple(
+    name for name in COMMANDS if name not in {"evaluate", "lab", "imap", "forwarded"}
 )
 
 
@@ -377,9 +357,16 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "feedback",
             "undo",
             "why",
+            "fold",
             "prune",
+            "figures",
+            "teachers",
+            "word",
             "audit",
+            "profiles",
             "policy",
+            "lists",
+            "correspondents",
             "digest",
             "export",
             "import",
@@ -606,14 +593,28 @@ def short(cls: ErrorClass) -> str:
 
 def _section(cls: ErrorClass) -> str:
     advice = ADVICE[cls]
-    where = [f"`{name}`" for name in advice.operations]
-    where += [f"`postbayes {name}`" for name in advice.commands]
+    where = [
+        _listed(advice.operations, EVERY, "operation", ""),
+        _listed(advice.commands, tuple(COMMANDS), "command", "postbayes "),
+    ]
     lines = [
         f"## {short(cls)}",
         "",
         f"`{cls.__name__}`: {_meaning(cls)}",
         sentences(advice.todo),
     ]
-    if where:
-        lines += ["", f"Comes from {', '.join(where)}."]
+    if any(where):
+        lines += ["", f"Comes from {'; '.join(filter(None, where))}."]
     return "\n".join(lines)
+
+
+def _listed(
+    names: tuple[str, ...], every: tuple[str, ...], kind: str, prefix: str
+) -> str:
+    """Return names as code, or the shorter list of those that are missing."""
+    missing = [f"`{name}`" for name in every if name not in names]
+    if len(missing) > len(names):
+        return ", ".join(f"`{prefix}{name}`" for name in names)
+    if not missing:
+        return f"every {kind}"
+    return f"every {kind} except {', '.join(missing)}"

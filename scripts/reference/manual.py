@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app import __version__
 from app.doors.cli.main import COMMANDS, cli, load
 from app.settings import Settings
-from scripts.reference.commands import CODES, value_of, written
+from scripts.reference.commands import CODES, in_usage, value_of, written
 from scripts.reference.settings import variable
 
 if TYPE_CHECKING:
@@ -63,10 +63,7 @@ def _lines() -> Iterator[str]:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    words = [
-        f"{_text(written(each))}" if each.required else f"[{_text(written(each))}]"
-        for each in command.params
-    ]
+    words = [_text(in_usage(each)) for each in command.params]
     yield f".SS postbayes {name}"
     yield rf"\fBpostbayes {name}\fR " + " ".join(words)
     for part in re.split(r"\n\s*\n", command.help.strip()):

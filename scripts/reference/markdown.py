@@ -12,9 +12,9 @@ NOTICE: Final = (
     "<!-- Written by `python scripts/reference` from the code; a test compares. -->"
 )
 
-# A sentence ends with a full stop before blanks and a capital, a digit, a bracket
-# or a code span.
-_END: Final = re.compile(r"(?<=[.!?…])\s+(?=[A-Z0-9`{(])")
+# A sentence ends with a full stop before blanks and a capital, a digit, a bracket,
+# a link or a code span.
+_END: Final = re.compile(r"(?<=[.!?…])\s+(?=[A-Z0-9`{(\[])")
 
 
 def document(title: str, *parts: str) -> str:

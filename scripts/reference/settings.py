@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from app.classifier.rule import VerdictRule
-from app.settings import FILE, PREFIX, Settings
+from app.settings import FILE, MEBIBYTE, PREFIX, Settings
 from scripts.reference.markdown import block, document, sentences, table
 
 _INTRODUCTION: Final = """
@@ -17,17 +16,41 @@ SIGHUP, a running service reads [some settings](../operating.md#changing-setting
 again; the others need a restart.
 """
 
+_OF_OTHERS: Final = (
+    (
+        "`POSTBAYES_API_KEY`",
+        "commands that use a service (`--url`, `forwarded`, `imap`), `postbayes-teach`",
+        "the key that they send",
+    ),
+    (
+        "`POSTBAYES_URL`",
+        "`postbayes-teach`, `postbayes-mark`",
+        "the address of the service; `http://127.0.0.1:8025` if not set",
+    ),
+    (
+        "`POSTBAYES_QUEUE`",
+        "`postbayes-teach`",
+        "the folder of messages that wait for the service; `~/.postbayes` if not set",
+    ),
+    (
+        "`POSTBAYES_PUBLISH`, with `_SMTP`, `_IMAP`, `_PROMETHEUS`, `_GRAFANA`; "
+        "`POSTBAYES_MEMORY`",
+        "`docker-compose.yml`",
+        "the addresses to publish, and the memory limit of the service",
+    ),
+)
+
 
 def page() -> str:
     """Return the page."""
     properties = Settings.model_json_schema()["properties"]
     overview = table(
-        ("variable", "type", "default"),
+        ("variable", "meaning", "default"),
         (
             (
                 f"[`{variable(name)}`](#{variable(name).lower()})",
-                kind(p),
-                default(name, p),
+                sentences(p["description"]).partition("\n")[0],
+                default(p),
             )
             for name, p in properties.items()
         ),
@@ -40,7 +63,7 @@ def page() -> str:
     )
     parts = [
         f"## {variable(name)}\n\n{sentences(p['description'])}\n\n"
-        f"Type: {kind(p)}.\nDefault: {default(name, p)}."
+        f"Type: {kind(p)}.\nDefault: {default(p)}."
         for name, p in properties.items()
     ]
     file = (
@@ -48,8 +71,13 @@ def page() -> str:
         "exist.\nThis is the only variable that cannot be set in a file.\n\nType: "
         "path.\nDefault: not set."
     )
+    others = (
+        "## Variables of other programs\n\nSet these in the environment of the "
+        "program that reads them; a settings file does not pass them on.\n\n"
+        + table(("variable", "read by", "meaning"), _OF_OTHERS)
+    )
     return document(
-        "Settings", sentences(_INTRODUCTION), example, overview, *parts, file
+        "Settings", sentences(_INTRODUCTION), example, overview, *parts, file, others
     )
 
 
@@ -74,26 +102,25 @@ def kind(schema: dict[str, Any]) -> str:
     }[schema["type"]]
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {low:,} to {high:,}"
     if low is not None:
-        return f"{name}, {low:g} or more"
+        return f"{name}, {low:,} or more"
     if "exclusiveMinimum" in schema:
         return f"{name}, more than {schema['exclusiveMinimum']:g}"
     return name
 
 
-def default(name: str, schema: dict[str, Any]) -> str:
+def default(schema: dict[str, Any]) -> str:
     """Return the default of a setting as one would write it."""
     value = schema["default"]
-    shipped = getattr(VerdictRule(), name, None)
-    if value is None and shipped is not None:
-        return f"not set, which means {shipped:.4g}"
     if value is None:
         return "not set"
     if isinstance(value, list | tuple):
-        return f"`{','.join(value)}`"
+        return f"`{','.join(value)}`" if value else "empty"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, float):
         return f"`{value:g}`"
+    if isinstance(value, int) and value >= MEBIBYTE:
+        return f"`{value}` ({value // MEBIBYTE:,} MiB)"
     return f"`{value}`"

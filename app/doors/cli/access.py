@@ -155,7 +155,7 @@ def people(
     name: str | None = argument("The sign-in name of the person.", metavar="NAME"),
     role: Literal["reader", "teacher", "admin"] = option(
         "What the person may do: a reader reads, a teacher also teaches, "
-        "an admin also undoes, changes policies, and manages keys.",
+        "an admin also undoes, changes policies, and manages keys and people.",
         metavar="ROLE",
         default="reader",
     ),

@@ -59,7 +59,7 @@ def lists(
     ),
     profile: Profile = None,
     allow: bool | None = option(
-        "Whether the new entries allow or deny.", "--allow/--deny"
+        "Whether the entries to add allow or deny.", "--allow/--deny"
     ),
     nats: float | None = option(
         f"Strength of the entries in nats, up to {MAX_NATS:g}; "

@@ -58,11 +58,11 @@ def profiles(
         "Labels of the new profile, separated by commas. [POSTBAYES_LABELS]"
     ),
     spam_labels: str | None = option(
-        "Those that stand for spam. [POSTBAYES_SPAM_LABELS]"
+        "Those of them that count as spam. [POSTBAYES_SPAM_LABELS]"
     ),
     kind: Literal["mail"] | None = option(
-        "Labels by a name, in place of both. mail: ham, newsletter, "
-        "notification, phishing and spam, of which the last two stand for spam.",
+        "A set of labels, instead of the two options above. mail: ham, "
+        "newsletter, notification, phishing and spam; the last two count as spam.",
         metavar="KIND",
     ),
 ) -> None:
@@ -142,8 +142,8 @@ _COLUMN: Final = 44
 def policy(
     profile: Profile = None,
     ham_cost: str | None = option(
-        "How many missed spam a lost ham is worth: where spam begins, and on "
-        f"the other side of even odds where ham ends; or {DEFAULT}.",
+        "How many missed spam messages one lost ham message is worth, which "
+        f"sets where spam begins and where ham ends; or {DEFAULT}.",
         metavar="NUMBER",
     ),
     ham_threshold: str | None = option(

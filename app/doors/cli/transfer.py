@@ -131,7 +131,7 @@ def import_(
         metavar="PROGRAM",
     ),
     words: Path | None = option(
-        "A text with the words to look for in a dump that has only hashes.",
+        "A file with the words to look for in a dump that has only hashes.",
         metavar="FILE",
     ),
     ham_label: str = option(

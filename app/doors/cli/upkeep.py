@@ -86,18 +86,18 @@ def fold(profile: OneProfile = None, as_json: Json = False) -> None:
 
 def prune(
     max_messages: int = option(
-        "Prune features of at most so many messages.", min=0, default=1
+        "Remove features of at most this many messages.", min=0, default=1
     ),
     older_than: int = option(
-        "Prune no feature of a message of the last MONTHS.",
+        "Keep features that occurred in the last MONTHS.",
         min=1,
         max=1200,
         metavar="MONTHS",
         default=12,
     ),
     max_log_odds: float = option(
-        "Prune as well features that tell no label from another by more than "
-        "NATS, however many messages had them; 0 for none.",
+        "Also remove features that tell the labels apart by at most NATS, "
+        "however many messages had them; 0 for none.",
         min=0.0,
         max=1.0,
         metavar="NATS",
@@ -138,7 +138,7 @@ def prune(
 
 
 def undo(
-    ids: list[str] | None = argument("Ids of messages.", metavar="[ID]..."),
+    ids: list[str] | None = argument("Ids of messages.", metavar="ID"),
     source: str | None = option(
         "Who taught it, import:NAME, or undo:7 to take back an undo."
     ),

@@ -173,7 +173,8 @@ def missing(place: str) -> InvalidSetting:
     msg = (
         f"There is no database of Postbayes at {place}. Run the command in the folder "
         "of the service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, "
-        "`learn`, `import` and `profiles --create` create a new database."
+        "`learn`, `import`, `profiles --create`, `keys create` and `people add` create "
+        "a new database."
     )
     return InvalidSetting(msg)
 
