@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from sqlalchemy import Engine, event
 
 from app.storage.database.engine import migrate, open_engine
 
@@ -28,6 +29,31 @@ on_sqlite = pytest.mark.parametrize("database", BOTH[:1], indirect=True)
 on_postgresql = pytest.mark.parametrize("database", BOTH[1:], indirect=True)
 
 _TEMPLATE = "postbayes_template"
+
+
+class _Statements(dict):
+    """Compiled statements for all engines of one kind, and not for each anew.
+
+    The first of a key is the dialect of an engine.  A service has one engine, but each
+    test has its own, and would spend 40 ms of CPU time on what the last one compiled.
+    """
+
+    def get(self, key, default=None):
+        """Return the statement that an engine of this kind has compiled."""
+        return super().get((type(key[0]), *key[1:]), default)
+
+    def __setitem__(self, key, compiled):
+        """Keep a statement."""
+        super().__setitem__((type(key[0]), *key[1:]), compiled)
+
+
+_statements = _Statements()
+
+
+@event.listens_for(Engine, "set_engine_execution_options")
+def _share_statements(_engine, options):
+    """Have each engine of the service look there."""
+    options.setdefault("compiled_cache", _statements)
 
 
 def sqlite_url(folder: Path, name: str = "postbayes.db") -> str:
