@@ -36,7 +36,7 @@ def found(key, text=TEXT, *, host="192.0.2.1", time=MADE):
 
 
 def test_a_key_counts_until_it_is_revoked_or_expires():
-    """To the second."""
+    """A key works until the second in which it is revoked or expires."""
     expires = MADE + timedelta(days=1)
     mortal = replace(KEY, expires_at=expires)
 
@@ -47,7 +47,7 @@ def test_a_key_counts_until_it_is_revoked_or_expires():
 
 
 def test_a_key_of_networks_counts_there_alone():
-    """And on a Unix socket of this machine."""
+    """A key limited to networks works from these, and from a local Unix socket."""
     bound = replace(KEY, networks=("192.0.2.0/24",))
 
     assert ["key:mx1", None, "key:mx1"] == [
@@ -57,13 +57,13 @@ def test_a_key_of_networks_counts_there_alone():
 
 @given(st.text())
 def test_any_other_text_is_no_key(text):
-    """Also one that no encoding has."""
+    """Any text that is not a stored key is refused, even one without an encoding."""
     assert (text == TEXT) == (found(KEY, text) is not None)
 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_the_text_of_a_key_says_what_it_is(secret):
-    """A prefix and 43 letters that stand in a header as they are."""
+    """A key is a prefix and 43 characters that need no escape in a header."""
     text = text_of(secret)
 
     assert 46 == len(text)
@@ -74,14 +74,14 @@ def test_the_text_of_a_key_says_what_it_is(secret):
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a:b", "x" * 65, "é", "a\n"])
 def test_a_name_is_a_word(name):
-    """It stands in the ledger behind `key:`."""
+    """The name of a key is one word, because the ledger shows it after `key:`."""
     with pytest.raises(InvalidInput, match="a key must have a name of"):
         check_access_name(name)
 
 
 @pytest.mark.parametrize("rights", [[], ["admin"], ["teach", "TEACH"]])
 def test_rights_are_named_as_they_are(rights):
-    """The sentence lists them."""
+    """An unknown right is refused with the list of rights."""
     with pytest.raises(
         InvalidInput, match="classify, teach, read, lists, manage, replicate"
     ):
@@ -89,7 +89,7 @@ def test_rights_are_named_as_they_are(rights):
 
 
 def test_a_principal_is_limited_to_its_profiles_and_labels():
-    """And says which."""
+    """The error names the profiles and labels that the principal may use."""
     ann = Principal(
         "key:ann", frozenset(), frozenset({"ann"}), labels=frozenset({"spam"})
     )

@@ -69,7 +69,7 @@ WHO = Identities(
     ],
 )
 def test_an_entry_is_compared_in_one_form(text, subject):
-    """In lower case, with domains as people read them, and parsed again the same."""
+    """An entry is stored in lower case with readable domains, and parses to itself."""
     parsed = ListSubject.parse(text)
 
     assert subject == str(parsed)
@@ -95,7 +95,7 @@ def test_an_entry_is_compared_in_one_form(text, subject):
     ],
 )
 def test_what_is_no_entry_is_refused_with_what_there_is(text):
-    """The sentence shows one of each kind."""
+    """The error for an invalid entry shows an example of each kind."""
     with pytest.raises(InvalidInput, match=r"is not a list entry.*\(ann@example\.org"):
         ListSubject.parse(text)
 
@@ -108,7 +108,7 @@ def test_a_network_with_host_bits_is_refused_with_both_readings():
 
 @given(st.text(max_size=80))
 def test_any_text_is_an_entry_or_refused(text):
-    """And what it is about is written in a form that is read as the same."""
+    """Any text is refused, or is an entry whose written form parses to itself."""
     try:
         parsed = ListSubject.parse(text)
     except InvalidInput:
@@ -119,7 +119,7 @@ def test_any_text_is_an_entry_or_refused(text):
 
 @given(st.binary(max_size=300), st.text(max_size=60), st.text(max_size=40))
 def test_any_message_has_identities(raw, sender, client):
-    """And a table finds an entry or none for them."""
+    """Any message has identities, and every table can look them up."""
     who = Identities.of(parse(b"From: " + raw), sender=sender, client=client)
 
     assert found(who, "nobody@example.com") is None
@@ -166,7 +166,7 @@ def test_the_addresses_are_those_of_from_and_of_the_envelope(
 
 
 def test_a_list_and_a_client_are_identities():
-    """As the header List-Id and the mail server name them."""
+    """The header List-Id and the address of the client are identities."""
     message = parse(b"List-Id: The News <News.Example.net>\n\nhi")
 
     assert Identities(lists=("news.example.net",), client="192.0.2.7") == Identities.of(
@@ -203,7 +203,7 @@ def test_the_most_specific_entry_counts(order, without):
 
 
 def test_what_is_about_others_does_not_count():
-    """A domain without a dot before it leaves subdomains out, and so on."""
+    """An entry for a domain without a leading dot excludes subdomains, and so on."""
     others = ("example.org", "nmail.example.org", ".ail.example.org", "bob@example.org")
 
     assert found(WHO, *others, "list-id:example.net", "192.0.2.8", "::/0") is None
@@ -218,7 +218,7 @@ def test_of_two_senders_the_worse_counts():
 
 
 def test_an_entry_counts_until_it_expires():
-    """Then the next one does."""
+    """Once an entry has expired, the next one counts."""
     until = NOW + timedelta(days=30)
     table = ListTable(
         [entry("ann@mail.example.org", expires_at=until), entry("mail.example.org")]
@@ -234,7 +234,7 @@ def test_an_entry_counts_until_it_expires():
     st.integers(0, 2**32 - 1),
 )
 def test_the_longest_prefix_counts(networks, client):
-    """As a walk through all networks finds it."""
+    """The longest prefix is found, as by a scan of all networks."""
     texts = {str(ip_network((a, length), strict=False)) for a, length in networks}
     host = ip_address(client)
     holding = [each for each in texts if host in ip_network(each)]
@@ -244,7 +244,7 @@ def test_the_longest_prefix_counts(networks, client):
 
 
 def test_a_statement_says_who_set_it_and_when():
-    """So that nobody has to look for it."""
+    """The reason names the author and the date of the entry."""
     said = entry("@example.org").statement()
 
     assert ("list", "example.org", -5.0) == (said.kind, said.name, said.nats)
@@ -269,7 +269,7 @@ def test_an_expiry_in_the_past_is_refused():
     "expires", ["9999-12-31T23:59:59.999999+00:00", "9999-12-31T23:59:59-12:00"]
 )
 def test_an_expiry_beyond_the_calendar_is_refused(expires):
-    """A database that cannot show it would not show the others either."""
+    """An expiry that cannot be displayed would hide the other entries as well."""
     with pytest.raises(InvalidInput, match="for no expiry, leave it out"):
         entry("example.org", expires_at=datetime.fromisoformat(expires))
     with pytest.raises(InvalidInput, match="which is in the past"):
@@ -281,7 +281,7 @@ def test_an_expiry_beyond_the_calendar_is_refused(expires):
 
 @pytest.mark.parametrize("note", ["x" * 201, "two\nlines"])
 def test_a_note_is_one_short_line(note):
-    """It is shown in tables."""
+    """A note is one short line, because tables show it."""
     with pytest.raises(InvalidInput, match="the note of"):
         entry("example.org", note=note)
 
@@ -296,7 +296,7 @@ def test_a_note_is_one_short_line(note):
     ),
 )
 def test_a_list_is_read_as_it_was_written(text, strength, verb, days, note):
-    """But for who set it and when: those are of the import."""
+    """A list reads back as it was written, except for author and time."""
     expires = None if days is None else NOW + timedelta(hours=days)
     written = entry(text, nats_of(verb, strength), expires_at=expires, note=note)
     (read,) = parse_lists(written.line(), "f", source="ann", now=NOW)
@@ -321,7 +321,7 @@ def test_a_list_is_read_as_it_was_written(text, strength, verb, days, note):
     ],
 )
 def test_a_line_that_is_none_is_named_by_its_number(line, sentence):
-    """Nothing of the file counts then."""
+    """An invalid line is named by its number, and no line of the file counts."""
     with pytest.raises(InvalidInput, match=f"line 3 of friends: .*{sentence}"):
         parse_lists(
             f"# ok\nallow bob@example.org\n{line}\n", "friends", source="x", now=NOW
@@ -329,7 +329,7 @@ def test_a_line_that_is_none_is_named_by_its_number(line, sentence):
 
 
 def test_the_last_line_of_a_subject_counts():
-    """However it is written."""
+    """If a subject occurs twice, its last line counts, however it is written."""
     text = "allow Ann@example.org\r\ndeny ann@example.org # no more\n"
     (only,) = parse_lists(text, "f", source="x", now=NOW)
 
@@ -337,7 +337,7 @@ def test_the_last_line_of_a_subject_counts():
 
 
 def test_there_are_not_too_many():
-    """Each takes memory in every process."""
+    """The entries are limited, because each takes memory in every process."""
     require_few(MAX_ENTRIES)
     with pytest.raises(InvalidInput, match="100,000 entries at most"):
         require_few(MAX_ENTRIES + 1)
@@ -345,6 +345,6 @@ def test_there_are_not_too_many():
 
 @pytest.mark.parametrize("text", ["", "soon", "9" * 7, "2026-13-01"])
 def test_what_is_no_expiry_is_refused(text):
-    """Nor is a time beyond the calendar."""
+    """A text that is not an expiry is refused, and so is a time beyond the calendar."""
     with pytest.raises(InvalidInput, match="is not an expiry"):
         expiry_of(text, NOW)

@@ -30,18 +30,18 @@ PROXIES = Networks(["10.0.0.0/8"], of="X")
     ],
 )
 def test_the_networks_hold_their_clients_and_nobody_else(inside, host):
-    """By address, asked once or twice; a Unix socket is of this machine."""
+    """A network contains its clients and no others; a Unix socket is local."""
     assert [inside, inside] == [NETWORKS.holds(host), NETWORKS.holds(host)]
 
 
 def test_what_is_no_network_is_reported():
-    """The sentence shows how one is written."""
+    """The error for an invalid network shows how to write one."""
     with pytest.raises(InvalidSetting, match=r"X: '10.0.0.0/33' is not an address"):
         Networks(["10.0.0.0/33"], of="X")
 
 
 def test_clients_are_remembered_up_to_a_bound():
-    """However many addresses ask."""
+    """The memory for clients is limited, however many addresses connect."""
     networks = Networks(["10.0.0.0/8"], of="X")
     for number in range(10_000):
         networks.holds(f"192.0.{number // 256}.{number % 256}")
@@ -52,7 +52,7 @@ def test_clients_are_remembered_up_to_a_bound():
 
 @given(st.text())
 def test_any_text_is_an_address_or_none(text):
-    """A header holds anything."""
+    """Any text is read as an address, or as none."""
     address = address_of(text)
 
     assert address is None or address == address_of(address)
@@ -60,13 +60,13 @@ def test_any_text_is_an_address_or_none(text):
 
 @given(st.lists(st.ip_addresses().map(str)), st.lists(st.sampled_from(["10.0.0.9"])))
 def test_what_a_client_invents_is_left_of_the_proxies(invented, hops):
-    """The last address that is not of a proxy is the client, whatever stands before."""
+    """The last address that is not a proxy is the client; earlier ones are ignored."""
     chain = [*invented, "198.51.100.9", *hops]
 
     assert "198.51.100.9" == client_behind(PROXIES, chain)
 
 
 def test_a_chain_that_ends_with_no_address_names_nobody():
-    """Nor does an empty one."""
+    """A chain that ends with an invalid or empty address names no client."""
     assert client_behind(PROXIES, ["198.51.100.9", "unknown"]) is None
     assert client_behind(PROXIES, []) is None

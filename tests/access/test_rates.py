@@ -14,7 +14,7 @@ steps = st.lists(
 
 @given(steps, st.floats(0.1, 10), st.integers(1, 5))
 def test_a_client_gets_no_more_than_its_burst_and_its_rate(steps, rate, burst):
-    """Whatever the others do, and whenever it asks."""
+    """A client gets at most its burst and its rate, whatever other clients do."""
     now = 0.0
     buckets = Buckets(rate, burst, clock=lambda: now)
     taken = dict.fromkeys("abc", 0)
@@ -27,7 +27,7 @@ def test_a_client_gets_no_more_than_its_burst_and_its_rate(steps, rate, burst):
 
 @given(steps, st.floats(0.1, 10), st.integers(1, 5))
 def test_whoever_waits_as_long_as_it_is_asked_to_is_served(steps, rate, burst):
-    """`Retry-After` is true."""
+    """A client that waits for `Retry-After` is served."""
     now = 0.0
     buckets = Buckets(rate, burst, clock=lambda: now)
     for wait, client in steps:

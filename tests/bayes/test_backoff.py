@@ -28,7 +28,7 @@ def state(spam, ham):
 
 @given(st.lists(texts, max_size=9), texts)
 def test_nothing_speaks_while_one_class_alone_was_taught(spam, x):
-    """A class without messages is the whole, which is the other class."""
+    """A class without messages has the estimates of all classes together."""
     ham, junk = MODEL.estimate(state(spam, []))(x)
 
     assert ham == pytest.approx(junk, abs=1e-12)
@@ -54,7 +54,7 @@ def log_odds(model, taught, x):
 
 
 def test_classes_of_one_size_differ_as_in_the_textbook():
-    """The share of the whole goes to nothing, and the denominators are the same."""
+    """The share of the whole vanishes, and the denominators are equal."""
     x = SparseCounts.of({1: 1, 2: 1})
     taught = state([x] * 9, [SparseCounts.of({2: 1, 3: 1})] * 9)
     few = Multinomial(smoothing=Lidstone(0.1), backoff=Backoff(1e-9))
@@ -99,6 +99,6 @@ def test_what_is_impossible_in_both_is_impossible_in_the_mixture():
 
 @pytest.mark.parametrize("messages", [0.0, -1.0, math.inf, math.nan])
 def test_messages_must_be_positive_and_finite(messages):
-    """Anything else is no mixture."""
+    """The number of messages of a back-off is positive and finite."""
     with pytest.raises(InvalidObservation, match="of a back-off must be"):
         Backoff(messages)

@@ -37,7 +37,7 @@ def test_look_up_finds_counts_and_zeros():
 
 
 def test_nothing_was_seen_before_the_first_message():
-    """The zero has no counts to find, in the right shape."""
+    """The zero has no counts, in arrays of the right shape."""
     found = FeatureCounts.zero(3).look_up(np.array([1, 2]), "presence")
 
     assert np.zeros((2, 3), np.int64).tolist() == found.tolist()

@@ -43,7 +43,7 @@ def test_a_sum_that_64_bits_hold_is_kept():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_a_sum_beyond_64_bits_is_refused(n):
-    """For two and more summands: four times 2**62 would wrap to 0."""
+    """Two and more summands are checked: four times 2**62 would wrap to 0."""
     parts = [counted(HALF)] * n
     with pytest.raises(InvalidObservation, match="64 bits do not hold"):
         FeatureCounts.sum(parts, n_classes=2)
@@ -52,7 +52,7 @@ def test_a_sum_beyond_64_bits_is_refused(n):
 
 
 def test_messages_beyond_64_bits_are_refused():
-    """As counts are."""
+    """The number of messages is checked like a count."""
     many = counted(1, messages=HALF)
     with pytest.raises(InvalidObservation, match="64 bits do not hold"):
         many + many
@@ -61,7 +61,7 @@ def test_messages_beyond_64_bits_are_refused():
 
 
 def test_totals_beyond_64_bits_are_refused():
-    """No count is too large, but all together are."""
+    """Each count fits, but their total does not."""
     both = counted(HALF) + counted(HALF, feature=2)
     with pytest.raises(InvalidObservation, match=r"9\.223e\+18"):
         both.totals("occurrences")
@@ -72,7 +72,7 @@ def test_totals_beyond_64_bits_are_refused():
     [counted(HALF), counted(HALF, feature=2), counted(1, messages=2**63 - 1)],
 )
 def test_a_table_refuses_and_is_as_it_was(delta):
-    """A count, a total and the messages."""
+    """A refused count, total or number of messages leaves the table unchanged."""
     table = FeatureTable.of(counted(HALF))
     with pytest.raises(InvalidObservation, match="64 bits do not hold"):
         table.add(delta)
@@ -93,7 +93,7 @@ def test_what_is_no_whole_number_is_no_count(count):
 
 
 def test_arrays_of_floats_are_refused():
-    """They would be truncated somewhere else."""
+    """Floats would be truncated elsewhere."""
     ids, floats = np.array([1]), np.array([1.5])
     with pytest.raises(
         InvalidObservation, match="whole numbers, got int64 and float64"
@@ -114,7 +114,7 @@ def test_arrays_of_floats_are_refused():
     [([math.nan, 0], "nan"), ([0, math.nan], "nan"), ([0, math.inf], "inf")],
 )
 def test_a_posterior_of_no_number_is_refused(joint, named):
-    """NaN does not count as a tie."""
+    """NaN is refused, and is not a tie."""
     with pytest.raises(InvalidObservation, match=f"below infinity, got {named}"):
         log_posterior(np.array(joint, float))
     with pytest.raises(InvalidObservation, match=f"below infinity, got {named}"):
@@ -147,7 +147,7 @@ def test_fusion_takes_numbers_and_labels(opinion, offset, label, mislabelled, se
 
 @pytest.mark.parametrize("deviation", [1e8, 1e-8, 1e-200, math.inf, math.nan])
 def test_a_deviation_has_an_inverse_square(deviation):
-    """One that can be added to sums of the examples, and leaves them their digits."""
+    """A deviation too small or too large for its inverse square is refused."""
     with pytest.raises(InvalidObservation, match="a deviation must be between"):
         GaussianPull(weights=(), weight_deviation=deviation, bias_deviation=1.0)
     with pytest.raises(InvalidObservation, match="a weight must be finite"):

@@ -135,7 +135,7 @@ def test_the_discriminant_log_odds_are_linear(history, x):
 
 
 def test_own_variances_have_no_linear_form():
-    """The sentence names the way out."""
+    """The error suggests shared variances."""
     state = train([(Measurements.of({0: v}), c) for v, c in ((1, 0), (2, 0), (9, 1))])
 
     with pytest.raises(InvalidObservation, match='use variances="shared"'):
@@ -152,7 +152,7 @@ def test_an_impossible_absence_has_no_linear_form():
 
 
 def test_features_without_a_weight_are_left_out():
-    """As the model leaves them out."""
+    """Features without a weight are left out, as in the model."""
     model = Multinomial()
     state = model.observe(SparseCounts.of({1: 1}), label=0, n_classes=2)
     form = multinomial_form(model, state, np.zeros(2))
@@ -168,7 +168,7 @@ def test_features_without_a_weight_are_left_out():
     ],
 )
 def test_a_declared_feature_has_a_weight(model, form):
-    """Training never saw feature 2."""
+    """Feature 2 has a weight, although training never saw it."""
     state = FeatureCounts.of(SparseCounts.of({0: 1}), label=0, n_classes=2)
     state += FeatureCounts.of(SparseCounts.of({1: 2}), label=1, n_classes=2)
     found = form(model, state, np.log([0.5, 0.5]))

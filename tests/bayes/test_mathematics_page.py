@@ -34,7 +34,7 @@ def test_every_code_block_of_the_page_is_an_example():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_function_that_the_page_names_exists(name):
-    """A renamed function renames its formula."""
+    """A formula names the function that computes it."""
     assert pkgutil.resolve_name(name).__doc__
 
 

@@ -45,7 +45,7 @@ def test_large_values_fit_with_a_coarser_step():
 
 @pytest.mark.parametrize("value", [LIMIT + 1, -LIMIT - 1, -(2**63)])
 def test_steps_beyond_the_limit_are_refused(value):
-    """The smallest 64-bit integer, which has no absolute value, too."""
+    """Among them is the smallest 64-bit integer, which has no absolute value."""
     with pytest.raises(InvalidObservation, match=f"got {value}"):
         Measurements(array(1), array(value))
 
@@ -61,7 +61,7 @@ def test_ids_and_values_must_fit_together():
 
 
 def test_measurements_compare_by_value():
-    """And have no hash, as arrays are mutable."""
+    """Measurements are compared by value, and cannot be hashed."""
     x = Measurements.of({2: 1.0, 1: 0.5})
 
     assert Measurements(array(1, 2), array(2**15, 2**16)) == x

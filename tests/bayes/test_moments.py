@@ -51,7 +51,7 @@ def test_sums_beyond_64_bits_are_exact():
 
 
 def test_sums_that_outgrow_64_bits_stay_exact():
-    """Also one by one, in groups, negative, and on the way back."""
+    """Sums are exact one by one, in groups, negative, and when taken back."""
     one = message({1: 2**30, 2: -(2**30)})
     state = MomentSums.zero(2)
     for n in range(1, 21):
@@ -71,7 +71,7 @@ def test_sums_that_outgrow_64_bits_stay_exact():
 
 
 def test_whoever_asks_for_sums_gets_what_cannot_overflow():
-    """Python's integers, however the sums are kept."""
+    """Sums are returned as Python integers, however they are stored."""
     state = message({1: 2**30})
 
     for sums in (state.sums, state.squares, state.products):
@@ -123,7 +123,7 @@ def test_statistics_of_no_set_of_messages_are_refused(state, sentence):
 
 
 def test_statistics_of_messages_are_reachable():
-    """Also of no message, and of messages without a field."""
+    """The sums of no message are reachable, and so are those without fields."""
     for state in (MomentSums.zero(2), message({}), message({1: -3}) + message({2: 1})):
         state.require_reachable()
 

@@ -89,7 +89,7 @@ def test_log_odds_of_several_classes_sum_their_probabilities():
     ],
 )
 def test_log_odds_of_impossible_classes_are_no_nan(joint, expected):
-    """One side impossible is infinite; all impossible is a tie of the classes."""
+    """One impossible side is infinite; two impossible sides are a tie."""
     spam = np.array([False, True, True])
 
     assert expected == pytest.approx(log_odds(np.array(joint), spam), abs=1e-12)
@@ -119,7 +119,7 @@ def test_the_weights_of_two_classes_are_one_and_minus_one():
 
 
 def test_an_impossible_class_beside_a_possible_one_has_no_weight():
-    """Its column is left out of the explanation."""
+    """The explanation leaves out the column of an impossible class."""
     joint = np.array([-1.0, -INF, -3.0])
     weights, constant = odds_weights(joint, np.array([False, True, True]))
     counts = weights != 0

@@ -62,13 +62,13 @@ def test_probabilities_that_are_none_are_refused(probabilities):
 
 
 def test_a_fixed_prior_needs_one_probability_per_class():
-    """The sentence has both numbers."""
+    """The error has both numbers."""
     with pytest.raises(InvalidObservation, match=r"2 probabilities.* 3 classes"):
         FixedPrior((0.5, 0.5)).log_prior(MESSAGES)
 
 
 def test_a_smoothed_prior_needs_a_pseudo_count():
-    """Zero would be the fitted prior."""
+    """A pseudo-count of zero would make it the fitted prior."""
     with pytest.raises(InvalidObservation, match="alpha must be between"):
         SmoothedPrior(0.0)
 
@@ -91,12 +91,12 @@ def test_the_fading_prior_is_the_rule_of_succession_in_the_beginning():
 
 
 def test_the_fading_prior_has_a_bound():
-    """However much one side was taught, it says no more than 20 to 1."""
+    """However unequal the counts, the prior is at most 20 to 1."""
     assert math.log(20) == pytest.approx(odds(0, 10**9), abs=1e-12)
 
 
 def test_the_fading_prior_fades():
-    """The messages of the rarer side speak for themselves; equal counts say nothing."""
+    """The prior fades with the messages of the rarer class."""
     taught = [odds(ham, 10**6) for ham in (0, 1, 3, 10, 100)]
 
     assert taught == sorted(taught, reverse=True)
@@ -106,7 +106,7 @@ def test_the_fading_prior_fades():
 
 
 def test_what_did_not_come_says_nothing_of_what_comes():
-    """An archive of spam, and reports of spam among mail that nobody reports."""
+    """An archive of spam, or reports of spam alone, do not change the prior."""
     learned, spam = np.array([0, 1000]), SPAM
     ham, of_archive = FadingPrior().log_prior(learned, np.zeros(2), spam)
     among = FadingPrior().log_prior(learned, np.array([950.0, 1050.0]), spam)
@@ -139,7 +139,7 @@ PRIORS = [FittedPrior(), SmoothedPrior(1.0)]
 
 @pytest.mark.parametrize("prior", PRIORS)
 def test_a_sum_of_messages_past_64_bits_is_refused(prior):
-    """It would be negative, and its logarithm no number."""
+    """A wrapped sum would be negative, and have no logarithm."""
     with pytest.raises(InvalidObservation, match="64 bits do not hold"):
         prior.log_prior(np.array([2**62, 2**61, 2**62]))
 
@@ -147,6 +147,6 @@ def test_a_sum_of_messages_past_64_bits_is_refused(prior):
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("messages", [[3, -1], [-5, 5], [math.nan, 1.0]])
 def test_messages_that_are_no_count_are_refused(prior, messages):
-    """Fewer than none, or not a number."""
+    """A number of messages is at least zero, and not NaN."""
     with pytest.raises(InvalidObservation, match="a number of messages from 0, got"):
         prior.log_prior(np.array(messages))

@@ -54,7 +54,7 @@ def test_the_views_log_likelihoods_add_up(product):
 
 
 def test_a_view_that_the_message_lacks_adds_nothing(product):
-    """And neither does one without an event model."""
+    """A missing view adds nothing, and neither does a view without event model."""
     x = views(2, 2, 5.0)
 
     assert (

@@ -58,7 +58,7 @@ def test_many_parts_are_collected_to_their_sum(several):
 
 @given(parts, st.randoms())
 def test_a_row_has_a_count_if_any_of_its_counts_is_not_zero(part, random):
-    """Also where the counts of a row sum to zero."""
+    """A row is kept even if its counts sum to zero."""
     found = rows(part)
     blank = np.array([random.random() < 0.5 for _ in part], np.bool_)
     found.counts[blank] = 0

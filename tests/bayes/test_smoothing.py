@@ -47,7 +47,7 @@ def test_without_smoothing_a_zero_is_impossible():
     ],
 )
 def test_a_class_without_draws_has_a_probability(smoothing, expected):
-    """Nothing is divided by nothing."""
+    """A class without draws causes no division by zero."""
     none = np.array(0)
 
     assert expected == smoothing.log_probability(none, none, 4)
@@ -86,7 +86,7 @@ def test_counts_of_billions_and_tiny_alphas_are_finite_and_right():
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, 1e-300])
 def test_an_alpha_that_is_no_pseudo_count_is_refused(alpha):
-    """The sentence names the bounds, and no class of the code."""
+    """The error names the limits, and no class of the code."""
     with pytest.raises(
         InvalidObservation, match=r"between 1e-100 and 1e\+100, got [^;]*$"
     ):

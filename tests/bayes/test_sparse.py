@@ -41,7 +41,7 @@ def test_counts_must_be_at_least_one(count):
 
 
 def test_ids_use_all_64_bits():
-    """The smallest and the largest id stand side by side."""
+    """The smallest and the largest 64-bit id can be in one vector."""
     x = SparseCounts.of({2**63 - 1: 1, -(2**63): 2})
 
     assert [-(2**63), 2**63 - 1] == x.ids.tolist()
@@ -73,13 +73,13 @@ def test_a_vector_has_no_hash():
 
 @pytest.mark.parametrize("counts", [{1: True}, {True: 1}])
 def test_true_is_no_number(counts):
-    """A sentence says so."""
+    """A boolean is refused, with an error that says so."""
     with pytest.raises(InvalidObservation, match="whole number of 64 bits, got True"):
         SparseCounts.of(counts)
 
 
 @pytest.mark.parametrize("label", [1.0, "a", None, True])
 def test_a_label_is_a_whole_number(label):
-    """No float, no name, and no truth: that would be both classes."""
+    """A label is an integer: no float, no name and no boolean."""
     with pytest.raises(InvalidObservation, match=r"a label is a whole number in range"):
         one_hot(label, 2)

@@ -40,7 +40,7 @@ histories = st.dictionaries(st.sampled_from([202601, 202602]), states).map(Histo
 @pytest.mark.parametrize("part", [COUNTS, SUMS])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_total_is_of_the_kind_of_its_parts(part, n):
-    """However many there are."""
+    """A total has the kind of its parts, however many there are."""
     found = total([part] * n)
 
     assert type(part) is type(found)
@@ -49,7 +49,7 @@ def test_a_total_is_of_the_kind_of_its_parts(part, n):
 
 
 def test_features_and_measurements_have_no_sum():
-    """A view that would hold both is refused, and the sentence counts the parts."""
+    """A view of both kinds is refused, and the error counts the parts."""
     with pytest.raises(InconsistentCounts, match=r"features in 2 parts and .* in 1,"):
         State.sum([{"words": COUNTS}, {"words": SUMS}, {"words": COUNTS}])
 
@@ -99,7 +99,7 @@ def test_parts_between_features_add_up_to_the_whole(history, cuts):
 
 
 def test_what_was_gained_and_lost_is_told_by_messages():
-    """A feature that one class lost and the other gained was gained."""
+    """A feature that one class lost and another gained counts as gained."""
     moved = FeatureCounts.of(SparseCounts.of({1: 1}), label=1, n_classes=K) - COUNTS
     gone = -FeatureCounts.of(SparseCounts.of({2: 1}), label=0, n_classes=K)
     both = moved + gone

@@ -66,7 +66,7 @@ def test_features_that_are_gone_give_their_places_back():
 
 
 def test_a_feature_of_two_classes_has_at_most_forty_bytes():
-    """Whatever size a table grew to."""
+    """The limit holds at every size of the table."""
     for size in (1_000, 2_500, 9_000, 40_000):
         table = FeatureTable.empty(2)
         for start in range(0, size, 500):
@@ -76,7 +76,7 @@ def test_a_feature_of_two_classes_has_at_most_forty_bytes():
 
 
 def test_a_count_outgrows_32_bits():
-    """Then all counts of its table have 64."""
+    """One count beyond 32 bits gives all counts of the table 64."""
     table = FeatureTable.of(delta({1: 2**31 - 1}))
     narrow = table.nbytes
     table.add(delta({1: 2**40, 2: 1}))
@@ -97,7 +97,7 @@ def test_a_count_outgrows_32_bits():
     ],
 )
 def test_a_table_that_refuses_a_sum_is_as_it_was(change, sentence):
-    """Nothing of it is added."""
+    """A refused sum adds nothing to the table."""
     table = FeatureTable.of(delta({1: 2}))
     with pytest.raises(InconsistentCounts, match=sentence):
         table.add(change)
@@ -106,7 +106,7 @@ def test_a_table_that_refuses_a_sum_is_as_it_was(change, sentence):
 
 
 def test_a_feature_is_in_no_more_messages_than_there_are():
-    """Where one message goes and another one comes, say."""
+    """The limit also holds if one message replaces another."""
     table = FeatureTable.of(delta({1: 1}) + delta({1: 1, 2: 1}))
     with pytest.raises(InconsistentCounts, match="a feature would be in 3 messages"):
         table.add(delta({1: 1}) - delta({2: 1}))
@@ -114,6 +114,6 @@ def test_a_feature_is_in_no_more_messages_than_there_are():
 
 
 def test_a_state_that_no_messages_have_makes_no_table():
-    """Nor is it half made."""
+    """A state that no messages can have is refused."""
     with pytest.raises(InconsistentCounts, match="negative"):
         FeatureTable.of(-delta({1: 1}))

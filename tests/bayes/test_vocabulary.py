@@ -23,6 +23,6 @@ def test_a_declared_vocabulary_may_be_larger():
 
 
 def test_a_declared_vocabulary_may_not_be_smaller():
-    """The sentence has both numbers."""
+    """The error has both numbers."""
     with pytest.raises(InvalidObservation, match=r"has 1 features.* seen 2"):
         vocabulary_size(SEEN, 1)

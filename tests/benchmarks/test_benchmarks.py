@@ -62,7 +62,7 @@ def test_accuracy_has_a_row_for_each_stream_and_a_mean_for_each_family(tmp_path)
 
 
 def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
-    """Below HTTP, by one client, beside learning, and by many clients."""
+    """The rows are below HTTP, one client, beside learning, and many clients."""
     index = write_stream(tmp_path / "stream", 130)
     sizes = ["--learn", "30", "--requests", "100"]
     printed = run("write_path", "--index", index, *sizes)
@@ -80,7 +80,7 @@ def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
 
 
 def test_archives_have_a_row_for_each_way_to_learn_them(tmp_path):
-    """Read, learned message by message, and as sums."""
+    """The rows are reading, learning message by message, and learning as sums."""
     index = write_stream(tmp_path / "stream", 12)
     rows = run("archives", "--index", index, "--repeats", "1").splitlines()
 
@@ -88,7 +88,7 @@ def test_archives_have_a_row_for_each_way_to_learn_them(tmp_path):
 
 
 def test_a_larger_archive_is_extrapolated(tmp_path):
-    """From three sizes: what storing and reading take, and the room."""
+    """Three sizes give the time to store and to read, and the disk space."""
     index = write_stream(tmp_path / "stream", 40)
     more = ["--upto", "1000", "--repeats", "1"]
     rows = run("archives", "--index", index, *more).splitlines()
@@ -98,7 +98,7 @@ def test_a_larger_archive_is_extrapolated(tmp_path):
 
 
 def test_growth_goes_on_where_it_was_interrupted(tmp_path):
-    """What stands in the file is not measured again, and each way has a picture."""
+    """A row in the file is not measured again, and each way has a picture."""
     small = ["--features", "10000", "--messages", "1000", "--profiles", "1"]
     large = ["--features", "10000", "--messages", "1000", "--profiles", "10"]
     folder, pictures = tmp_path / "growth", tmp_path / "pictures"
@@ -117,7 +117,7 @@ def test_growth_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_batches_are_compared_with_single_messages(tmp_path):
-    """Messages a second, and what those wait who send none."""
+    """The table has the throughput, and the latency of clients without batches."""
     index = write_stream(tmp_path / "stream", 160)
     sizes = ["--learn", "30", "--requests", "120", "--size", "50"]
     printed = run("batch", "--index", index, *sizes)
@@ -187,7 +187,7 @@ def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
 
 @pytest.mark.parametrize("way", ["learn", "feedback", "sums"])
 def test_sizes_are_told_four_times(tmp_path, way):
-    """As written, as learned, without vectors, and pruned."""
+    """The four moments are written, learned, without vectors, and pruned."""
     index = write_stream(tmp_path / "stream", 60)
     rows = run("sizes", "--index", str(index), "--way", way).splitlines()
 
@@ -197,7 +197,7 @@ def test_sizes_are_told_four_times(tmp_path, way):
 
 
 def test_a_start_is_measured():
-    """With as many features as were asked for, the counts alone and the service."""
+    """Both the counts and the service start with the requested features."""
     counts, service = run("start", "--features", "600", "--times", "1").splitlines()
 
     assert counts.startswith("600 features in ")
@@ -217,7 +217,7 @@ def test_the_readme_lists_every_benchmark():
 
 
 def test_every_trick_names_code_and_a_line_that_exist():
-    """The files of the table exist, the names in them too, and so do the records."""
+    """Files, names in them, and experiments of the table exist."""
     readme = (BENCHMARKS / "README.md").read_text()
     [_, table] = readme.split("## Code for speed alone")
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]

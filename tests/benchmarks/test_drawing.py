@@ -28,7 +28,7 @@ def curves():
 
 
 def test_each_stream_has_a_panel_with_a_line_for_each_filter(curves):
-    """And the picture is a file by itself, well formed."""
+    """The picture is a well-formed file of its own."""
     root = ET.fromstring(drawing(curves))  # noqa: S314  it is our own
     panels = root.findall(f"{SVG}g")
     classes = [path.get("class") for path in panels[0].findall(f"{SVG}path")]
@@ -40,5 +40,5 @@ def test_each_stream_has_a_panel_with_a_line_for_each_filter(curves):
 
 
 def test_what_no_eye_can_tell_apart_is_left_out(curves):
-    """Twelve thousand thresholds are not twelve thousand points."""
+    """Twelve thousand thresholds need fewer points."""
     assert len(drawing(curves)) < 60_000

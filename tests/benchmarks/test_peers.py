@@ -74,19 +74,19 @@ ROWS = (
 
 @given(st.floats(0.01, 500), st.integers(1, 300))
 def test_the_tail_is_that_of_scipy(half, pairs):
-    """Also where its probability is too small for a float."""
+    """They agree even if the probability is too small for a float."""
     expected = chi2.logsf(2 * half, 2 * pairs)
 
     assert expected == pytest.approx(log_tail(half, pairs), rel=1e-6, abs=1e-9)
 
 
 def test_nothing_combined_says_nothing():
-    """No token, no evidence."""
+    """Without tokens, there is no evidence."""
     assert 0.0 == log_tail(0.0, 0)
 
 
 def test_what_is_finer_breaks_ties_of_the_score():
-    """A filter that saturates is ranked by what it knows, not by its last digit."""
+    """A filter with a saturated score is ranked by its finer score."""
     gold = [False, True, False, True]
     said = [
         Said.by_probability(1.0, 1.0, spam=True),
@@ -102,14 +102,14 @@ def test_what_is_finer_breaks_ties_of_the_score():
 
 
 def test_without_something_finer_ties_count_half():
-    """As everywhere."""
+    """Without a finer score, ties count half, as elsewhere."""
     said = [Said.by_log_odds(0.0)] * 2
 
     assert 50.0 == figures([False, True], said)["roca_pct"]
 
 
 def test_log_odds_are_the_probability_that_the_libraries_say():
-    """That of `predict_proba`: 90 % at log 9, and spam above one half."""
+    """The log-odds agree with `predict_proba`: 90 % is log 9."""
     said = Said.by_log_odds(math.log(9))
 
     assert (0.9, True) == (pytest.approx(said.probability), said.spam)
@@ -141,7 +141,7 @@ def test_a_filter_goes_through_a_stream(stream, peer):
 
 @pytest.mark.clients
 def test_bogofilter_is_asked_by_its_command_line(stream):
-    """It needs both classes before it says anything."""
+    """It needs both classes before it gives a verdict."""
     clients.find("bogofilter")
     program = ENTRANTS["bogofilter"].program()
     found = Trial(peer="bogofilter", program=program, stream=stream)(lambda: None)
@@ -152,7 +152,7 @@ def test_bogofilter_is_asked_by_its_command_line(stream):
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no repository")
 def test_ours_are_known_by_their_commit():
-    """Results of another commit do not stand for this one, and say so."""
+    """Results of another commit are not reused, and the table says so."""
     assert re.fullmatch(
         r"Postbayes [0-9a-f]{10,}|Postbayes, not committed",
         ENTRANTS["Postbayes"].program(),
@@ -170,12 +170,12 @@ def test_every_filter_is_given_the_same_bytes(stream):
 
 
 def test_a_message_with_a_header_is_left_as_it_is():
-    """Only a Subject that stands alone is given an end."""
+    """Only a Subject without other headers gets an end of the header."""
     assert ham(1) == with_header_end(ham(1))
 
 
 def test_the_libraries_see_the_subject_and_all_text():
-    """HTML without its tags, in whatever charset."""
+    """The libraries get HTML without tags, decoded from any charset."""
     raw = (
         b"Subject: =?utf-8?q?caf=C3=A9?=\nContent-Type: text/html; charset=latin-1\n\n"
         b"<p>d\xe9j\xe0</p> vu"
@@ -205,7 +205,7 @@ def test_the_short_tables_have_the_mean_of_a_family():
 
 
 def test_the_long_tables_have_every_stream():
-    """And the digest of each."""
+    """The long tables have every stream, and its digest."""
     text = every_stream(ROWS, command="x")
 
     assert "| bogofilter | 6.0 | not run | 10.0 |" in text
@@ -213,7 +213,7 @@ def test_the_long_tables_have_every_stream():
 
 
 def test_the_table_is_written_between_its_marks(tmp_path):
-    """What stands around it is left alone; without the marks nothing is written."""
+    """Only the text between the marks changes; without marks nothing is written."""
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write(page, "new")
@@ -225,14 +225,14 @@ def test_the_table_is_written_between_its_marks(tmp_path):
 
 
 def test_the_readme_has_the_marks():
-    """So that the table can be written anew."""
+    """The marks are there, so the tables can be written again."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
 
     assert text.index(BEGIN) < text.index(END)
 
 
 def test_grams_are_counted_once():
-    """Of the first bytes, and none where there are fewer than four."""
+    """Each gram of the first bytes counts once; three bytes have no gram."""
     assert 2 == four_grams(b"abcde", 100).size
     assert 2 == four_grams(b"aaaaaaaab", 100).size
     assert 1 == four_grams(b"aaaaaaaab", 8).size
@@ -302,7 +302,7 @@ def test_a_feature_of_one_class_says_nearly_all():
 
 
 def test_a_feature_of_both_classes_says_nothing():
-    """Where they have it about equally often."""
+    """A feature that both classes have about equally often has no evidence."""
     both = np.array([[5.0], [6.0]])
 
     assert abs(log_odds(both, np.array([10.0, 10.0]), np.array([1]))) < 1e-4

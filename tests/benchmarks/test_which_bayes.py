@@ -57,7 +57,7 @@ def test_information_gain_is_that_of_scikit_learn(rows):
 
 
 def test_the_attributes_with_the_highest_gain_are_kept():
-    """Those in fewer than five messages are not even looked at."""
+    """Attributes in fewer than five messages are not considered."""
     rows = [({1, 2}, False)] * 5 + [({2, 3}, True)] * 4 + [({2, 4}, True)] * 6
 
     assert [1, 4] == select(state_of(rows), 2).ids.tolist()
@@ -65,7 +65,7 @@ def test_the_attributes_with_the_highest_gain_are_kept():
 
 
 def test_the_gaussian_is_that_of_scikit_learn():
-    """A word that a message does not have is a frequency of nought."""
+    """A word that a message lacks has frequency 0."""
     random = np.random.default_rng(1)
     counts = random.poisson(2.0, size=(60, 4)) + np.array([1, 0, 0, 0])
     gold = random.random(60) < 0.4

@@ -59,7 +59,7 @@ def test_nothing_is_rejected_or_quarantined_unless_asked_for():
 
 
 def test_rejecting_needs_no_quarantine():
-    """Either threshold may stand alone."""
+    """Each threshold can be set without the other."""
     rule = ActionRule(reject_from=5.0)
 
     assert ["add header", "reject"] == [rule(spam(4.0)), rule(spam(5.0))]
@@ -76,6 +76,6 @@ def test_rejecting_needs_no_quarantine():
     ],
 )
 def test_thresholds_out_of_order_are_refused(thresholds, says):
-    """The sentence names the setting and what it contradicts."""
+    """The error names the setting and the threshold that it contradicts."""
     with pytest.raises(InvalidSetting, match=says):
         ActionRule(spam_from=2.0, **thresholds)

@@ -86,7 +86,7 @@ def verdicts(which, **messages):
 @pytest.mark.parametrize("which", [EVERYTHING, MISTAKES, ARCHIVE, FIVE])
 @pytest.mark.parametrize("messages", [{}, {"spams": 1}, {"hams": 1}, {"spams": 2}])
 def test_it_is_unsure_of_everything_in_the_beginning(which, messages):
-    """Nought, one or two messages tell nothing from nothing."""
+    """After at most two messages, every verdict is unsure."""
     for verdict in verdicts(which, **messages):
         assert "unsure" == verdict.decision
 
@@ -94,7 +94,7 @@ def test_it_is_unsure_of_everything_in_the_beginning(which, messages):
 @pytest.mark.parametrize("which", [EVERYTHING, MISTAKES, ARCHIVE])
 @pytest.mark.parametrize("count", [1, 20, 100])
 def test_no_feature_speaks_while_one_side_alone_was_taught(which, count):
-    """Ham and spam are given the same: the prior, and nothing else."""
+    """Ham and spam get the same verdict, which is that of the prior."""
     for messages in ({"spams": count}, {"hams": count}):
         of_ham, of_spam = verdicts(which, **messages)
         prior = attribute(of_ham, taught(which, **messages)).prior

@@ -71,7 +71,7 @@ def test_only_what_was_wrong_or_nearly_so_is_taught(history, views, label):
 
 @given(histories, messages)
 def test_its_features_are_those_of_other_views(history, views):
-    """Each counts once, and earlier teachings of the message do not matter."""
+    """Each feature counts once, and earlier lessons of the message do not matter."""
     empty = score(Snapshot.empty(THREE), views)
     again = taught(views, empty, 0, THREE)
 
@@ -143,7 +143,7 @@ def test_who_says_more_adds_more(features, less, more):
 
 
 def test_what_is_impossible_stays_so():
-    """An infinite sum has a factor, and not the product of nothing and infinity."""
+    """An infinite sum gets a factor, and no NaN."""
     assert 0 < Bounded().factor(5, np.array([0.0, -np.inf]))
 
 
@@ -193,7 +193,7 @@ def test_its_terms_are_the_last_whatever_the_order():
 
 @pytest.mark.parametrize("views", [("corrections",), ("grams", "corrections")])
 def test_it_needs_a_view_whose_features_it_has(views):
-    """The error names them."""
+    """The error names the missing views."""
     with pytest.raises(
         InvalidSetting, match="words, headers, pairs; add one of these views"
     ):
@@ -202,7 +202,7 @@ def test_it_needs_a_view_whose_features_it_has(views):
 
 @pytest.mark.parametrize("source", ["smell", "corrections", "measurements"])
 def test_a_view_is_made_of_views_of_features(source):
-    """Each with a classifier, so that its share of the log-odds has a place."""
+    """Each view needs a classifier, which takes its share of the log-odds."""
     shipped = Specification().classifiers
     made = replace(shipped["corrections"], made_of=("words", source))
 
@@ -229,7 +229,7 @@ def test_the_headers_are_heard_by_themselves_in_the_same_counts():
 
 
 def test_a_verdict_needs_a_view_that_learns_every_message():
-    """The class prior is that of its messages."""
+    """The class prior counts the messages of such a view."""
     shipped = Specification().classifiers
 
     with pytest.raises(InvalidSetting, match="a view of its own"):

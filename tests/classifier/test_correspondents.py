@@ -28,13 +28,13 @@ days = st.integers(TODAY - 4000, TODAY + 10)
 
 @given(rungs, counts, days)
 def test_a_correspondent_only_ever_speaks_for_a_message(rung, times, day):
-    """By a bounded number of nats."""
+    """A correspondent adds evidence of ham, and a bounded amount of it."""
     assert -rung.most <= rung.nats(Correspondence(times, day), today=TODAY) <= 0
 
 
 @given(rungs, counts, counts, days, days)
 def test_more_messages_and_later_ones_never_say_less(rung, times, more, day, later):
-    """Whatever the clock of the machine."""
+    """The evidence does not depend on the clock of the machine."""
     one = rung.nats(Correspondence(times, min(day, later)), today=TODAY)
 
     assert rung.nats(Correspondence(times + more, max(day, later)), today=TODAY) <= one
@@ -51,7 +51,7 @@ def test_a_half_life_halves_the_count(times):
 
 
 def test_the_ladder_goes_from_the_address_to_the_organisation():
-    """A domain that stands for all kinds of people is no rung."""
+    """A domain with users of all kinds is left out."""
     names = ["ann@mail.friends.example", "mail.friends.example", "friends.example"]
 
     assert names == [each.name for each in (ADDRESS, DOMAIN, ORGANISATION)]
@@ -82,12 +82,12 @@ def test_the_ladder_goes_from_the_address_to_the_organisation():
     ],
 )
 def test_a_sentence_says_what_is_known(rung, times, who, text):
-    """With the count that is stored."""
+    """The sentence has the stored count."""
     assert text == rung.sentence(times, who=who)
 
 
 def test_a_digest_depends_on_the_key():
-    """And on nothing else but the name."""
+    """A digest depends on the key and the name alone."""
     keys = [None, IdKey(bytes(KEY_BYTES)), IdKey(b"\1" * KEY_BYTES)]
     found = {identity_digest("ann@example.org", key) for key in keys}
 

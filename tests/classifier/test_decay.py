@@ -82,7 +82,7 @@ def test_what_is_older_never_counts_more(half_life, one, other):
 
 @given(half_lives, epochs)
 def test_the_newest_month_counts_whole(half_life, epoch):
-    """And so does one that is yet to come."""
+    """A future month counts in full, too."""
     assert PARTS == Decay(half_life, epoch).weight(epoch)
     assert PARTS == Decay(half_life, MARCH).weight(max(epoch, MARCH))
 
@@ -109,7 +109,7 @@ def test_a_half_life_is_positive_and_finite(half_life):
 
 @given(histories, messages)
 def test_mail_of_one_month_is_scored_as_without_decay(history, views):
-    """Bit for bit: the unit of the counts and of the pseudo-counts is the same."""
+    """Bit for bit, because counts and pseudo-counts have the same unit."""
     whole = learned(SPECIFICATION, history)
     parts = learned(SPECIFICATION.decaying(6.0).as_of(MARCH), history)
     expected, found = score(whole, views), score(parts, views)
@@ -186,7 +186,7 @@ def test_what_has_no_pseudo_count_has_no_unit(smoothing):
 
 
 def test_the_fading_prior_in_parts_is_the_same_prior():
-    """Bit for bit, whatever was learned and whatever came."""
+    """They agree bit for bit, whatever was learned and whatever arrived."""
     counts, came = np.array([3, 17]), np.array([4.5, 20.5])
     spam = np.array([False, True])
 
@@ -208,7 +208,7 @@ def test_the_fading_prior_in_parts_is_the_same_prior():
     ],
 )
 def test_a_prior_in_parts_is_the_same_prior(prior):
-    """Bit for bit, whatever was learned."""
+    """They agree bit for bit, whatever was learned."""
     counts = np.array([3, 17])
 
     assert prior.log_prior(counts).tolist() == (
@@ -217,7 +217,7 @@ def test_a_prior_in_parts_is_the_same_prior(prior):
 
 
 def test_counts_of_a_discriminant_cannot_decay():
-    """Its shrinkage goes by the number of messages."""
+    """The shrinkage of a discriminant needs the number of messages."""
     measured = ViewModel(view="measurements", event_model=Discriminant())
     words = ViewModel(view="words", event_model=Multinomial(smoothing=Lidstone(0.1)))
     specification = Specification(

@@ -179,7 +179,7 @@ def test_what_came_is_what_was_scored_and_half_of_what_nobody_taught():
 
 
 def test_a_label_that_is_corrected_counts_for_what_it_is():
-    """And what is forgotten counts no more, before the next fit and after it."""
+    """Forgotten messages count neither before nor after the next fit."""
     said = (0.0, 0.0)
     rows = [
         lesson(1, "spam", said, arrived=1),
@@ -197,7 +197,7 @@ def test_a_label_that_is_corrected_counts_for_what_it_is():
 
 
 def test_a_view_that_is_right_is_worth_more_than_one_that_is_noise():
-    """That is what it is for."""
+    """The fit gives a good view a larger weight than a noisy one."""
     fusion = followed([good(revision) for revision in range(1, 9)])
     words, pairs = fusion.weights
 
@@ -242,7 +242,7 @@ def test_only_the_window_counts():
 
 
 def test_a_new_label_moves_an_example_and_forgetting_takes_it_out():
-    """The newest label counts, and what is forgotten was never said."""
+    """The newest label counts, and a forgotten message does not."""
     rows = [good(revision) for revision in range(1, 8)]
     moved = lesson(8, "ham", (9.0, 9.0), digest=1, label_before="spam")
     gone = lesson(8, None, (9.0, 9.0), digest=1, label_before="spam")
@@ -324,7 +324,7 @@ def test_the_weights_of_a_snapshot_are_those_of_its_verdicts():
 
 
 def test_a_rule_that_never_fits_is_refused():
-    """The error says what was given."""
+    """The error has the invalid value."""
     with pytest.raises(InvalidSetting, match="got 0 and 10"):
         FusionRule(every=0, window=10)
     with pytest.raises(InvalidSetting, match=r"at least once, got 0\.5"):
@@ -332,7 +332,7 @@ def test_a_rule_that_never_fits_is_refused():
 
 
 def test_examples_are_few_however_long_the_ledger_is():
-    """Memory holds the window, and no more."""
+    """Memory holds the window, however long the ledger is."""
     fusion = followed([good(revision) for revision in range(1, 99)])
 
     assert 10 == len(fusion.examples)

@@ -87,7 +87,7 @@ moves = st.lists(
 
 @given(moves, st.integers(1, 9))
 def test_many_moves_add_what_they_add_one_by_one(many, at_once):
-    """To the last bit of the largest measurements, whatever fields each has."""
+    """The sums agree to the last bit, for the largest measurements and any fields."""
     expected = {}
     for move in many:
         one = delta(move.views, before=move.before, after=move.after, n_classes=3)
@@ -126,7 +126,7 @@ def test_views_of_both_kinds_move_together():
 
 
 def test_a_label_out_of_range_is_refused():
-    """A class index that does not exist names itself in the error."""
+    """The error names the class index."""
     with pytest.raises(InvalidObservation, match=r"label 2 is not in range\(2\)"):
         delta({"v": SparseCounts.of({1: 1})}, before=None, after=2, n_classes=2)
 

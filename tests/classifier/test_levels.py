@@ -101,7 +101,7 @@ def test_partial_sums_count_as_if_they_were_added_up(parts, ids):
 def test_it_is_the_mean_of_a_dirichlet_with_the_levels_above_as_prior(
     own, above, asked, weight
 ):
-    """Divided by the weight: (n + R p) / (N + R), with R the size of the prior."""
+    """The estimate is (n + R p) / (N + R), with R the size of the prior."""
     model = Multinomial(smoothing=Lidstone(1e-9), counting="occurrences")
     lessons = [(0, own), (1, {99: 1})]
     site = [(0, {**above, 50: 1}), (1, {99: 1})]
@@ -119,7 +119,7 @@ def test_it_is_the_mean_of_a_dirichlet_with_the_levels_above_as_prior(
 
 
 def test_lessons_weigh_as_if_all_above_them_were_as_large_as_the_reach():
-    """Never less than one of the site."""
+    """A lesson of a user never weighs less than one of the site."""
     assert [1, 1] == weights([10, REACH])
     assert [50, 1] == weights([3, 50 * REACH])
     # The domain's 100 lessons count as 5,000 messages: so much more is above the user.
@@ -151,7 +151,7 @@ def test_few_lessons_turn_the_verdict_of_the_site():
 
 
 def test_the_shares_of_the_levels_sum_to_the_log_odds():
-    """And so do the reasons, whatever level knows their words."""
+    """The shares and the reasons both sum to the log-odds, whoever taught a word."""
     domain = taught(map(ham, range(400, 440)), map(spam, range(300, 310)))
     ann = taught(hams=[spam(1)], spams=[ham(1), ham(2)])
     scorer = backed_off(levels_of(ann=ann, domain=domain, site=SITE))
@@ -229,7 +229,7 @@ def test_counts_that_decay_weigh_as_many_messages():
     ],
 )
 def test_who_is_made_of_something_else_has_no_part(other):
-    """The profile answers by those that agree, or alone."""
+    """Only levels with the same specification are summed."""
     ann, elsewhere = taught(hams=[ham(1)]), Snapshot.empty(other)
 
     assert ann is backed_off(levels_of(ann=ann, site=elsewhere))

@@ -49,7 +49,7 @@ def decided(policy, **settings):
 
 
 def test_a_profile_that_says_nothing_is_as_the_settings_have_it():
-    """Nothing is copied from them, so that a change of them counts."""
+    """Unset thresholds follow the settings, and their later changes."""
     assert service(quarantine=4.0) == Policy().applied_to(service(quarantine=4.0))
 
 
@@ -66,7 +66,7 @@ def test_a_profile_that_says_nothing_is_as_the_settings_have_it():
     ],
 )
 def test_what_a_profile_says_wins_over_the_settings(policy, thresholds):
-    """Each threshold by itself; the others stay the service's."""
+    """Each threshold overrides its own setting, and the others stay."""
     assert pytest.approx(thresholds) == decided(policy, quarantine=5.0, reject=9.0)
 
 
@@ -82,7 +82,7 @@ def test_what_a_profile_says_wins_over_the_settings(policy, thresholds):
     ],
 )
 def test_the_settings_give_way_to_what_a_profile_says(policy, thresholds):
-    """Without an error: nobody said the two together."""
+    """The setting moves without an error, because nobody set the two together."""
     policy.require_kept(service(quarantine=5.0, reject=9.0))
 
     assert pytest.approx(thresholds) == decided(policy, quarantine=5.0, reject=9.0)
@@ -104,7 +104,7 @@ def test_the_settings_give_way_to_what_a_profile_says(policy, thresholds):
     ],
 )
 def test_what_contradicts_itself_is_refused(policy, says):
-    """The sentence has both numbers."""
+    """The error has both numbers."""
     with pytest.raises(InvalidPolicy, match=says):
         policy.require_kept(service())
 
@@ -132,7 +132,7 @@ def test_a_threshold_gives_way_upwards_only(policy, spam, quarantine, reject):
 
 @given(policies)
 def test_a_policy_survives_its_document(policy):
-    """What is stored, or exported, comes back."""
+    """A stored or exported policy reads back unchanged."""
     assert policy == Policy.read(json.loads(json.dumps(policy.document())))
 
 
@@ -156,7 +156,7 @@ def test_a_policy_survives_its_document(policy):
     ],
 )
 def test_what_is_no_policy_is_refused(document, says):
-    """The message names the field and its value."""
+    """The error names the field and its value."""
     with pytest.raises(InvalidPolicy, match=says):
         Policy.read(document)
 

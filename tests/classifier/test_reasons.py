@@ -122,7 +122,7 @@ def test_a_reason_has_few_words():
     st.integers(0, 30),
 )
 def test_each_feature_is_in_one_reason(read, data, strongest):
-    """Whatever the words and their worth, and however many reasons are listed."""
+    """Whatever the words and their evidence, no feature is listed twice."""
     names = sorted(set(read))
     pairs = sorted({f"{a}_{b}" for a, b in pairwise(read)})
     words, of_pairs = (
@@ -146,7 +146,7 @@ def test_subtotals_and_reasons_add_up_and_say_what_they_show():
 
 
 def test_the_side_that_decides_comes_first():
-    """Then what it outvoted."""
+    """The reasons of the outvoted side come second."""
     verdict, found = explained(LETTER, strongest=4)
     sides = [reason.log_odds > 0 for reason in found.reasons]
 
@@ -165,7 +165,7 @@ def test_most_of_a_verdict_is_said_in_ten_reasons():
 
 
 def test_nothing_listed_shows_nothing():
-    """The subtotals are there all the same."""
+    """Without listed reasons, the subtotals remain."""
     verdict, found = explained(LETTER, strongest=0)
 
     assert ((), 0.0) == (found.reasons, found.share)

@@ -83,7 +83,7 @@ def test_a_score_that_is_no_number_is_kept_as_null():
 
 
 def test_the_terms_of_a_record_add_up_to_its_log_odds():
-    """Times the weights, which were the shipped ones."""
+    """Times the shipped weights, the terms sum to the log-odds."""
     kept = record(verdict(), SPECIFICATION)
     evidence = evidence_of(kept, SPECIFICATION)
     weights = np.array([term.weight for term in SPECIFICATION.verdict.terms])

@@ -55,6 +55,6 @@ def test_what_was_ever_written_is_a_record(document):
     ],
 )
 def test_anything_else_is_none(document, said):
-    """The sentence has the value, as far as one can be shown."""
+    """The error has the value, as far as it can be shown."""
     with pytest.raises(InvalidObservation, match=said):
         require_record(document)

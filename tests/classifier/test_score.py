@@ -295,7 +295,7 @@ def test_what_decides_has_the_views_that_it_is_made_of():
 
 
 def test_a_feature_without_text_is_shown_by_its_id():
-    """Where no words are stored, the 64-bit id stands in hex."""
+    """Without stored words, the 64-bit id is shown in hex."""
     x = SparseCounts.of({-1: 1})
     snapshot = taught(TWO, [(x, 1), (SparseCounts.of({2: 1}), 0)])
 
@@ -310,7 +310,7 @@ def test_a_feature_without_text_is_shown_by_its_id():
 
 
 def test_what_cannot_be_learned_changes_nothing():
-    """Views that could learn it do not, where one cannot."""
+    """If one view cannot learn the message, no view does."""
     x = SparseCounts.of({1: 1, 2: 2})
     snapshot = Snapshot.empty(Specification())
     for revision, (label, seen) in enumerate(((0, x), (1, SparseCounts.of({2: 1})))):

@@ -88,7 +88,7 @@ def test_segments_are_the_text(text, most):
 
 
 def test_a_word_of_spam_is_dark_on_its_side():
-    """And one of ham on the other; both name the messages that they were in."""
+    """A ham word is dark on the other side; both show their message counts."""
     _, found = shaded(LETTER)
     by_text = {each.text: each for each in segments(found)}
     free, noon = by_text["free"], by_text["noon?"]
@@ -100,7 +100,7 @@ def test_a_word_of_spam_is_dark_on_its_side():
 
 
 def test_a_word_in_several_places_adds_the_same_part_in_each():
-    """And is as dark in each of them as in the others."""
+    """Each occurrence is equally dark."""
     _, found = shaded(b"\nfree free money")
     one, other = [each for each in segments(found) if each.text == "free"]
 
@@ -109,7 +109,7 @@ def test_a_word_in_several_places_adds_the_same_part_in_each():
 
 
 def test_words_that_nobody_taught_are_not_shaded():
-    """They are one segment with the blanks around them."""
+    """Untaught words and the blanks around them are one segment."""
     _, found = shaded(b"\nquite unheard words")
 
     assert [("quite unheard words", 0, ())] == [
@@ -126,7 +126,7 @@ def test_an_untaught_filter_shades_nothing():
 
 
 def test_keyed_ids_are_found_at_their_places():
-    """Where words are not kept, the text that somebody holds still shows them."""
+    """Without stored words, a text that somebody provides still shows them."""
     keyed = learned(Specification(key=IdKey(bytes(range(16)))))
     _, found = shaded(LETTER, keyed)
     _, open_ = shaded(LETTER)
@@ -137,7 +137,7 @@ def test_keyed_ids_are_found_at_their_places():
 
 
 def test_features_without_names_are_shown_by_their_id():
-    """As explanations show them."""
+    """Such features are shown by their id, as in explanations."""
     message = parse(b"\nfree")
     seen = extract(message, SHIPPED.specification.views)
     added = attribute(score(SHIPPED, seen.views), SHIPPED)

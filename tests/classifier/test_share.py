@@ -41,7 +41,7 @@ def states_of(n, *, views):
 
 @given(learned)
 def test_weights_are_raised_and_never_lowered(messages):
-    """By 1 if all views know alike, by the root of their number at most."""
+    """The factor is 1 for equal views, and at most the root of their number."""
     factor = raised(np.array(messages))
 
     assert 1.0 <= factor <= math.sqrt(len(messages)) + 1e-12
@@ -49,7 +49,7 @@ def test_weights_are_raised_and_never_lowered(messages):
 
 @given(st.integers(0, 10**9), st.integers(1, 6))
 def test_views_that_know_alike_are_left_alone(messages, views):
-    """Exactly: no verdict of a filter that learns mail may move by a rounding."""
+    """The factor is exactly 1, so rounding changes no verdict of such a filter."""
     assert 1.0 == raised(np.full(views, messages))
 
 
@@ -64,7 +64,7 @@ def test_what_the_least_view_learns_lowers_the_factor(messages, more):
 
 
 def test_what_is_there_speaks_for_what_is_not():
-    """An import that has no pairs: words and headers are raised by the root of 3/2."""
+    """Without pairs, words and headers are raised by the root of 3/2."""
     whole = states_of(20, views=("words", "headers", "pairs"))
     part = {view: whole[view] for view in ("words", "headers")}
     message = views_of(spam(99))
@@ -95,7 +95,7 @@ def test_what_was_raised_still_adds_up():
 
 
 def test_nothing_is_raised_before_anything_is_known():
-    """And nothing is divided by nought."""
+    """Before the first message, nothing is divided by zero."""
     verdict = score(Snapshot.empty(SHIPPED), {"words": SparseCounts.of({1: 1})})
 
     assert [1.0, 1.0, 1.0, 0.0, 0.0] == Snapshot.empty(SHIPPED).raised.tolist()

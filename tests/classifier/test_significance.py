@@ -34,7 +34,7 @@ def learned(taught):
 
 
 def test_a_word_of_both_sides_is_weak_and_one_of_either_is_not():
-    """Nothing is asked of how often it was there."""
+    """The frequency of the word does not matter."""
     taught = [({1, 2}, 0), ({1, 3}, 1)] * 40
     found = insignificant(learned(taught), TEXT_VIEWS, max_log_odds=0.1)
 
@@ -78,7 +78,7 @@ def test_without_weak_words_no_verdict_moves_by_more_than_the_bound(taught, aske
 
 
 def test_real_mail_has_weak_features_in_every_view():
-    """Those that all messages of both sides have in common."""
+    """Features that all messages of both sides have are weak."""
     parts = {}
     for n in range(20):
         for label, raw in enumerate((ham(n), spam(n))):

@@ -89,7 +89,7 @@ def test_a_bound_must_be_positive_and_finite(strength, scale):
 
 
 def test_normalisers_are_defined_for_a_message_of_nothing():
-    """No features is a length like any other."""
+    """A message without features has a length like any other."""
     nothing = np.zeros(2)
 
     assert 0.05 == ShrunkenMean(20.0).factor(0, nothing)
@@ -98,7 +98,7 @@ def test_normalisers_are_defined_for_a_message_of_nothing():
 
 
 def test_a_verdict_without_a_term_is_refused():
-    """Something has to decide."""
+    """A verdict needs at least one term."""
     with pytest.raises(InvalidSetting, match="at least one term"):
         VerdictRule(terms=())
 

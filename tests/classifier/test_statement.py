@@ -68,7 +68,7 @@ def saying(nats, kind="list"):
 
 @given(snapshots(), messages, statements)
 def test_log_odds_rise_by_what_is_stated(snapshot, x, said):
-    """For any number of labels: the posterior has the log-odds of the verdict."""
+    """With any number of labels, the posterior has the log-odds of the verdict."""
     made_of = snapshot.specification
     before = score(snapshot, {"words": x})
     after = stated(before, said, made_of)
@@ -94,7 +94,7 @@ def test_labels_of_one_side_keep_their_odds(snapshot, x, said):
 
 @given(snapshots(), messages, statements, st.integers(0, 3))
 def test_explanations_sum_to_the_log_odds(snapshot, x, said, strongest):
-    """The families, and the prior with the statements, the reasons and the rest."""
+    """Families, prior, statements, reasons and the rest add up."""
     verdict = score(snapshot, {"words": x})
     explanation = explain(
         attribute(verdict, snapshot),
@@ -177,7 +177,7 @@ def test_the_reasons_of_the_deciding_side_stay_first():
 
 
 def test_the_strongest_reason_may_be_stated():
-    """By its kind and name; where no words are kept, by its kind alone."""
+    """It is named by kind and name or, without stored words, by kind alone."""
     snapshot = Snapshot.empty(Specification())
     x = {"words": SparseCounts.of({1: 1})}
     added = attribute(score(snapshot, x), snapshot)

@@ -32,7 +32,7 @@ def write(corpus, content):
 
 
 def test_messages_come_in_the_order_of_the_index(corpus):
-    """Paths are relative to the folder of the index, whatever we run in."""
+    """Paths are relative to the folder of the index, not to the working directory."""
     index = write(corpus, b"spam ../data/2\nham ../data/1\nspam ../data/2\n")
     one, two = corpus / "data" / "1", corpus / "data" / "2"
 
@@ -85,7 +85,7 @@ def test_an_absolute_path_stays_absolute(corpus):
     ],
 )
 def test_an_index_tells_a_stream_from_an_archive(corpus, labels, mixed):
-    """In a mailbox the labels come by turns, and in an archive one after the other."""
+    """Alternating labels make a stream, and blocks of one label an archive."""
     index = write(corpus, b"".join(b"%c ../data/1\n" % ord(each) for each in labels))
 
     assert (len(labels), mixed) == summarise_index(index)
@@ -110,7 +110,7 @@ def test_a_path_may_be_in_no_encoding(corpus):
     ],
 )
 def test_a_malformed_line_is_named_by_its_number(corpus, content, number, quoted):
-    """The sentence has the line's number, what it holds, and what it should."""
+    """The error has the number of the line, its content, and the expected form."""
     index = write(corpus, content)
     sentence = f"index, line {number}: expected a label and a path, .*, got {quoted}$"
 
@@ -121,7 +121,7 @@ def test_a_malformed_line_is_named_by_its_number(corpus, content, number, quoted
 
 
 def test_a_missing_message_is_named_by_its_line(corpus):
-    """What comes before it has been handed over; the sentence tells the line."""
+    """Messages before it are delivered; the error names the line."""
     entries = read_index(write(corpus, b"ham ../data/1\nham ../data/9\n"))
 
     assert b"Subject: 1\n" == next(entries).raw
@@ -132,7 +132,7 @@ def test_a_missing_message_is_named_by_its_line(corpus):
 
 
 def test_a_missing_index_is_an_error():
-    """The sentence has the path as it was given."""
+    """The error has the path as it was given."""
     with pytest.raises(UnreadableSource, match="cannot read no/index: No such file"):
         summarise_index(Path("no/index"))
 
@@ -145,7 +145,7 @@ def test_an_index_that_names_nothing_is_an_error(corpus):
 
 @pytest.mark.parametrize("read", [summarise_index, lambda index: [*read_index(index)]])
 def test_an_index_is_no_pipe(read):
-    """It is read twice, and the second time a pipe has nothing."""
+    """A pipe is refused, because an index is read twice."""
     reader, writer = os.pipe()
     os.write(writer, b"ham 1\n")
     os.close(writer)
@@ -160,7 +160,7 @@ def test_an_index_is_no_pipe(read):
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_index_or_a_malformed_one(tmp_path_factory, content):
-    """An index is counted or refused with our own error, whatever it holds."""
+    """An index of any bytes is counted, or refused with an error of ours."""
     index = tmp_path_factory.mktemp("any") / "index"
     index.write_bytes(content)
     try:

@@ -30,7 +30,7 @@ def read(folder, **options):
 
 
 def test_read_and_new_messages_are_messages(tmp_path):
-    """`cur` and `new` hold mail; `tmp` holds what is not there yet."""
+    """`cur` and `new` hold mail; a message in `tmp` is incomplete."""
     path = deliver(tmp_path, "1:2,S")
     deliver(tmp_path, "2", part="new")
     deliver(tmp_path, "3", part="tmp")
@@ -66,7 +66,7 @@ def test_other_folders_do_not(tmp_path, name):
 
 
 def test_without_a_junk_label_all_messages_have_one_label(tmp_path):
-    """Telling junk by its folder is asked for, not assumed."""
+    """Junk folders are recognised only on request."""
     deliver(tmp_path, "inbox")
     deliver(tmp_path / ".Junk", "junk")
 
@@ -83,7 +83,7 @@ def test_without_a_junk_label_all_messages_have_one_label(tmp_path):
     ],
 )
 def test_sent_and_deleted_mail_and_drafts_tell_nothing(tmp_path, name):
-    """What was thrown away may be ham or spam, and one's own mail was not received."""
+    """Deleted mail may be ham or spam, and sent mail was not received."""
     deliver(tmp_path, "inbox")
     deliver(tmp_path / name, "gone")
 
@@ -94,7 +94,7 @@ def test_sent_and_deleted_mail_and_drafts_tell_nothing(tmp_path, name):
     ("name", "label"), [("Trash", "ham"), ("Sent", "ham"), (".Junk", "spam")]
 )
 def test_a_folder_that_is_asked_for_by_its_path_is_read(tmp_path, name, label):
-    """Naming the trash or giving a label for junk is intentional."""
+    """A path to the trash, or a label for junk, is intentional."""
     deliver(tmp_path / name, "1")
 
     assert [(label, "1")] == read(tmp_path / name)
@@ -119,7 +119,7 @@ def test_the_order_is_the_same_every_time(tmp_path):
 
 
 def test_the_standard_library_agrees(tmp_path):
-    """An independent writer's Maildir is read as it was written."""
+    """A Maildir that the standard library wrote reads back unchanged."""
     box = mailbox.Maildir(tmp_path / "box")
     box.add(b"Subject: ham\n\ntext\n")
     box.add_folder("Junk").add(b"Subject: spam\n\ntext\n")
@@ -145,7 +145,7 @@ def test_a_message_that_moves_is_left_for_the_next_run(tmp_path):
 
 
 def test_a_message_that_cannot_be_read_is_an_error(tmp_path):
-    """Mail that is there and cannot be read is not passed over in silence."""
+    """An existing message that cannot be read is not skipped silently."""
     deliver(tmp_path, "1")
     (tmp_path / "cur" / "2").mkdir()
 
@@ -154,7 +154,7 @@ def test_a_message_that_cannot_be_read_is_an_error(tmp_path):
 
 
 def test_links_to_folders_above_are_not_followed(tmp_path):
-    """A folder that holds itself is read once."""
+    """A folder that contains itself is read once."""
     deliver(tmp_path, "1")
     (tmp_path / ".loop").symlink_to(tmp_path)
 
@@ -162,7 +162,7 @@ def test_links_to_folders_above_are_not_followed(tmp_path):
 
 
 def test_a_maildir_is_told_by_its_folders(tmp_path):
-    """Both `cur` and `new` are there, `tmp` need not be."""
+    """A Maildir has `cur` and `new`; `tmp` may be missing."""
     (tmp_path / "cur").mkdir()
 
     assert not is_maildir(tmp_path)
@@ -171,6 +171,6 @@ def test_a_maildir_is_told_by_its_folders(tmp_path):
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
-    """The sentence has the path, and what the operating system said."""
+    """The error has the path and the reason of the operating system."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
         list(maildir_folders(tmp_path / "none", label=None, junk_label=None))

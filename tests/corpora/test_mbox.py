@@ -75,7 +75,7 @@ def test_long_lines_do_not_matter(stored, piece):
     st.integers(200, 300),
 )
 def test_the_size_of_blocks_does_not_matter(pieces, size):
-    """A separator, and the empty line before it, may lie on the bounds of two."""
+    """A separator, and the empty line before it, may span two blocks."""
     content = b"".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", 80)
@@ -92,7 +92,7 @@ def test_the_size_of_blocks_does_not_matter(pieces, size):
     st.sampled_from([b"", b"\xef\xbb\xbf"]),
 )
 def test_a_mailbox_may_be_cut_anywhere(pieces, cuts, mark):
-    """Adjacent ranges have each message once, in the order of the mailbox."""
+    """Adjacent ranges deliver each message once, in the order of the mailbox."""
     content = mark + SEPARATOR + b"".join(pieces)
     bounds = [0, *sorted(cuts), None]
     ranges = [read_range(content, *some) for some in itertools.pairwise(bounds)]
@@ -102,7 +102,7 @@ def test_a_mailbox_may_be_cut_anywhere(pieces, cuts, mark):
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_mailbox(content):
-    """What is read is what is there, less separators and the lines after."""
+    """Everything but separators and the lines after messages is delivered."""
     found = read(content)
 
     assert all(message in content for message in found)
@@ -110,7 +110,7 @@ def test_any_bytes_are_a_mailbox(content):
 
 
 def test_the_standard_library_agrees(tmp_path):
-    """An independent writer's mailbox is read as it was written."""
+    """A mailbox that the standard library wrote reads back unchanged."""
     path = tmp_path / "box"
     box = mailbox.mbox(path)
     for number in range(3):
@@ -186,14 +186,14 @@ def test_separators_without_a_date_of_asctime_are_known(separator):
     ],
 )
 def test_a_line_without_a_header_after_it_does_not_end_a_message(line):
-    """Nor does a sentence without an address, whatever comes next."""
+    """A sentence without an address does not end one either."""
     message = b"Subject: hello\n\n" + line + b"she said\n"
 
     assert [message] == read(SEPARATOR + message)
 
 
 def test_a_byte_order_mark_before_the_first_line_is_left_out(tmp_path):
-    """It hides the first separator from nobody; in a message it stays."""
+    """It is removed before the first separator, and stays in a message."""
     path = tmp_path / "box"
     path.write_bytes(b"\xef\xbb\xbf" + (SEPARATOR + b"A: 1\n\n") * 2)
 
@@ -211,7 +211,7 @@ def test_a_separator_needs_an_empty_line_before_it():
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_the_empty_line_between_messages_is_the_mailbox_own(end):
-    """One empty line is taken off a message's end, and no more than one."""
+    """At most one empty line is removed from the end of a message."""
     message = b"A: 1" + end + end + b"text" + end + end
     separator = SEPARATOR.replace(b"\n", end)
 
@@ -219,7 +219,7 @@ def test_the_empty_line_between_messages_is_the_mailbox_own(end):
 
 
 def test_messages_without_a_byte_are_left_out():
-    """Two separators in a row hold nothing to learn."""
+    """Two adjacent separators hold no message."""
     assert [b"A: 1\n"] == read(SEPARATOR + b"\n" + SEPARATOR + b"A: 1\n")
     assert [] == read(b"")
 
@@ -243,7 +243,7 @@ def test_a_mailbox_is_told_by_its_first_line(tmp_path):
 
 
 def test_a_mailbox_that_cannot_be_read_is_an_error(tmp_path):
-    """The sentence has the path, and what the operating system said."""
+    """The error has the path and the reason of the operating system."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):
         is_mbox(tmp_path)
     with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):

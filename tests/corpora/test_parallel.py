@@ -35,7 +35,7 @@ def test_results_are_in_the_order_of_what_was_asked(processes):
 
 
 def test_so_many_are_asked_for_ahead_and_no_more():
-    """What waits is bounded, however slow the caller is."""
+    """The number of waiting results is limited, however slow the caller is."""
     asked = count()
     with readers(2) as executor:
         results = in_order(executor, squared, asked)
@@ -46,7 +46,7 @@ def test_so_many_are_asked_for_ahead_and_no_more():
 
 
 def test_what_was_there_before_an_error_comes_before_it():
-    """A stream that breaks has been read up to there."""
+    """Results before an error are delivered first."""
 
     def broken():
         yield from range(3)
@@ -64,7 +64,7 @@ def test_what_was_there_before_an_error_comes_before_it():
 
 
 def test_a_process_that_is_killed_is_told_in_a_sentence():
-    """The system does that where memory is short."""
+    """The system kills processes if memory is short."""
     with (
         pytest.raises(OSError, match="perhaps for lack of memory"),
         readers(2) as executor,
@@ -91,7 +91,7 @@ def kept_waiting(pids):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_processes_end_with_the_one_that_started_them(number):
-    """However it ends; they would wait for its next message for ever."""
+    """Orphaned readers would wait forever for the next message."""
     here, there = Pipe()
     # Not one of this process: it has threads.
     parent = get_context("spawn").Process(target=kept_waiting, args=(there,))

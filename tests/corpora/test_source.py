@@ -28,7 +28,7 @@ def dated(day):
 
 
 def test_an_index_keeps_its_order(tmp_path):
-    """Dates say nothing where somebody wrote the order down."""
+    """An index keeps its order, whatever the dates of its messages."""
     for name, day in (("a", 9), ("b", 1)):
         (tmp_path / name).write_bytes(dated(day))
     (tmp_path / "index").write_text("ham a\nspam b\n")
@@ -41,7 +41,7 @@ def test_an_index_keeps_its_order(tmp_path):
 
 
 def test_a_limit_takes_the_first(tmp_path):
-    """The rest is not even opened."""
+    """Messages beyond the limit are not opened."""
     (tmp_path / "a").write_bytes(dated(9))
     (tmp_path / "index").write_text("ham a\nspam nowhere\n")
 
@@ -69,7 +69,7 @@ def test_folders_are_put_in_the_order_of_arrival(tmp_path):
 
 
 def test_junk_in_a_maildir_is_spam(tmp_path):
-    """One path is enough for who lets his mail client sort."""
+    """One path is enough if the mail program sorts the junk."""
     maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)
     maildir.add(dated(2))
     maildir.add_folder("Junk").add(dated(1))
@@ -102,13 +102,13 @@ def test_a_message_arrived_when_the_own_server_says(header, seconds):
 
 
 def test_no_message_at_all_is_said(tmp_path):
-    """An empty folder is a mistake, not a perfect filter."""
+    """An empty folder is a mistake, and not a perfect filter."""
     with pytest.raises(UnreadableSource, match="no message in your mail"):
         survey(folders(tmp_path))
 
 
 def test_a_message_without_a_label_is_said(tmp_path):
-    """The sentence says which."""
+    """The error names the message."""
 
     class Unlabelled:
         name = "box"
@@ -137,7 +137,7 @@ def store():
 
 
 def test_mail_in_a_store_is_mail_in_a_folder(store, tmp_path):
-    """Messages, folders, junk and an mbox, by the URL of a store or by a path."""
+    """Messages, folders, junk and mbox files are read alike from URL and path."""
     box = b"".join(b"From a Mon Jan  1 00:00:00 2024\n%s\n" % spam(n) for n in range(3))
     mail = {"1": ham(1), "old/2": ham(2), "Junk/3": spam(3), "all.mbox": box}
     for name, raw in mail.items():
@@ -162,12 +162,12 @@ def test_mail_in_a_store_is_mail_in_a_folder(store, tmp_path):
 
 
 def test_a_store_without_the_mail_is_named(store):
-    """By the reason, too, where its driver gives the path alone."""
+    """The error has the reason, even if the driver gives only the path."""
     with pytest.raises(UnreadableSource, match=r"memory://.*mail: No such file"):
         list(mail_folders(mail_path("memory://mail"), label=None))
 
 
 def test_a_scheme_without_a_driver_is_refused():
-    """With what to install, on each machine that reads."""
+    """The error names the package to install on each reading machine."""
     with pytest.raises(UnreadableSource, match=r"the fsspec driver for its scheme"):
         mail_path("nowhere://mail")

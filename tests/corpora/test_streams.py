@@ -24,7 +24,7 @@ def labels_and_contents(path, **options):
 
 
 def test_a_file_is_one_message(tmp_path):
-    """Bytes are handed over as they are, whatever they are."""
+    """The bytes are delivered unchanged."""
     path = tmp_path / "1.eml"
     path.write_bytes(b"\x00\xff\r\n")
 
@@ -34,7 +34,7 @@ def test_a_file_is_one_message(tmp_path):
 
 
 def test_a_path_may_have_no_label(tmp_path):
-    """Where no one says what the messages are, the label is None."""
+    """A message without a label has the label None."""
     (tmp_path / "1").write_bytes(b"a")
 
     assert [(None, b"a")] == labels_and_contents(tmp_path, label=None)
@@ -97,7 +97,7 @@ def test_a_file_of_dbox_is_refused(tmp_path):
 
 
 def test_hidden_empty_and_special_files_are_no_messages(tmp_path):
-    """What a desktop leaves in a folder is not learned."""
+    """Files that a desktop leaves in a folder are not learned."""
     (tmp_path / ".DS_Store").write_bytes(b"\x00")
     (tmp_path / "empty").write_bytes(b"")
     os.mkfifo(tmp_path / "pipe")
@@ -117,13 +117,13 @@ def test_a_link_to_a_message_is_the_message(tmp_path):
 
 
 def test_a_missing_path_is_an_error(tmp_path):
-    """The sentence has the path, and what the operating system said."""
+    """The error has the path and the reason of the operating system."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
         labels_and_contents(tmp_path / "none")
 
 
 def test_a_path_that_is_no_file_is_an_error(tmp_path):
-    """Asked for by name, a pipe is refused rather than waited for."""
+    """A pipe that is named by its path is refused, because reading might block."""
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(UnreadableSource, match="neither a file nor a folder"):

@@ -29,7 +29,7 @@ def check(**changed):
 
 
 def test_the_values_are_those_of_the_schema():
-    """Each of them, so that a misspelt one is refused."""
+    """Each value is in the schema, so a misspelt one is refused."""
     check()
 
     assert VALUES.keys() == SCHEMA["properties"].keys() - {"global"}
@@ -47,13 +47,13 @@ def test_the_values_are_those_of_the_schema():
     ids=lambda changed: next(iter(changed)),
 )
 def test_values_that_cannot_work_are_refused(changed):
-    """Such as two pods with one SQLite."""
+    """Two pods with one SQLite database, for example, are refused."""
     with pytest.raises(jsonschema.ValidationError):
         check(**changed)
 
 
 def test_with_postgresql_there_may_be_several():
-    """Which the Secret with its URL says."""
+    """The Secret with the URL of PostgreSQL allows several pods."""
     check(replicas=3, database={"existingSecret": "postbayes", "key": "url"})
 
 
@@ -77,7 +77,7 @@ def helm(*arguments):
 
 
 def test_helm_finds_nothing_wrong():
-    """Nor with every part of the chart switched on."""
+    """`helm lint` passes, also with every part of the chart enabled."""
     done = helm("lint", "--strict", CHART, "--set", "serviceMonitor.enabled=true")
 
     assert 0 == done.returncode, done.stdout
@@ -103,7 +103,7 @@ def test_helm_finds_nothing_wrong():
     ids=["plain", "monitored", "milter", "postgresql"],
 )
 def test_helm_makes_the_objects(changed, kinds):
-    """Of the values that are given, and each with a name of its own kind."""
+    """The objects have the given values, and names that are unique in each kind."""
     options = [option for each in changed for option in ("--set", each)]
     done = helm("template", "mail", CHART, *options)
     assert 0 == done.returncode, done.stderr
@@ -120,7 +120,7 @@ def test_helm_makes_the_objects(changed, kinds):
 
 
 def test_helm_refuses_values_that_cannot_work():
-    """By the schema, before anything is made."""
+    """The schema refuses such values before anything is rendered."""
     done = helm("template", "mail", CHART, "--set", "replicas=2")
 
     assert 0 != done.returncode
@@ -128,7 +128,7 @@ def test_helm_refuses_values_that_cannot_work():
 
 
 def test_the_chart_is_of_this_version_and_its_settings_are_ours():
-    """What the templates set are settings of the service."""
+    """Every variable that the templates set is a setting of the service."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     text = (CHART / "templates" / "statefulset.yaml").read_text()
     named = re.findall(r"name: POSTBAYES_([A-Z_]+)\n", text)

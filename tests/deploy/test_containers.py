@@ -25,7 +25,7 @@ SERVICES = COMPOSE["services"]
     ],
 )
 def test_each_profile_adds_its_services(profile, services):
-    """To the service itself, which is in all of them."""
+    """The services of a profile come in addition to Postbayes itself."""
     assert services == {
         name for name, each in SERVICES.items() if profile in each.get("profiles", ())
     }
@@ -33,7 +33,7 @@ def test_each_profile_adds_its_services(profile, services):
 
 
 def test_without_a_profile_nothing_has_to_be_set():
-    """The file is read whole, whichever profiles are on: no variable may be missing."""
+    """The whole file is parsed under every profile, so no variable may be missing."""
     environment = SERVICES["postbayes"]["environment"]
 
     assert not re.search(r"\$\{\w+:?\?", (ROOT / "docker-compose.yml").read_text())
@@ -46,7 +46,7 @@ def test_without_a_profile_nothing_has_to_be_set():
 
 
 def test_what_is_mounted_is_there():
-    """And each volume and network is declared."""
+    """Mounted files exist, and volumes and networks are declared."""
     for each in SERVICES.values():
         for mounted in each.get("volumes", ()):
             source = mounted.split(":")[0]

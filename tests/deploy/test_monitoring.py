@@ -119,7 +119,7 @@ def test_each_alert_says_what_it_means():
 
 
 def test_each_alert_is_explained():
-    """The metric of each stands in the table of alarms."""
+    """The table of alarms has the metric of each alert."""
     alarms = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
     alarms = alarms.split("### Alarms")[1].split("\n### ")[0]
     for name, expression, _ in EXPRESSIONS:
@@ -130,7 +130,7 @@ def test_each_alert_is_explained():
 
 
 def test_prometheus_and_grafana_find_the_files():
-    """Those that the provisioning names are there, and ask the service itself."""
+    """The provisioned files exist, and the service is scraped."""
     prometheus = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     [job] = prometheus["scrape_configs"]
 

@@ -59,7 +59,7 @@ def test_the_package_has_name_version_and_python(package):
 
 @pytest.mark.clients
 def test_each_file_has_its_place_and_is_of_root(package):
-    """Nothing of the place where it was made, and nothing that others may write."""
+    """The files name no path of the build machine, and only root may write them."""
     lines = [line.split() for line in dpkg_deb("-c", package).splitlines()]
     files = {line[5]: line[0] for line in lines if not line[0].startswith("d")}
 
@@ -95,13 +95,13 @@ def test_all_that_the_service_imports_can_be_compiled():
 
 
 def test_the_settings_stay_what_the_operator_made_them():
-    """An upgrade asks, and replaces nothing by itself."""
+    """An upgrade asks before it replaces a changed file."""
     assert "/etc/postbayes/postbayes.env\n" == (DEBIAN / "conffiles").read_text()
 
 
 @pytest.mark.parametrize("script", ["postinst", "prerm", "postrm", "wrapper"])
 def test_scripts_are_of_the_shell_that_every_debian_has(script):
-    """And end at the first error."""
+    """The scripts run under dash, and end at the first error."""
     text = (DEBIAN / script).read_text()
     subprocess.run(["sh", "-n", DEBIAN / script], check=True)
 
@@ -110,7 +110,7 @@ def test_scripts_are_of_the_shell_that_every_debian_has(script):
 
 
 def test_nothing_is_started_unasked_and_data_are_removed_by_purge_alone():
-    """Not by an installation, and not by removing the package."""
+    """Installing starts nothing, and removing the package keeps the data."""
     scripts = {path.name: path.read_text() for path in DEBIAN.iterdir()}
 
     assert not re.search(
@@ -122,7 +122,7 @@ def test_nothing_is_started_unasked_and_data_are_removed_by_purge_alone():
 
 
 def test_a_command_has_the_settings_of_the_service(tmp_path):
-    """Where its user may read them, and has named no others."""
+    """It uses them if its user may read them and names no others."""
     settings = tmp_path / "postbayes.env"
     wrapper = (DEBIAN / "wrapper").read_text()
     wrapper = wrapper.replace("/etc/postbayes/postbayes.env", str(settings))

@@ -36,14 +36,14 @@ def completed(*words):
 
 
 def test_bash_completes_commands():
-    """All of them, and those that begin so."""
+    """All commands are offered, or those with the given prefix."""
     assert [*COMMANDS, "--help", "--version"] == completed("")
     assert ["learn", "lab", "lists"] == completed("l")
     assert [] == completed("nothing")
 
 
 def test_bash_completes_the_options_of_a_command():
-    """Not those of others; what is no option is a file, which bash knows itself."""
+    """Only options of the command are offered; bash itself completes files."""
     assert ["--label"] == completed("learn", "--la")
     assert [] == completed("serve", "--la")
     assert [] == completed("learn", "--label", "ham", "Mail")
@@ -51,7 +51,7 @@ def test_bash_completes_the_options_of_a_command():
 
 @pytest.mark.clients
 def test_the_manual_page_is_good_roff():
-    """With each command, and without a warning, but that it has no date."""
+    """The page has each command, and no warning except for its missing date."""
     page = DEPLOY / "man" / "postbayes.1"
     lint = subprocess.run(
         [find("mandoc"), "-T", "lint", "-W", "warning", page],

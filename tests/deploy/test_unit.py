@@ -30,7 +30,7 @@ def options():
     "names", [[UNIT.name], [f"{DIGEST}.service", f"{DIGEST}.timer"]]
 )
 def test_systemd_finds_nothing_wrong(tmp_path, names):
-    """With a command and a manual page that are there."""
+    """The unit's command and manual page exist."""
     units = [tmp_path / name for name in names]
     for unit in units:
         text = (SYSTEMD / unit.name).read_text(encoding="utf-8")
@@ -76,19 +76,19 @@ def test_the_process_can_be_found_by_the_one_that_makes_its_namespace():
 
 
 def test_a_wrong_setting_is_not_tried_again():
-    """The exit code is that of `postbayes serve`; a manager would start for ever."""
+    """Otherwise, systemd would restart the service forever."""
     assert "78" == options()["RestartPreventExitStatus"]
     assert "notify" == options()["Type"]
     assert "/bin/kill -HUP $MAINPID" == options()["ExecReload"]
 
 
 def test_the_unit_waits_as_long_as_the_service_takes():
-    """30 seconds for requests in progress, and then some."""
+    """Requests in progress have 30 seconds, and the unit waits longer."""
     assert int(options()["TimeoutStopSec"]) > 30
 
 
 def test_the_user_of_the_unit_is_made():
-    """The folders are of the user that sysusers.d makes."""
+    """sysusers.d creates the user that owns the folders."""
     made = (SYSTEMD / "sysusers.conf").read_text().split()
     folders = [
         line.split() for line in (SYSTEMD / "tmpfiles.conf").read_text().splitlines()

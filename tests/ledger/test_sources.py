@@ -12,5 +12,5 @@ from app.ledger.entry import source_of
     [("spamd", ""), ("spamd:ann", "a\nnn\0"), ("spamd:" + "x" * 58, "x" * 100)],
 )
 def test_the_ledger_keeps_who_taught(kept, user):
-    """In one printable line of 64 characters."""
+    """The source is one printable line of at most 64 characters."""
     assert kept == source_of("spamd", user)

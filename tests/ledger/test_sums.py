@@ -132,7 +132,7 @@ def test_a_sum_of_version_1_is_read(state):
 
 @given(st.binary(max_size=200))
 def test_any_body_is_read_or_refused(body):
-    """Whatever was compressed, no other error comes out."""
+    """Whatever was compressed, only errors of ours are raised."""
     with suppress(CorruptVector, InconsistentCounts):
         decode_sum(packed(body), LABELS)
 
@@ -147,7 +147,7 @@ def test_a_body_that_was_cut_is_read_or_refused(data):
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch):
-    """More than is said, or than is allowed, is refused at its limit."""
+    """Unpacking stops at the stated size, and at the limit."""
     monkeypatch.setattr(sums, "LARGEST", 1000)
     zeros = bytes(100_000)
 
@@ -217,7 +217,7 @@ def test_the_reason_of_a_refusal_is_said(body, reason):
 
 
 def test_a_label_that_the_profile_lacks_is_an_error():
-    """The sentence names it."""
+    """The error names the label."""
     with pytest.raises(InconsistentCounts, match="'newsletter', but the labels"):
         decode_sum(encode_sum(SUM, LABELS), ("ham", "spam"))
 

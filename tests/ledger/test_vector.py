@@ -96,7 +96,7 @@ def test_any_bytes_with_a_right_checksum_are_read_or_refused(body, low, vector_o
 
 
 def test_a_kind_of_payload_from_the_future_is_refused():
-    """The sentence names the view and the kind."""
+    """The error names the view and the kind."""
     body = b"\x05words" + bytes([99]) + struct.pack("<I", 0)
 
     for written in (signed(body), made(body)):
@@ -223,7 +223,7 @@ def test_counts_take_the_narrowest_width(most, width, monkeypatch):
 
 
 def test_a_number_of_an_unknown_width_is_refused():
-    """There are those of one, two, four and eight bytes."""
+    """Numbers have one, two, four or eight bytes."""
     with pytest.raises(CorruptVector, match="a number of 3 bytes is unknown"):
         decode(made(b"\x05sizes\x03\1\0\0\0\x03" + bytes(20)))
 
@@ -253,7 +253,7 @@ def test_a_measurement_beyond_the_limit_is_refused():
 
 
 def test_a_version_from_the_future_is_refused():
-    """The sentence says which version it is and which is known."""
+    """The error has this version and the known one."""
     with pytest.raises(CorruptVector, match="version 9; this Postbayes reads 2"):
         decode(b"\x09" + encode(MESSAGE)[1:])
 

@@ -43,7 +43,7 @@ def results(*values, author=FROM):
     ],
 )
 def test_a_result_of_our_server_verifies_the_author(value):
-    """However RFC 8601 lets it be written."""
+    """Every form that RFC 8601 allows is understood."""
     assert ANN == verified_sender(results(value), OURS)
 
 
@@ -84,17 +84,17 @@ def test_a_result_of_our_server_verifies_the_author(value):
     ],
 )
 def test_no_other_result_verifies_anybody(value):
-    """Neither another server's, nor another's, nor what only looks like one."""
+    """A result of another server, for another author, or of another kind is not."""
     assert verified_sender(results(value), OURS) is None
 
 
 def test_nobody_is_verified_where_no_server_is_believed():
-    """Which is so until an operator names one."""
+    """Nobody is verified until an operator names a server."""
     assert verified_sender(results(VERIFIED), frozenset()) is None
 
 
 def test_a_domain_above_vouches_too():
-    """As an organisation for its departments."""
+    """An organisation can verify the authors of its departments."""
     author = "From: ann@mail.friends.example"
     signed = "mx.example.org; dkim=pass header.d=friends.example"
     found = verified_sender(results(signed, author=author), OURS)
@@ -114,7 +114,7 @@ def test_a_domain_above_vouches_too():
     ],
 )
 def test_the_author_is_the_one_address_of_from(author):
-    """Whatever stands in quotes, comments and encoded words."""
+    """Quotes, comments and encoded words in From do not matter."""
     assert ANN == verified_sender(results(VERIFIED, author=f"From: {author}"), OURS)
 
 
@@ -135,12 +135,12 @@ def test_the_author_is_the_one_address_of_from(author):
     ],
 )
 def test_a_doubtful_author_is_nobody(author):
-    """Programs differ in whom they show, and a forger would choose."""
+    """Programs differ in the author that they show, and a forger would choose."""
     assert verified_sender(results(VERIFIED, author=f"From: {author}"), OURS) is None
 
 
 def test_two_authors_are_nobody():
-    """Even where the name of the second field has a blank behind it."""
+    """The name of the second field may end in a blank."""
     again = "From : bob@evil.example"
     raw = message(f"Authentication-Results: {VERIFIED}", FROM, again)
 
@@ -199,7 +199,7 @@ def test_what_is_cut_off_verifies_nobody():
 
 @given(st.text('mx.;="\\() \t\r\nadkimspfr<>@', max_size=80), st.binary(max_size=40))
 def test_any_header_is_read(value, more):
-    """Nothing that a sender writes raises, and nothing of it is believed."""
+    """No header raises an error, and none is trusted."""
     raw = results(f"evil.example; {value}") + more
 
     assert verified_sender(raw, OURS) in {None, ANN}
@@ -221,5 +221,5 @@ def test_any_header_is_read(value, more):
     ],
 )
 def test_an_address_has_one_form(text, address):
-    """Recipients and authors are compared in it."""
+    """Recipients and authors are compared in this form."""
     assert address == normal_address(text)

@@ -98,7 +98,7 @@ def test_a_cut_character_does_not_lose_the_rest():
     "name", ["rot13", "hex", "idna", "unicode_escape", "x-none", "a\0b", "ü"]
 )
 def test_names_that_are_no_charset_of_mail_are_refused(name):
-    """Codecs that are no charsets, or dangerous, are unknown."""
+    """Codecs that are dangerous, or not for mail, are unknown."""
     assert not codec_name(name)
     assert ("Grüße", False) == decode("Grüße".encode(), name)
     assert ("hello", False) == decode(b"hello", name)

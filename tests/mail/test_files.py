@@ -25,7 +25,7 @@ def archive(names, content=b"x", comment=b""):
 
 @pytest.mark.parametrize(("magic", "name"), MAGIC)
 def test_a_file_is_known_by_its_first_bytes(magic, name):
-    """Whatever it is called."""
+    """The name of the file does not matter."""
     assert name == kind(magic + b"rest")
     assert "" == kind(magic[:1])
 

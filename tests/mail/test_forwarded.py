@@ -120,14 +120,14 @@ Content-Disposition: inline
 
 
 def test_thunderbird_attaches_several():
-    """Byte for byte; the id of the forwarding message itself is none of them."""
+    """The attachments come out byte for byte, without the forwarding message."""
     raw = THUNDERBIRD % (SPAM[0], SPAM[1])
 
     assert Forwarded(messages=SPAM[:2]) == forwarded(raw)
 
 
 def test_line_ends_are_those_of_unix():
-    """Whatever a mail server writes them as; an mbox line may stand before."""
+    """A mail server may have changed them, and an mbox line may precede them."""
     raw = b"From ann Fri Nov  6 09:00:00 2026\n" + THUNDERBIRD % (SPAM[0], SPAM[1])
 
     assert Forwarded(messages=SPAM[:2]) == forwarded(raw.replace(b"\n", b"\r\n"))
@@ -192,14 +192,14 @@ def test_a_message_that_speaks_of_reports_is_none():
 
 
 def test_a_message_in_a_forwarded_one_belongs_to_that():
-    """Its owner forwards the outer one."""
+    """The user forwarded the outer message."""
     outer = THUNDERBIRD % (SPAM[0], SPAM[1])
 
     assert (outer,) == forwarded(APPLE_MAIL % outer).messages
 
 
 def test_a_redirected_message_is_the_one():
-    """As mutt's bounce and *Redirect* send it."""
+    """Mutt's bounce and the command *Redirect* send such messages."""
     raw = b"Resent-From: ann@example.org\n" + SPAM[0]
 
     assert Forwarded(messages=(raw,)) == forwarded(raw)
@@ -219,7 +219,7 @@ def test_an_id_that_is_quoted_counts(body):
 
 
 def test_an_id_is_read_as_it_is_shown():
-    """In HTML too, and in both renderings of a body; what nobody sees does not count."""
+    """Hidden text does not count, but HTML and both renderings of a body do."""
     message = EmailMessage()
     message["From"] = "ann@example.org"
     message.set_content(f"X-Postbayes-Id: {ID}")
@@ -240,12 +240,12 @@ def test_an_id_is_read_as_it_is_shown():
     ],
 )
 def test_no_id_is_guessed(body):
-    """Where several are quoted, one of them may be the spammer's."""
+    """If several are quoted, one of them may be the spammer's."""
     assert Forwarded() == forwarded(HEAD + b"\n" + body.encode())
 
 
 def test_an_empty_attachment_is_no_message():
-    """As some programs leave it where they failed to attach one."""
+    """Some programs leave an empty part if attaching fails."""
     assert Forwarded() == forwarded(APPLE_MAIL % b"")
 
 
@@ -257,7 +257,7 @@ def multipart(*parts, boundary=b"b"):
 
 
 def test_of_many_messages_the_first_count():
-    """A bomb of them costs no more than so many."""
+    """A message with very many attachments costs no more."""
     part = b"Content-Type: message/rfc822\n\n"
     found = forwarded(HEAD + multipart(*(part + spam(n) for n in range(2_000))))
 
@@ -265,7 +265,7 @@ def test_of_many_messages_the_first_count():
 
 
 def test_deep_nesting_ends():
-    """Such nesting does not occur in normal mail."""
+    """Normal mail is never nested so deeply."""
     raw = b"Content-Type: message/rfc822\n\n" + SPAM[0]
     for level in range(100):
         raw = multipart(raw, boundary=b"level%d-" % level)
@@ -294,7 +294,7 @@ def test_a_bomb_holds_nothing(bomb):
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_any_bytes_are_read(head, body):
-    """Nothing that somebody sends is an error."""
+    """No input is an error."""
     found = forwarded(HEAD + head + b"\n\n" + body)
 
     assert all(found.messages)

@@ -116,7 +116,7 @@ def test_a_comment_inside_a_word_is_a_defect(source, marked):
     ],
 )
 def test_the_size_of_an_image_stands_in_its_link(size, expected):
-    """As it is declared."""
+    """The declared size of an image is part of its link."""
     assert expected == read(f"<img src=a {size}>").links[0].text
 
 

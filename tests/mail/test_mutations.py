@@ -28,7 +28,7 @@ def taught():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_mutated_message_has_an_answer(taught, seed):
-    """From bytes to verdict and explanation nothing is raised, and all is finite."""
+    """From bytes to explanation nothing is raised, and every number is finite."""
     random = Random(seed)  # noqa: S311  repeatable, no secret
     for raw in islice(mutated(messages(), random), 60):
         message = parse(raw)

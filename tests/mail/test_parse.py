@@ -84,7 +84,7 @@ def test_any_bytes_are_a_message(raw):
 
 @given(MAIL)
 def test_whatever_a_message_says_can_be_written(raw):
-    """No string of it holds half a character, which no encoding takes."""
+    """No string has a lone surrogate, so all of them can be encoded."""
     message = parse(raw)
     said = [
         *message.headers,
@@ -100,7 +100,7 @@ def test_whatever_a_message_says_can_be_written(raw):
 
 @given(MAIL)
 def test_parsing_is_a_function_of_the_bytes(raw):
-    """The same bytes are the same Message."""
+    """The same bytes always give the same Message."""
     assert parse(raw) == parse(raw)
 
 

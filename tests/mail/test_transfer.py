@@ -102,7 +102,7 @@ def test_what_can_be_decoded_is(content, encoding, expected):
 
 
 def test_an_unknown_encoding_is_left_as_it_is():
-    """And recorded."""
+    """The unknown encoding is recorded as a defect."""
     assert (b"x", "transfer-encoding-unknown") == decode(b"x", "x-secret")
 
 
@@ -128,7 +128,7 @@ def test_uuencoded_files_are_taken_out_of_a_text(content, text, files, defect):
 
 
 def test_uuencoded_files_of_one_text_are_bounded():
-    """What is beyond the limit stays text."""
+    """Files beyond the limit stay text."""
     text, files, _ = without_uuencoded(BLOCK * (MAX_UUENCODED + 1))
 
     assert MAX_UUENCODED == len(files)

@@ -59,7 +59,7 @@ def test_a_pasted_message_is_understood_by_keyboard(browser, site, picture):
 
 
 def test_a_message_is_dropped_on_the_page(browser):
-    """Anywhere; the browser does not open it."""
+    """The drop works anywhere, and the browser does not open the file."""
     show(browser, "/ui/message")
     browser.execute_script(DROP, MAIL)
     wait(browser, shows("As the filter reads it"))

@@ -139,7 +139,7 @@ def test_the_review_goes_from_message_to_message(browser, site, picture):
 
 
 def test_the_keys_are_shown_when_asked(browser):
-    """And closed by Escape; a page without messages has them too."""
+    """Escape closes them, and a page without messages has them too."""
     show(browser, "/ui/overview")
     press(browser, "?")
     dialog = browser.find_element(By.ID, "keyboard")

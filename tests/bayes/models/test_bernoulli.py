@@ -111,7 +111,7 @@ def test_the_likelihood_is_the_exact_product_over_the_vocabulary(rows, query, na
 
 
 def test_a_message_that_holds_what_may_not_be_absent_is_possible():
-    """Infinite terms are counted, so that none is subtracted from another."""
+    """Infinite terms are counted, so no infinity is subtracted from another."""
     table = train([[1, 1, 0], [1, 0, 1], [0, 1, 1]], [0, 0, 1], 2)
     likelihood = Bernoulli(smoothing=NoSmoothing()).estimate(table)
 
@@ -134,7 +134,7 @@ def test_contributions_add_up_also_where_absence_is_impossible(name):
 
 
 def test_features_unseen_in_every_class_are_ignored():
-    """They change nothing, and say that they were not seen."""
+    """They change nothing, and are reported as unseen."""
     table = train([[1, 1, 0], [1, 0, 1]], [0, 1], 2)
     likelihood = Bernoulli().estimate(table)
     parts = likelihood.contributions(SparseCounts.of({0: 1, 77: 2}))
@@ -164,13 +164,13 @@ def test_a_declared_vocabulary_counts_absences_nobody_saw():
 
 
 def test_a_declared_vocabulary_that_is_too_small_is_refused():
-    """Training has seen two features."""
+    """A vocabulary smaller than the one seen in training is refused."""
     with pytest.raises(InvalidObservation, match="has 1 features"):
         Bernoulli(vocabulary=1).estimate(train([[1, 1]], [0], 2))
 
 
 def test_a_million_absences_cost_one_pass_over_the_histogram_and_are_exact():
-    """A vocabulary of a million in ten messages, against the exact power."""
+    """Ten messages with a vocabulary of a million give the exact power."""
     n = 1_000_000
     table = FeatureTable.empty(2)
     for i in range(10):

@@ -86,7 +86,7 @@ def test_each_field_has_its_own_total_and_number_of_values():
 
 
 def test_values_and_fields_that_no_class_has_seen_are_ignored():
-    """They change nothing, and say that they were not seen."""
+    """They change nothing, and are reported as unseen."""
     model = Categorical()
     likelihood = model.estimate(train(model, ROWS, LABELS, 2))
     parts = likelihood.contributions(record(a=1, b=77, c=1))
@@ -112,7 +112,7 @@ def test_a_value_that_was_unlearned_is_unseen_again():
 
 
 def test_without_smoothing_a_value_of_another_class_is_impossible():
-    """Minus infinity where it should be; epsilon keeps it possible."""
+    """The value is impossible, but epsilon keeps it possible."""
     table = train(Categorical(), ROWS, LABELS, 2)
     ham, spam = Categorical(smoothing=NoSmoothing()).estimate(table)(record(a=1))
     _, kept = Categorical(smoothing=Epsilon(1e-3)).estimate(table)(record(a=1))
@@ -149,6 +149,6 @@ def test_an_id_holds_field_and_value(field, value):
 
 @pytest.mark.parametrize("field", [-(2**15) - 1, 2**15])
 def test_a_field_out_of_range_is_refused(field):
-    """There are 65,536 fields."""
+    """Field numbers go up to 65,535."""
     with pytest.raises(InvalidObservation, match=f"got {field}"):
         value_id(field=field, value=0)

@@ -57,7 +57,7 @@ def test_the_multinomial_draws_a_declared_word(smoothing, ham, spam):
 
 
 def test_presence_counts_a_declared_word_once():
-    """However often it is in the message; and a class backs off to the whole."""
+    """Repeats in a message do not count, and a class backs off to all classes."""
     model = Multinomial(smoothing=Lidstone(1.0), vocabulary=3, backoff=Backoff(1.0))
     ham = (Fraction(2, 5) + Fraction(4, 7)) / 2 * (Fraction(1, 5) + Fraction(1, 7)) / 2
     spam = (
@@ -73,7 +73,7 @@ def test_presence_counts_a_declared_word_once():
 
 
 def test_without_smoothing_a_declared_word_is_impossible_everywhere():
-    """A tie at nothing, where leaving the word out would decide."""
+    """Such a word ties all classes; leaving it out would decide between them."""
     for model in (
         Bernoulli(smoothing=NoSmoothing(), vocabulary=3),
         Multinomial(smoothing=NoSmoothing(), vocabulary=3),
@@ -83,7 +83,7 @@ def test_without_smoothing_a_declared_word_is_impossible_everywhere():
 
 @pytest.mark.parametrize("model", [Bernoulli(), Multinomial()])
 def test_without_a_declaration_an_unseen_word_is_left_out(model):
-    """Bit for bit."""
+    """An unseen word changes no bit of the score."""
     likelihood = model.estimate(WORDS)
 
     assert likelihood(KNOWN).tolist() == likelihood(QUERY).tolist()
@@ -118,7 +118,7 @@ def test_a_declared_field_that_training_never_saw_says_the_same_of_all():
 
 
 def test_a_value_beyond_its_domain_is_refused():
-    """The sentence has the field, the size and the value."""
+    """The error names the field, its number of values, and the value."""
     state = FeatureCounts.of(values(a=2), label=0, n_classes=2)
     with pytest.raises(
         InvalidObservation, match=r"field 0 has 2 declared values.* seen value 2"

@@ -29,7 +29,7 @@ def added(likelihood, feature):
 
 
 def test_a_feature_that_all_classes_have_says_nothing():
-    """Also one of nearly equal shares, and one that nobody has seen."""
+    """The same holds for nearly equal shares, and for unseen features."""
     likelihood = fitted((5, 5), (5, 6), (0, 0))
 
     assert [0.0] * 3 == [added(likelihood, feature) for feature in (0, 1, 2)]

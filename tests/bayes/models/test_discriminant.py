@@ -109,7 +109,7 @@ def test_densities_are_those_of_scipy():
 
 
 def test_a_message_that_lacks_fields_is_scored_by_the_marginal():
-    """A block of the covariance, or nothing at all."""
+    """The score uses the block of the covariance for the fields of the message."""
     rows, labels, _ = sample(6, 2, 3)
     likelihood = PLAIN.estimate(train(rows, labels, 2))
     partial = Measurements.of({-1: 5.0, 0: 0.5, 2: 1.5, 8: 1.0}, fraction_bits=BITS)
@@ -193,7 +193,7 @@ def test_a_constant_field_gets_the_floor_or_is_dropped():
 
 
 def test_before_the_first_message_every_class_is_alike():
-    """No field was seen, so none is scored."""
+    """No field was seen, so no field has evidence."""
     likelihood = Discriminant().estimate(MomentSums.zero(3))
 
     assert [0.0] * 3 == likelihood(Measurements.of({1: 2.0})).tolist()

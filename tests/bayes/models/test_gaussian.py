@@ -99,7 +99,7 @@ def test_measurements_of_the_largest_size_are_finite_and_right():
 
 
 def test_a_feature_constant_in_one_class_gets_the_floor():
-    """A fraction of the largest variance over all messages."""
+    """The floor is a fraction of the largest variance over all messages."""
     state = train([[1, 0], [1, 8], [5, 0], [7, 8]], [0, 0, 1, 1], 2)
     likelihood = Gaussian(floor=Floor(0.01)).estimate(state)
 
@@ -157,7 +157,7 @@ def test_fields_unseen_in_training_are_ignored():
 
 
 def test_before_the_first_message_every_class_is_alike():
-    """No field was seen, so none is scored."""
+    """No field was seen, so no field has evidence."""
     likelihood = Gaussian().estimate(MomentSums.zero(3))
 
     assert [0.0] * 3 == likelihood(Measurements.of({1: 2.0})).tolist()
@@ -194,6 +194,6 @@ def test_the_result_does_not_depend_on_how_the_data_was_cut():
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, math.nan])
 def test_a_floor_that_is_no_share_is_refused(fraction):
-    """From nothing to the whole largest variance."""
+    """A floor is a share from 0 to 1."""
     with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
         Floor(fraction)

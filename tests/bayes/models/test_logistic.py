@@ -43,7 +43,7 @@ def minus_log_posterior(weights, opinions, offset, labels, pull, mislabelled=0.0
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_it_finds_the_maximum_that_a_general_optimiser_finds(n_classes):
-    """Weights and biases agree with BFGS on the posterior as it is written."""
+    """Weights and biases agree with those that BFGS finds."""
     examples = drawn(200, 3, n_classes)
     pull = GaussianPull(weights=(1.0, 0.5, 0.0), weight_deviation=0.7, bias_deviation=2)
 
@@ -73,7 +73,7 @@ def test_an_example_that_counts_twice_is_two_examples():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_with_wrong_labels_it_finds_the_maximum_near_the_pull(n_classes):
-    """Where the general optimiser begins at the pull, too."""
+    """BFGS, started at the pull, finds the same maximum."""
     opinions, offset, labels = drawn(300, 3, n_classes)
     labels[:15] = (labels[:15] + 1) % n_classes
     examples = opinions, offset, labels
@@ -93,7 +93,7 @@ def test_with_wrong_labels_it_finds_the_maximum_near_the_pull(n_classes):
 
 
 def test_a_few_wrong_labels_shrink_no_weights():
-    """One in twenty, of messages about which the opinions were sure."""
+    """One wrong label in twenty, on clear messages, shrinks no weight."""
     labels = np.arange(2000) % 2
     says = np.where(labels == 1, 2.0, -2.0) + np.linspace(-1.0, 1.0, 2000)
     opinions = np.stack([np.zeros(2000), says], axis=1)[:, np.newaxis]
@@ -121,7 +121,7 @@ def test_with_two_classes_it_is_ordinary_logistic_regression():
 
 
 def test_without_examples_the_weights_are_those_that_are_believed_in():
-    """Nothing was seen, so nothing is learned."""
+    """Without examples, the fit returns the weights of the prior."""
     pull = GaussianPull(weights=(5.0, 2.5), weight_deviation=1.0, bias_deviation=1.0)
 
     found = fit(np.zeros((0, 2, 3)), np.zeros((0, 3)), np.zeros(0, np.int64), pull)
@@ -140,7 +140,7 @@ def test_without_examples_the_weights_are_those_that_are_believed_in():
 )
 @example([(0.0, -809.0, 1), (105.0, -770.0, 0)], 0.1015625)
 def test_it_converges_whatever_it_is_given(examples, deviation):
-    """No step ever leads astray: the weights are finite, and no others are better."""
+    """Whatever the examples, the weights are finite, and no others are better."""
     opinions = np.array([[[0.0, a], [0.0, b]] for a, b, _ in examples]).reshape(
         -1, 2, 2
     )
@@ -179,7 +179,7 @@ def test_weights_are_multiples_of_a_step_that_no_rounding_error_reaches():
 
 @pytest.mark.parametrize("deviation", [0.0, -1.0, np.inf, np.nan])
 def test_a_deviation_must_be_positive_and_finite(deviation):
-    """A Gaussian of no width is a point."""
+    """A Gaussian without width would be a point."""
     with pytest.raises(InvalidObservation, match="deviation"):
         GaussianPull(weights=(), weight_deviation=deviation, bias_deviation=1.0)
     with pytest.raises(InvalidObservation, match="deviation"):

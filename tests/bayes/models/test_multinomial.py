@@ -123,7 +123,7 @@ def test_before_the_first_message_every_class_is_alike():
 
 
 def test_without_smoothing_an_unknown_word_makes_a_class_impossible():
-    """Minus infinity where it should be, and no nan."""
+    """The class has minus infinity, and no NaN."""
     model = Multinomial(smoothing=NoSmoothing(), counting="occurrences")
     ham, spam = model.estimate(STATE)(SparseCounts.of({1: 2, 9: 1}))
 
@@ -140,7 +140,7 @@ def test_epsilon_stands_in_for_each_zero():
 
 
 def test_a_declared_vocabulary_takes_part_in_smoothing():
-    """Ten words, of which three were seen."""
+    """Smoothing counts all ten declared words, of which three were seen."""
     model = Multinomial(smoothing=Lidstone(1.0), counting="occurrences", vocabulary=10)
     ham, spam = np.exp(model.estimate(STATE)(SparseCounts.of({2: 1})))
 
@@ -149,7 +149,7 @@ def test_a_declared_vocabulary_takes_part_in_smoothing():
 
 
 def test_a_declared_vocabulary_that_is_too_small_is_refused():
-    """Training has seen three features."""
+    """A vocabulary smaller than the one seen in training is refused."""
     with pytest.raises(InvalidObservation, match="has 2 features"):
         Multinomial(vocabulary=2).estimate(STATE)
 

@@ -32,7 +32,7 @@ def made_up(seed, *, n=60, d=3, n_classes=3):
     ("ones", "zeros"), [((2, 3), (1, 3)), ((1, 5), (4, 6)), ((3, 4), (2, 7))]
 )
 def test_one_bit_has_the_log_odds_of_its_counts(ones, zeros):
-    """By hand: b is the log-odds at 0, and w what they gain at 1."""
+    """By hand: b is the log-odds at 0, and w their increase at 1."""
     (k1, n1), (k0, n0) = ones, zeros
     x = np.array([1.0] * n1 + [0.0] * n0)[:, np.newaxis]
     labels = np.array([1] * k1 + [0] * (n1 - k1) + [1] * k0 + [0] * (n0 - k0))
@@ -50,7 +50,7 @@ def test_one_bit_has_the_log_odds_of_its_counts(ones, zeros):
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 4), st.booleans())
 def test_the_gradient_is_zero_at_the_maximum(seed, n_classes, with_prior):
-    """In whatever units: no step in any direction goes up."""
+    """In any units, no step in any direction increases the likelihood."""
     x, labels = made_up(seed, n_classes=n_classes)
     found = regress(x, labels, n_classes, deviation=0.7 if with_prior else None)
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def test_the_names_of_the_classes_change_nothing(seed, order):
 
 
 def test_a_column_of_tiny_numbers_takes_nothing_from_the_others():
-    """By Newton's method in exact arithmetic: the weight of the second, and the bias."""
+    """The other columns keep the weights that exact arithmetic gives."""
     first = np.array([4, 5, 6, 7, 5, 4, 6]) * 1e-7
     x = np.stack([first, [0, 1, 3, 2, 4, 5, 2]], axis=1)
     found = regress(x, np.array([0, 0, 0, 1, 1, 1, 1]), 2, deviation=1.0)
@@ -129,7 +129,7 @@ def test_a_column_of_tiny_numbers_takes_nothing_from_the_others():
 
 @pytest.mark.parametrize("deviation", [1e-7, 1e-12, 1e-100])
 def test_a_prior_that_allows_no_weight_leaves_the_bias(deviation):
-    """The log-odds of two rows against three."""
+    """Only the bias remains: the log-odds of two rows against three."""
     x = np.array([0.0, 1, 3, 2, 0.5])[:, np.newaxis]
     found = regress(x, np.array([0, 0, 0, 1, 1]), 2, deviation=deviation)
 
@@ -139,7 +139,7 @@ def test_a_prior_that_allows_no_weight_leaves_the_bias(deviation):
 @pytest.mark.parametrize("unit", [1e-30, 1e-7, 1.0, 1e9])
 @pytest.mark.parametrize("deviation", [1e-100, 1e-9, 1.0, 1e6])
 def test_the_prior_and_the_rows_are_in_balance(unit, deviation):
-    """Where classes can be separated by ever so much, the two have the same pull."""
+    """At the maximum the two pull equally, however well the classes separate."""
     x = np.arange(4.0)
     found = regress(
         (unit * x)[:, np.newaxis], np.array([0, 0, 1, 1]), 2, deviation=deviation
@@ -152,7 +152,7 @@ def test_the_prior_and_the_rows_are_in_balance(unit, deviation):
 
 
 def test_a_fit_that_does_not_end_is_refused(monkeypatch):
-    """Weights that are no maximum are worth nothing."""
+    """A fit that does not converge is an error, because its weights mean nothing."""
     monkeypatch.setattr(regression, "STEPS", 1)
     x, labels = made_up(1)
     with pytest.raises(InvalidObservation, match="the maximum was not reached"):
@@ -170,7 +170,7 @@ def test_a_fit_that_does_not_end_is_refused(monkeypatch):
     ],
 )
 def test_classes_that_can_be_separated_are_said(x, labels):
-    """Instead of weights that are as large as there was patience."""
+    """Separable classes are reported, because their weights would have no limit."""
     rows = np.array(x, float)[:, np.newaxis]
     n_classes = max(labels) + 1
     with pytest.raises(InvalidObservation, match="a plane separates the classes"):
@@ -181,7 +181,7 @@ def test_classes_that_can_be_separated_are_said(x, labels):
 
 
 def test_a_plane_that_only_one_row_is_off_is_found():
-    """A category of one row among two thousand: its weight would be infinite."""
+    """A category of one row in two thousand can separate the classes."""
     rng = np.random.default_rng(1)
     x = np.stack([rng.normal(size=2000), np.arange(2000) == 7], axis=1)
     labels = (x[:, 0] + rng.logistic(size=2000) > 0).astype(int)
@@ -192,7 +192,7 @@ def test_a_plane_that_only_one_row_is_off_is_found():
 
 
 def test_a_tiny_overlap_has_a_maximum():
-    """It is found after the steps at which a plane is looked for."""
+    """The maximum is found after the steps that look for a separating plane."""
     x = np.array([0.0, 1, 2, 3, 1.5 + 1e-8, 1.5 - 1e-8])[:, np.newaxis]
     found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
 
@@ -202,7 +202,7 @@ def test_a_tiny_overlap_has_a_maximum():
 
 
 def test_sure_rows_alone_are_no_plane():
-    """Rows of 60 nats, beside two that overlap."""
+    """Rows of 60 nats separate nothing if two other rows overlap."""
     x = np.array([0.0, 1, 40, 41, 20.2, 19.8])[:, np.newaxis]
     found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
 
@@ -219,7 +219,7 @@ def test_classes_that_just_overlap_have_a_maximum():
 
 
 def test_columns_that_depend_on_each_other_share_their_weight():
-    """Twice the same column: half the weight each, and that is said."""
+    """Two equal columns get half the weight each, and the result reports it."""
     x, labels = made_up(3, d=1, n_classes=2)
     one, two = regress(x, labels, 2), regress(np.hstack([x, x]), labels, 2)
 
@@ -229,7 +229,7 @@ def test_columns_that_depend_on_each_other_share_their_weight():
 
 
 def test_a_column_that_does_not_vary_has_no_weight():
-    """The bias does what it would do."""
+    """A constant column gets no weight, because the bias does the same."""
     x, labels = made_up(3, d=1, n_classes=2)
     found = regress(np.hstack([x, np.full_like(x, 0.1)]), labels, 2)
 
@@ -253,7 +253,7 @@ def test_a_column_that_does_not_vary_has_no_weight():
     ],
 )
 def test_what_cannot_be_used_is_refused(x, labels, deviation, sentence):
-    """Nothing is guessed."""
+    """Unusable input is refused, and nothing is guessed."""
     with pytest.raises(InvalidObservation, match=sentence):
         regress(np.array(x, float), np.array(labels), 2, deviation=deviation)
 

@@ -15,13 +15,13 @@ from app.errors import InvalidObservation
 
 
 def test_a_stated_fraction_is_what_was_stated():
-    """Whatever the data."""
+    """A stated fraction does not depend on the data."""
     assert 0.3 == StatedFraction(0.3).fraction(np.eye(2), degrees=5)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
 def test_a_fraction_that_is_no_share_is_refused(value):
-    """From the data alone to the target alone."""
+    """A fraction goes from 0, the data alone, to 1, the target alone."""
     with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
         StatedFraction(value)
 
@@ -65,7 +65,7 @@ def test_few_degrees_of_freedom_are_trusted_little(degrees, share):
 
 @pytest.mark.parametrize("d", [0, 1])
 def test_without_correlations_the_target_is_all_there_is(d):
-    """No field or one has none."""
+    """With one field or none, there are no correlations."""
     assert 1.0 == LedoitWolf().fraction(np.eye(d), degrees=100)
 
 
@@ -92,7 +92,7 @@ def test_a_singular_matrix_is_shrunk_until_it_can_be_factored(d, rank, seed):
 
 
 def test_a_pivot_of_rounding_errors_counts_as_singular():
-    """The factorisation succeeds, by luck, with a pivot of 2e-16."""
+    """By luck, such a factorisation succeeds with a pivot of 2e-16."""
     near = np.nextafter(1.0, 0.0)
     correlation = np.array([[1.0, near], [near, 1.0]])
 

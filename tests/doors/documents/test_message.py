@@ -29,7 +29,7 @@ def test_both_renderings_are_read_back():
 
 @given(st.text(max_size=40), st.text(max_size=80))
 def test_no_value_adds_a_header(value, text):
-    """Line ends in a form's field are spaces."""
+    """Line ends in a form field become spaces."""
     message = parse(compose({"Subject": value}, text))
 
     assert ["subject", "mime-version", "content-type"] == [

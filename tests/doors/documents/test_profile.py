@@ -38,7 +38,7 @@ def test_figures_count_every_message_once(client):
 
 
 def test_a_word_has_counts_and_a_weight(client):
-    """A word of the spam speaks for spam."""
+    """A word of spam has positive evidence."""
     document = client.get("/words/money").json()
 
     assert {"ham": 0, "spam": 2} == document["views"]["words"]["messages"]
@@ -65,7 +65,7 @@ def test_a_pair_can_be_asked_for(client):
     ],
 )
 def test_what_cannot_be_answered_says_why(client, path, status, says):
-    """A problem document with a sentence."""
+    """The answer is a problem document with a sentence."""
     answer = client.get(path)
 
     assert status == answer.status_code
@@ -74,7 +74,7 @@ def test_what_cannot_be_answered_says_why(client, path, status, says):
 
 @pytest.mark.parametrize("name", ["%00", "a%20b%20c", "%ED%A0%80", "x" * 512, "%20"])
 def test_any_word_has_an_answer(client, name):
-    """Whatever a stranger types is a word that was never learned."""
+    """A word that was never learned has an answer too."""
     answer = client.get(f"/words/{name}")
 
     assert 200 == answer.status_code

@@ -40,7 +40,7 @@ def teach(client, raw, label, source):
 
 
 def test_a_source_is_undone_and_that_is_undone(client):
-    """First told what would change, then done, then done again."""
+    """A dry run comes first, then the undo, then the undo of the undo."""
     teach(client, spam(1), "spam", "ann")
     teach(client, spam(2), "ham", "ben")
     asked = {"source": "ben"}
@@ -70,7 +70,7 @@ def test_a_source_is_undone_and_that_is_undone(client):
 
 
 def test_a_message_and_a_time_are_undone(client):
-    """Both must be true; times have a zone."""
+    """Both conditions must hold, and times need a zone."""
     id_ = teach(client, spam(1), "spam", "ann")
     later = {"ids": [id_], "from": SOON.isoformat()}
     before = {"ids": [id_], "until": SOON.isoformat()}
@@ -101,7 +101,7 @@ def test_a_message_and_a_time_are_undone(client):
     ],
 )
 def test_what_cannot_be_undone_has_its_status(client, asked, status, kind):
-    """And a sentence, and nothing is noted."""
+    """Each has a sentence, and nothing is recorded."""
     teach(client, spam(1), "spam", "ann")
     answer = client.post("/feedback/undo", json=asked)
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_undone_has_its_status(client, asked, status, kind):
 
 
 def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch):
-    """Of its last step nothing was stored, but the upkeep does the rest."""
+    """The last step stored nothing, and the upkeep completes the undo."""
     teach(client, spam(1), "spam", "ann")
 
     def failing(*_, **__):
@@ -133,7 +133,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
 
 
 def test_what_is_missing_or_impossible_is_said_as_it_is_asked_for(client):
-    """The field is `from`, and nowhere is one called since."""
+    """Errors use the public names: `from`, and never `since`."""
     late = {"from": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"}
     nothing = client.post("/feedback/undo", json={}).json()["detail"]
     never = client.post("/feedback/undo", json=late).json()["detail"]
@@ -157,7 +157,7 @@ def taught(run):
 
 
 def test_the_command_says_what_it_does(run):
-    """In words, and how to take it back."""
+    """It reports its effect in words, and the command that reverts it."""
     taught(run)
     told = run("undo", "--source", "ben", "--dry-run")
     done = run("undo", "--source", "ben")
@@ -212,7 +212,7 @@ def test_the_command_can_be_interrupted(run, monkeypatch):
 
 
 def test_the_same_command_again_says_what_it_finished(run, monkeypatch):
-    """And how to take that back: nothing is left for itself to do."""
+    """It also prints the command that takes it back."""
     taught(run)
 
     def killed(self, profile):
@@ -231,7 +231,7 @@ def test_the_same_command_again_says_what_it_finished(run, monkeypatch):
 
 
 def test_the_prune_command_says_what_it_does(run):
-    """Of mail of today there is nothing to prune."""
+    """Mail of today has nothing to prune."""
     taught(run)
     told = run("prune", "--dry-run")
     done = run("prune", "--json")
@@ -245,7 +245,7 @@ def test_the_prune_command_says_what_it_does(run):
 
 
 def test_what_was_pruned_can_be_brought_back(run, tmp_path):
-    """The last line says how."""
+    """The last line is the command that restores the counts."""
     taught(run)
     run("fold")
     with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
@@ -271,7 +271,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
 
 
 def test_the_fold_command_says_what_it_did(run):
-    """Of each profile, for a person and as JSON; a profile that never was is an error."""
+    """It reports every profile as text and JSON; an unknown profile is an error."""
     taught(run)
     profiles = run("fold", "--json")[1]
     again = run("fold", "--profile", "default")
@@ -287,7 +287,7 @@ def test_the_fold_command_says_what_it_did(run):
 
 
 def test_an_undo_of_much_needs_the_token_of_its_dry_run(client):
-    """409 says so, and nothing is undone without."""
+    """Without the token, the answer is 409 and nothing is undone."""
     for n in range(21):
         teach(client, spam(n), "spam", "ann")
     asked = {"source": "ann"}

@@ -61,7 +61,7 @@ def add(app, name="mx1", rights=ADMIN, **limits):
 
 
 def test_only_clients_of_this_machine_need_no_key(application):
-    """Others are told how to get in."""
+    """Other clients get an error that explains how to send a key."""
     with serving(application()) as client:
         inside = client().get("/profiles")
         outside = client(STRANGER).get("/profiles")
@@ -74,7 +74,7 @@ def test_only_clients_of_this_machine_need_no_key(application):
 
 
 def test_whoever_is_named_needs_no_key(application):
-    """And where nobody is, everybody needs one."""
+    """If no network is named, every client needs a key."""
     named = application(keyless_from=("198.51.100.0/24",))
     with serving(named) as client:
         answers = [client(host).get("/profiles") for host in (STRANGER, "127.0.0.1")]
@@ -161,7 +161,7 @@ def test_a_token_of_another_program_is_no_key(application):
     ],
 )
 def test_what_a_proxy_passes_on_is_not_of_this_machine(application, header):
-    """One that nobody has named: everybody would come from its address."""
+    """Otherwise everybody would seem to connect from the proxy's address."""
     app = application()
     key = add(app)
     with serving(app) as client:
@@ -186,7 +186,7 @@ def test_what_a_proxy_passes_on_is_not_of_this_machine(application, header):
     ],
 )
 def test_the_client_of_a_named_proxy_counts(application, status, chain):
-    """The last address that is not of a proxy, whatever stands before it."""
+    """The last address that is not a proxy is the client; earlier ones are ignored."""
     app = application(proxies=("127.0.0.0/8",), keyless_from=("10.0.0.0/8",))
     with serving(app) as client:
         answer = client().get("/profiles", headers={"X-Forwarded-For": chain})
@@ -204,7 +204,7 @@ def test_a_named_proxy_that_names_nobody_admits_nobody(application):
 
 
 def test_a_key_counts_in_its_networks_and_until_it_expires(application):
-    """Behind a proxy the address of the client decides."""
+    """Behind a proxy, the network of the client decides."""
     app = application(proxies=("10.0.0.1",))
     key = add(app, networks=["192.0.2.0/24"])
     brief = add(app, "brief", expires_at=datetime.now(UTC) + timedelta(days=1))
@@ -230,7 +230,7 @@ def test_a_key_counts_in_its_networks_and_until_it_expires(application):
     ],
 )
 def test_a_key_expires_within_a_century(application, expires, status):
-    """A time at the end of the calendar could not be shown, nor the other keys."""
+    """A later time could not be displayed, nor could the list of keys."""
     with serving(application()) as client:
         wanted = {"name": "x", "rights": ["read"], "expires_at": expires}
         refused = client.local.post("/keys", json=wanted)
@@ -278,7 +278,7 @@ def test_a_key_is_made_listed_and_revoked(application):
 
 
 def test_whoever_manages_gives_no_right_that_it_lacks(application):
-    """It could help itself to everything."""
+    """Otherwise it could give itself every right."""
     app = application()
     key = add(app, rights=["manage"])
     with serving(app) as client:
@@ -291,7 +291,7 @@ def test_whoever_manages_gives_no_right_that_it_lacks(application):
 
 
 def test_the_ledger_has_the_key_as_its_source(application):
-    """Unless the key may name others."""
+    """The source is `key:NAME`, unless the key may name others."""
     app = application()
     plain = add(app, "plain")
     naming = add(app, "naming", names_sources=True)
@@ -309,7 +309,7 @@ def test_the_ledger_has_the_key_as_its_source(application):
 
 
 def test_a_key_of_a_label_teaches_no_other(application):
-    """A trap that only spam goes to teaches nothing else."""
+    """The key of a spam trap, for example, can teach only spam."""
     app = application()
     key = add(app, labels=["spam"])
     with serving(app) as client:
@@ -417,7 +417,7 @@ def test_a_key_of_one_profile_reaches_no_other_through_any_route(limited):
 
 
 def test_a_key_of_one_profile_reaches_its_own_through_every_route(limited):
-    """And means it where it names none."""
+    """Such a key uses its own profile if a request names none."""
     client, paths, _, everything = limited
     mine = everything.post(
         "/classify?profile=ann@example.org", content=spam(0), headers=RAW
@@ -440,7 +440,7 @@ def test_a_key_of_one_profile_reaches_its_own_through_every_route(limited):
 
 
 def test_a_key_of_a_domain_reaches_its_addresses(limited, application):
-    """And the profile of the domain itself."""
+    """The key reaches the profile of the domain as well."""
     client, _, _, everything = limited
     app = everything.app.state.application
     key = add(app, "domain", profiles=["@example.org"])
@@ -454,7 +454,7 @@ def test_a_key_of_a_domain_reaches_its_addresses(limited, application):
 
 
 def test_wrong_keys_are_slowed_and_a_right_one_is_not(application):
-    """From the same address; others are answered as ever."""
+    """The wrong keys come from the same address; other addresses are unaffected."""
     app = application()
     key = add(app)
     with serving(app) as client:
@@ -473,7 +473,7 @@ def test_wrong_keys_are_slowed_and_a_right_one_is_not(application):
 
 
 def test_a_key_and_an_address_have_rates_of_their_own(application):
-    """A client over its rate is told when to return; others are not affected."""
+    """A client over its rate gets `Retry-After`; other clients are unaffected."""
     app = application(rate_per_key=0.5, rate_per_address=1.0)
     first, second = add(app, "first"), add(app, "second")
     with serving(app) as client:
@@ -501,7 +501,7 @@ def test_a_key_and_an_address_have_rates_of_their_own(application):
 
 
 def test_what_somebody_did_is_on_record(application):
-    """With who it was, the newest first."""
+    """Each event names its author, and the newest comes first."""
     app = application()
     key = add(app)
     with serving(app) as client:
@@ -529,7 +529,7 @@ def test_what_somebody_did_is_on_record(application):
 
 
 def test_other_processes_follow_keys(application):
-    """With the maintenance; and when one was used is stored, behind the requests."""
+    """Maintenance loads keys, and stores their last use after the requests."""
     first, second = application(), application()
     key = add(first)
     second.keys.refresh()
@@ -547,7 +547,7 @@ def test_other_processes_follow_keys(application):
 
 
 def test_events_are_removed_when_they_are_old(application):
-    """A few at a time, the oldest first."""
+    """Each step removes a few, the oldest first."""
     app = application()
     add(app)
     gone = [

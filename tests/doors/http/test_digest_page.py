@@ -42,7 +42,7 @@ def learned(client):
 
 
 def test_a_program_that_follows_a_link_teaches_nothing(client):
-    """However often, with whatever it adds to the link."""
+    """Neither repeated visits nor added parameters teach."""
     link = linked(client, spam(9))
     for _ in range(3):
         assert 200 == client.get(link, params={"utm_source": "scanner"}).status_code
@@ -62,7 +62,7 @@ def test_a_link_shows_why(client):
 
 
 def test_a_button_teaches_and_the_other_moves_it(client):
-    """Under the source of digests."""
+    """The source of the feedback is `digest`."""
     link = linked(client, spam(9))
     after = client.post(link, data={"label": "spam"})
     moved = client.post(link, data={"label": "ham"})
@@ -78,7 +78,7 @@ def test_a_button_teaches_and_the_other_moves_it(client):
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_link_of_somebody_else_is_refused(client, method):
-    """As a page, and nothing is taught."""
+    """The answer is a page, and nothing is taught."""
     other = DigestLinks(b"another secret..", days=7).token("default", bytes(16))
     answer = client.request(method, f"/ui/digest/{other}", data={"label": "spam"})
 
@@ -87,14 +87,14 @@ def test_a_link_of_somebody_else_is_refused(client, method):
 
 
 def test_a_message_that_nobody_knows_is_a_page_that_says_so(client):
-    """The history keeps it for a time."""
+    """The history keeps a message for a limited time."""
     answer = client.get(f"/ui/digest/{LINKS.token('default', bytes(16))}")
 
     assert 404 == answer.status_code
 
 
 def test_nothing_of_a_mail_acts_on_the_page(client):
-    """It is text."""
+    """The content of a mail is shown as text."""
     text = client.get(linked(client, HOSTILE)).text
 
     assert "<script>alert" not in text

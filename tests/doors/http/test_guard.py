@@ -90,7 +90,7 @@ def statuses(app):
 
 
 def test_a_guard_that_denies_denies_every_route(application):
-    """Before anything of the request is read: nothing else is wrong with it."""
+    """A guard is asked before the query and the body are read."""
     asked = []
 
     async def deny(access):
@@ -106,7 +106,7 @@ def test_a_guard_that_denies_denies_every_route(application):
 
 
 def test_a_denial_is_a_problem_document(application):
-    """With the error's own sentence, on direct routes as on others."""
+    """The problem has the sentence of the error, on direct routes as well."""
 
     async def deny(_):
         msg = "denied"
@@ -119,7 +119,7 @@ def test_a_denial_is_a_problem_document(application):
 
 
 def test_a_guard_that_lets_pass_changes_nothing(application):
-    """Requests are answered as without one."""
+    """Requests get the same answers as without the guard."""
     passed = []
 
     async def note(access):
@@ -177,7 +177,7 @@ def test_a_router_that_is_included_with_dependencies_asks_them(application):
 
 
 def test_a_route_that_asks_no_guard_is_refused_at_the_start():
-    """Naming it."""
+    """The error names the route."""
     router = APIRouter()
     router.get("/open")(lambda: None)
 
@@ -186,7 +186,7 @@ def test_a_route_that_asks_no_guard_is_refused_at_the_start():
 
 
 def test_a_route_that_names_no_right_is_refused_at_the_start():
-    """A router of a class that `asking` did not make; None has to be said as well."""
+    """A router must be made with `asking`, even if its routes need no right."""
     router, public = APIRouter(route_class=Guarded), APIRouter(route_class=asking(None))
     for each in (router, public):
         each.get("/open")(lambda: None)

@@ -91,19 +91,19 @@ def app(site):
 
 
 def test_a_start_loads_the_profile_of_the_site_alone(app):
-    """However many there are; all of them are known."""
+    """Only the site profile is loaded, but all profiles are known."""
     assert ["default"] == in_memory(app.live)
     assert [ANN, BOB, "default"] == [each.row.name for each in app.live]
 
 
 def test_a_profile_answers_as_it_did_in_the_memory_of_another_process(app, site):
-    """Bit for bit; and only the one that is asked is loaded."""
+    """The scores agree bit for bit, and only the requested profile is loaded."""
     assert site[1][0] == verdict(app, ANN)
     assert [ANN, "default"] == in_memory(app.live)
 
 
 def test_what_was_dropped_answers_as_before(app):
-    """Bit for bit, and after a lesson as well."""
+    """The scores agree bit for bit, also after feedback."""
     before = verdict(app, ANN)
     drop(app, ANN)
     without = in_memory(app.live)
@@ -119,14 +119,14 @@ def test_what_was_dropped_answers_as_before(app):
 
 
 def test_the_profile_of_the_site_stays(app):
-    """However long nobody has asked for it."""
+    """It stays loaded, however long it is unused."""
     drop(app, "default")
 
     assert ["default"] == in_memory(app.live)
 
 
 def test_many_first_requests_load_a_profile_once(app, monkeypatch):
-    """All of them get its answer."""
+    """All requests get an answer from the one profile."""
     loads, answers, go = [], [], threading.Event()
 
     def load(engine, row, *rest):
@@ -163,7 +163,7 @@ def test_what_somebody_still_uses_is_not_loaded_beside_it(app):
 
 
 def test_what_is_dropped_while_it_is_used_follows_the_ledger(app, site):
-    """Another process teaches it meanwhile."""
+    """Another process may teach it in the meantime."""
     used = app.live.get(ANN)
     drop(app, ANN)
     with running(database_url=site[0]) as other:
@@ -188,7 +188,7 @@ def test_feedback_to_a_profile_that_was_dropped_is_learned(app):
 
 
 def test_profiles_have_a_bound_of_memory(app):
-    """Those that nobody has asked for longest leave; the site's and the last stay."""
+    """The least recently used are unloaded, but not the site's or the last one."""
     live = LiveProfiles(app.engine, specify(app.settings), site="default", most_bytes=1)
     live.refresh()
     found = []
@@ -272,7 +272,7 @@ def asked_in_a_loop(app, *recipients):
 
 
 def test_the_profile_of_the_site_answers_while_one_cannot_be_loaded(app, monkeypatch):
-    """For recipients; who names the profile gets the error, and feedback too."""
+    """Requests for recipients are answered; those that name the profile fail."""
     with monkeypatch.context() as outage:
         away(outage)
         answered = asked_in_a_loop(app, ANN)
@@ -287,7 +287,7 @@ def test_the_profile_of_the_site_answers_while_one_cannot_be_loaded(app, monkeyp
 
 
 def test_nobody_waits_for_ever_for_a_profile(app, monkeypatch):
-    """It is loaded all the same, and answers then."""
+    """The profile is loaded after the request gave up, and then answers."""
     go = threading.Event()
 
     def load(*given):
@@ -384,7 +384,7 @@ def test_an_undo_needs_no_counts(app):
 
 
 def test_a_profile_that_is_gone_is_unknown_while_it_is_loaded(app, monkeypatch):
-    """And once it is loaded, nobody finds it."""
+    """Nobody finds it after the loading either."""
 
     def load(*_):
         raise UnknownProfile.named(ANN)
@@ -395,7 +395,7 @@ def test_a_profile_that_is_gone_is_unknown_while_it_is_loaded(app, monkeypatch):
 
 
 def test_settings_that_are_read_again_count_for_all(app):
-    """For those in memory, and for those that are loaded later."""
+    """They apply to loaded profiles, and to those loaded later."""
     app.live.get(BOB)
     strict = Settings(_env_file=None, ham_cost=1e6)
     app.live.respecify(specify(strict))

@@ -51,7 +51,7 @@ def taught(app, raw, label="spam"):
     ],
 )
 def test_ids_are_read_in_the_headers_alone(headers, ids):
-    """A whole line of its name, and no more than a few."""
+    """Only whole header lines of that name count, and only a few of them."""
     found = [each.hex() for each in marked_ids(headers.encode())]
 
     assert (ids if ids is not None else [f"{n:032x}" for n in range(2)]) == found
@@ -71,7 +71,7 @@ def test_a_message_that_was_changed_on_the_way_is_the_one_that_was_scored(app):
 
 
 def test_a_forged_id_does_not_teach_another_message(app):
-    """Who names the id of somebody else's mail has his own learned."""
+    """A message with the id of somebody else's mail is learned itself."""
     victim = app.classify("default", ham(1), strongest=0).observation.id
 
     own, kind = taught(app, marked(spam(1), victim))
@@ -81,7 +81,7 @@ def test_a_forged_id_does_not_teach_another_message(app):
 
 
 def test_an_id_that_is_not_known_is_passed_over(app):
-    """The message itself is there, and is learned."""
+    """The message itself is learned."""
     assert extract(parse(spam(2))).digest.hex() == taught(app, marked(spam(2), ID))[0]
 
 
@@ -98,7 +98,7 @@ def test_a_label_is_moved_by_the_header_too(app):
 
 
 def test_a_message_is_forgotten_by_the_header_too(app):
-    """Who has but the message, as it lies in a mailbox, can take it back."""
+    """A copy from a mailbox is enough to forget a message."""
     raw = SPAM[1] + b"Order today and get another box of pills for half of the money.\n"
     id_ = app.classify("default", raw, strongest=0).observation.id
     arrived = marked(changed(raw), id_)

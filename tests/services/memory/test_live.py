@@ -28,7 +28,7 @@ def database():
 
 
 def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
-    """It is tried twice a second; once it is mended, the next one is told again."""
+    """It is logged once until it is repaired, and then again."""
 
     def change(vector):
         with writing(app.engine) as connection:
@@ -51,7 +51,7 @@ def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
 
 
 def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
-    """What is in memory stays as it is."""
+    """The error is logged, and the counts in memory stay."""
     with writing(app.engine) as connection:
         row = profiles.find(connection, "default")
         append(connection, row, [taught(1, "spam", {"money": 1})])
@@ -92,7 +92,7 @@ def test_rows_are_followed_to_the_last_however_many_are_read_at_once(
 
 
 def test_a_profile_that_is_renamed_or_deleted_is_followed(app):
-    """Its old name is unknown from then on, and the new one has what it learned."""
+    """The old name is unknown at once, and the new one has the counts."""
     for name in ("old", "gone"):
         create_profile(
             app.engine,

@@ -29,7 +29,7 @@ def only_in_the_database(app):
 
 
 def test_a_message_that_was_just_scored_is_at_hand(app):
-    """Before it is in the database, and after."""
+    """It is found before and after it is written to the database."""
     digest = scored(app, ham(1))
     before = app.recall.look_up("default", digest).result(0)
     app.recent.flush(app.engine)
@@ -41,7 +41,7 @@ def test_a_message_that_was_just_scored_is_at_hand(app):
 
 
 def test_many_look_ups_at_once_are_answered_each(app):
-    """Learned, only scored and unknown ones side by side."""
+    """Learned, scored and unknown ids are looked up together."""
     learned = teach(app, ham(1), "ham").outcome.digest
     seen = scored(app, spam(2))
     only_in_the_database(app)
@@ -57,7 +57,7 @@ def test_many_look_ups_at_once_are_answered_each(app):
 
 
 def test_what_is_found_is_what_was_seen(app):
-    """The features come back as they were scored."""
+    """The features are those that were scored."""
     digest = scored(app, spam(3))
     seen = app.recent.get(app.live.get("default").row.id, digest)
     only_in_the_database(app)
@@ -68,7 +68,7 @@ def test_what_is_found_is_what_was_seen(app):
 
 
 def test_a_look_up_that_fails_fails_for_those_who_asked_and_no_others(app):
-    """The thread goes on."""
+    """Other callers are unaffected, and the thread continues."""
     app.scheduler.stop()
     broken = scored(app, ham(1))
     only_in_the_database(app)
@@ -83,6 +83,6 @@ def test_a_look_up_that_fails_fails_for_those_who_asked_and_no_others(app):
 
 
 def test_an_unknown_profile_is_told_at_once(app):
-    """Nothing is asked of the database."""
+    """The database is not asked."""
     with pytest.raises(UnknownProfile, match="'nobody'"):
         app.recall.look_up("nobody", bytes(16))

@@ -43,7 +43,7 @@ def at_hand(recent, profile, digests):
 
 
 def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profile):
-    """Features, words and time, before and after it is written."""
+    """Features, words and time agree before and after the write."""
     recent = RecentMessages(rows=9, store_words=True)
     (digest,) = add(recent, profile, "a")
     waiting = recent.get(profile.id, digest)
@@ -58,7 +58,7 @@ def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profi
 
 
 def test_without_words_none_are_in_memory(engine, profile):
-    """Neither before nor after they are written."""
+    """Memory holds no words, before and after the write."""
     recent = RecentMessages(rows=9, store_words=False)
     (digest,) = add(recent, profile, "a")
     waiting = recent.get(profile.id, digest)
@@ -69,7 +69,7 @@ def test_without_words_none_are_in_memory(engine, profile):
 
 
 def test_no_more_stays_than_the_database_keeps(engine, profile):
-    """By number, by age, and of the profiles that there are."""
+    """The limits are number, age, and the existing profiles."""
     recent = RecentMessages(rows=3, store_words=True)
     old = add(recent, profile, "a", "b", time=NOON - timedelta(days=1))
     new = add(recent, profile, "c", "d")
