@@ -268,7 +268,8 @@ class Follower:
         number = 0
         for label, folder in self._opened(account):
             first = memory.first_unread(folder.name, folder.validity)
-            if first is None:
+            # A mailbox that was restored from a backup issues its numbers again.
+            if first is None or first > folder.next_uid:
                 self._begin(account, memory, label, folder)
             elif first < folder.next_uid:
                 number += self._new(account, memory, label, folder, first)

@@ -407,13 +407,15 @@ def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplo
     assert "has no folder 'Junk'; trying again in 1 s" in caplog.text
 
 
-def test_a_folder_that_is_numbered_anew_is_read_from_its_beginning(
-    account, follower, taught
+@pytest.mark.parametrize("validity", [1, 2], ids=["restored", "numbered anew"])
+def test_a_folder_that_has_other_numbers_is_read_from_its_beginning(
+    account, follower, taught, validity
 ):
     """Messages already in Junk are no feedback; later ones are."""
-    account.put("Junk", b"known")
+    for number in range(5):
+        account.put("Junk", b"known %d" % number)
     list(islice(follower.follow(), 1))
-    account.validity = 2
+    account.validity = validity
     account.folders["Junk"] = {n: b"restored %d" % n for n in range(1, 4)}
     account.uid = 4
 
