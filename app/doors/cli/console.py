@@ -241,7 +241,7 @@ def number_of(number: int, thing: str) -> str:
     ('1 message', '2 addresses')
     """
     plural = "es" if thing.endswith("s") else "s"
-    return f"{number} {thing}{'' if number == 1 else plural}"
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
 def undo_of(source: str, *, profile: str) -> str:

@@ -26,6 +26,7 @@ from app.doors.cli.console import (
     flag,
     interruptible,
     located_stage,
+    number_of,
     opened,
     option,
     progress,
@@ -270,10 +271,10 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
     forgot = "forgot what it knew, and " if learned.outcome == "replaced" else ""
     left_out = ""
     if learned.known:
-        left_out = f" {learned.known:,} rows were left out: their messages are known."
+        left_out = f", without {number_of(learned.known, 'row')} of known messages"
     yield (
-        f"The profile {name!r} {forgot}learned {counted}: {learned.rows:,} ledger "
-        f"rows.{left_out}"
+        f"The profile {name!r} {forgot}learned {counted}: "
+        f"{number_of(learned.rows, 'ledger row')}{left_out}."
     )
     # Rows of an imported ledger are undone by their original sources.
     if found.summed and learned.outcome == "added":
