@@ -204,9 +204,10 @@ class SiteFollower:
                 "the clocks of both sites"
             )
             raise SiteUnavailable(msg)
-        # Labels slightly in the future wait until their time has come.
+        # Labels slightly in the future wait until their time has come.  They are not
+        # asked for at once: a site that is ahead for ever would keep a core busy.
         if ahead > now:
-            return True
+            return False
         with writing(self._engine) as connection:
             new = follow.take(
                 connection, profile, name, words, known=known, cursor=cursor, time=now
