@@ -47,14 +47,13 @@ from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.tokens import tokens_of
 from app.kernels.text import TEXT, joined
-from app.ledger.entry import epoch_of
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching, epoch_of
 from app.ledger.vector import IN_SUM
 from app.mail.parse import parse
 from app.services.application import Application
+from app.services.cache import LiveProfiles
 from app.services.classify import observe, warm_up
 from app.services.clock import now
-from app.services.memory.cache import LiveProfiles
 from app.services.startup import open_database, specify
 from app.services.upkeep import Folding
 from app.settings import Settings

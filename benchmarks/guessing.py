@@ -28,8 +28,7 @@ import numpy as np
 from app.access.rights import Keyring, Right, text_of
 from app.doors.serving.request import caller_of
 from app.errors import PostbayesError
-from app.services.access import made_key
-from app.services.gate import Gate
+from app.services.access import Gate, made_key
 from app.settings import Settings
 from benchmarks.http_latency import POSTBAYES, serving
 

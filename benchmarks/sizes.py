@@ -29,9 +29,9 @@ from sqlalchemy import text
 
 from app.corpora.source import read_index
 from app.services.application import Application
+from app.services.cache import LiveProfiles
 from app.services.clock import now
 from app.services.learn import Learn, LearnSums
-from app.services.memory.cache import LiveProfiles
 from app.services.startup import load_profiles, open_database, specify
 from app.services.upkeep import Criterion, Folding, Prune
 from app.settings import Settings

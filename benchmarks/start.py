@@ -25,7 +25,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
-from app.services.memory.cache import LiveProfiles
+from app.services.cache import LiveProfiles
 from app.services.startup import open_database, specify
 from app.settings import Settings
 from app.storage import profiles

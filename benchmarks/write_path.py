@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.corpora.source import read_index
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching
+from app.services.cache import LiveProfiles
 from app.services.classify import observe
 from app.services.clock import now
-from app.services.memory.cache import LiveProfiles
 from app.services.scheduler import CHECKPOINT_SECONDS
 from app.services.startup import open_database, specify
 from app.services.writer import GROUP, Writer
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.corpora.mailbox import CorpusMessage
-    from app.services.memory.live import LiveProfile
+    from app.services.live import LiveProfile
 
 CLIENTS: Final = 32
 SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}

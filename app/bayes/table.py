@@ -1,7 +1,7 @@
 """Feature table: a growing sum of feature counts, in place.
 
 Contract of this file: a table that refuses a sum does not change.  A reader must hold a
-lock while another thread adds to the table (`app.services.memory.live`).
+lock while another thread adds to the table (`app.services.live`).
 """
 
 from __future__ import annotations

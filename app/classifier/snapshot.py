@@ -200,7 +200,7 @@ class Snapshot(Scorer):
     Notes
     -----
     Learning changes the tables in place.  To score while another thread learns, hold
-    the lock of `app.services.memory.live.LiveProfile`.
+    the lock of `app.services.live.LiveProfile`.
     """
 
     tables: dict[str, Table]

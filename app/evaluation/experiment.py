@@ -20,8 +20,7 @@ import app
 from app.corpora.parallel import follow_parent
 from app.corpora.source import survey
 from app.errors import UnreadableSource
-from app.evaluation.plan import noisy_labels
-from app.evaluation.run import PartOutcome, Run, run
+from app.evaluation.run import PartOutcome, Run, noisy_labels, run
 from app.evaluation.subject import (
     EVERYTHING,
     Corpus,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from app.classifier.specification import Specification
     from app.corpora.parallel import Readers
     from app.corpora.source import MailSource, StreamSurvey
-    from app.evaluation.plan import Part, Plan
+    from app.evaluation.run import Part, Plan
 
 
 @dataclass(frozen=True, slots=True)

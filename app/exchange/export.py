@@ -33,10 +33,9 @@ from app.exchange.format import (
 )
 from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
-from app.ledger.capacity import Amounts
+from app.ledger.sums import Amounts
 from app.storage.bulk import FEATURES_PER_ROW
-from app.storage.counts import fold as class_rows
-from app.storage.counts import runs, state
+from app.storage.counts import fold, runs
 from app.storage.follow import offer
 from app.storage.ledger import batches_after, rows_after
 from app.storage.undo import records, work
@@ -82,7 +81,7 @@ def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int
     """Return the number of months or rows in an export of a profile."""
     if contents == "ledger":
         return profile.revision
-    rows = class_rows.read(connection, profile.id, profile.labels)
+    rows = fold.read(connection, profile.id, profile.labels)
     return len({row.epoch for row in rows})
 
 
@@ -127,7 +126,7 @@ def export(
     All counts, and the sealed sums of a ledger (`app.storage.retention`), are in memory
     at once, as in a service.
     """
-    classes = class_rows.read(connection, profile.id, profile.labels)
+    classes = fold.read(connection, profile.id, profile.labels)
     header = ExportHeader.of(
         profile,
         contents=contents,
@@ -156,7 +155,7 @@ def export(
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
     """Return the last revision of an export."""
     if contents == "counts":
-        return state.folded_revision(connection, profile.id)
+        return fold.folded_revision(connection, profile.id)
     if work.pending(connection, profile.id):
         msg = (
             f"an undo of the profile {profile.name!r} is running; export it again in "
@@ -199,13 +198,13 @@ def _names(
         counts = runs.total(connection, profile)
         found: dict[str, dict[int, str]] = {view: {} for view in counts}
         for rows in batches_after(connection, profile.id, revision=0):
-            for view, texts in state.texts_of(rows, profile).items():
+            for view, texts in fold.texts_of(rows, profile).items():
                 found.setdefault(view, {}).update(texts)
     else:
         counts = runs.total(connection, profile, "sealed")
         found = {view: {} for view in counts}
     for view in sorted(counts):
-        texts = found[view] | state.names_of_view(connection, profile.id, view)
+        texts = found[view] | fold.names_of_view(connection, profile.id, view)
         left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
         while page := dict(islice(left, _NAMES_PER_BLOCK)):
             yield view, page

@@ -34,9 +34,8 @@ from app.errors import (
     MalformedExport,
 )
 from app.features.observation import DIGEST_BYTES
-from app.ledger.capacity import require_view
 from app.ledger.entry import LedgerRow, RowKind
-from app.ledger.sums import decode_sum, encode_sum
+from app.ledger.sums import decode_sum, encode_sum, require_view
 from app.ledger.undo import UndoRecord
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from app.bayes.state import State
-    from app.ledger.capacity import Amounts
+    from app.ledger.sums import Amounts
     from app.storage.profiles import ProfileRow
 
 SMALL: Final = 2**31 - 1

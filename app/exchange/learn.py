@@ -37,11 +37,11 @@ from app.exchange.survey import (
     same_labels,
 )
 from app.features.extract import FEATURE_SET
-from app.ledger.capacity import Amounts
 from app.ledger.entry import epoch_of
+from app.ledger.sums import Amounts
 from app.storage import bulk, profiles
 from app.storage.bulk import sums_in_force
-from app.storage.counts import state
+from app.storage.counts import fold
 from app.storage.counts.fold import replayed
 from app.storage.database.engine import reading, writing
 
@@ -301,7 +301,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
             # An export that is valid by itself is valid in any profile.  Another may
             # still be valid in this one: it may prune counts that only the profile has.
             if fault or left_out:
-                both = state.load_by_epoch(connection, profile)
+                both = fold.load_by_epoch(connection, profile)
                 fault = fault_of(connection, profile, both)
             if fault:
                 raise MalformedExport(fault)

@@ -43,12 +43,12 @@ from app.exchange.format import (
 )
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
+from app.ledger.entry import ScoredRow, Teaching
 from app.ledger.sums import encode_sum
-from app.ledger.teaching import ScoredRow, Teaching
 from app.ledger.vector import encode, encode_names
 from app.storage import bulk, correspondents, ledger, profiles, scored, tables
 from app.storage.bulk import known_digests, sums_in_force
-from app.storage.counts import fold, runs, state
+from app.storage.counts import fold, runs
 from app.storage.counts.fold import broken_rows
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.undo import records
@@ -143,7 +143,7 @@ class Staging:
             texts = keyed_names(self._key, view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self.new.write(
-                state.add_names,
+                fold.add_names,
                 profile_id=self._profile.id,
                 view=view,
                 names=dict(some),
@@ -154,14 +154,14 @@ class Staging:
         with reading(self.new.engine) as connection:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
-                view: state.names_of_view(connection, self._profile.id, view)
+                view: fold.names_of_view(connection, self._profile.id, view)
                 for view in self.source.header.views
             }
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
             for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
                 self.new.write(
-                    state.drop_names,
+                    fold.drop_names,
                     profile_id=self._profile.id,
                     view=view,
                     features=some,
@@ -181,7 +181,7 @@ class Staging:
             return
         with reading(self.new.engine) as connection:
             texts = {
-                view: state.find_names(
+                view: fold.find_names(
                     connection, self._profile.id, view, x.ids.tolist()
                 )
                 for view, x in views.items()

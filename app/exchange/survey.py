@@ -30,7 +30,7 @@ from app.exchange.format import (
     read_sum,
     read_undo,
 )
-from app.ledger.capacity import Amounts
+from app.ledger.sums import Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,8 +22,16 @@ from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.groups import ColumnGroup, LearnedTable, Number
-from app.lab.shares import FACTORS, Rule, rational, share, written
+from app.lab.groups import (
+    FACTORS,
+    ColumnGroup,
+    LearnedTable,
+    Number,
+    Rule,
+    rational,
+    share,
+    written,
+)
 from app.lab.table import is_count
 
 if TYPE_CHECKING:

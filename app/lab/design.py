@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.bayes.models.gaussian import Constant, Variances
-    from app.lab.groups import ColumnGroup
-    from app.lab.shares import ClassPrior, Rule
+    from app.lab.groups import ClassPrior, ColumnGroup, Rule
     from app.lab.table import Row
 
 T = TypeVar("T")

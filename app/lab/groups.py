@@ -1,22 +1,29 @@
-"""Column groups: columns of a table under one event model, and its parameters.
+"""Column groups: columns under one event model, its parameters, and exact shares.
 
 A group reads cells, passes them to a model of `app.bayes`, and shows the learned
 numbers and the terms of a score.
+
+Contract of this file: shares make no decisions.  Scores, posteriors and decisions come
+from `app.bayes`; the code here repeats the arithmetic with rational numbers, for
+display, and the tests compare the two.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -205,3 +212,156 @@ class ColumnGroup(ABC):
         None if they are not rational, or too many.
         """
         return None
+
+
+Rule = Lidstone | Epsilon | NoSmoothing
+"""The smoothings that have an exact form."""
+ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
+"""The priors that have an exact form."""
+WRITTEN_CHARS: Final = 32
+"""Length of the longest fraction that is written out."""
+FACTORS: Final = 500
+"""Largest number of factors of an exact product; its digits grow with each."""
+_SMALL: Final = 10**6
+TELLS_FROM_1: Final = 5e-5
+"""With four digits, numbers closer to 1 would be rounded to it."""
+SMALLEST_WRITTEN_OUT: Final = 1e-9
+"""Numbers closer to 1 are written as a difference from 1."""
+SMALLEST_EXPONENT: Final = -700.0
+"""Below this, a double loses digits.  Unit: nats."""
+TELLS_FROM_1_ABOVE: Final = 5e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An unreduced fraction: ``3/6`` says more than ``1/2``.
+
+    Parameters
+    ----------
+    numerator, denominator : Fraction
+        Counts, with pseudo-counts added.
+
+    Examples
+    --------
+    >>> str(Share(Fraction(3), Fraction(6))), Share(Fraction(3), Fraction(6)).value
+    ('3/6', Fraction(1, 2))
+    """
+
+    numerator: Fraction
+    denominator: Fraction
+
+    @property
+    def value(self) -> Fraction:
+        """The number; 0 if nothing was counted."""
+        if not self.denominator:
+            return Fraction(0)
+        return self.numerator / self.denominator
+
+    def __str__(self) -> str:
+        """Return the unreduced fraction, if its parts are whole numbers."""
+        integers = self.numerator.denominator == self.denominator.denominator == 1
+        return f"{self.numerator}/{self.denominator}" if integers else str(self.value)
+
+
+def rational(number: float) -> Fraction:
+    """Return the fraction with the decimal notation of a float.
+
+    Examples
+    --------
+    >>> rational(1 / 3), rational(0.1), rational(1e-7)
+    (Fraction(1, 3), Fraction(1, 10), Fraction(1, 10000000))
+    """
+    near = Fraction(number).limit_denominator(_SMALL)
+    return near if float(near) == number else Fraction(repr(number))
+
+
+def share(smoothing: Rule, *, count: int, total: int, n_values: int) -> Share:
+    """Return the smoothed probability of a count.
+
+    Examples
+    --------
+    >>> str(share(Lidstone(1.0), count=2, total=3, n_values=3))
+    '3/6'
+    >>> str(share(Epsilon(0.01), count=0, total=3, n_values=3))
+    '1/100'
+    """
+    if isinstance(smoothing, Lidstone):
+        alpha = rational(smoothing.alpha)
+        return Share(count + alpha, total + alpha * n_values)
+    if isinstance(smoothing, Epsilon) and not count:
+        return Share(rational(smoothing.epsilon), Fraction(1))
+    return Share(Fraction(count), Fraction(total))
+
+
+def prior_shares(prior: ClassPrior, messages: Sequence[int]) -> tuple[Share, ...]:
+    """Return the prior of each class.
+
+    Examples
+    --------
+    >>> [str(p) for p in prior_shares(SmoothedPrior(1.0), [3, 2])]
+    ['4/7', '3/7']
+    """
+    k, n = len(messages), sum(messages)
+    if isinstance(prior, FixedPrior):
+        stated = [rational(p) for p in prior.probabilities]
+        return tuple(Share(p, Fraction(1)) for p in stated)
+    if isinstance(prior, UniformPrior):
+        return (Share(Fraction(1), Fraction(k)),) * k
+    alpha = rational(prior.alpha) if isinstance(prior, SmoothedPrior) else Fraction(0)
+    return tuple(Share(m + alpha, n + alpha * k) for m in messages)
+
+
+def written(number: Fraction | Share | None) -> str | None:
+    """Return a fraction as text, None if there is none or it is too long."""
+    text = str(number)
+    return None if number is None or len(text) > WRITTEN_CHARS else text
+
+
+def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Return the joint divided by its sum; uniform if all of it is zero."""
+    total = sum(joint)
+    if not total:
+        return (Fraction(1, len(joint)),) * len(joint)
+    return tuple(j / total for j in joint)
+
+
+def probability(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
+    """Return a probability, as a power if it and its complement are no doubles."""
+    rest = float(np.logaddexp.reduce(np.delete(logs, c)))
+    for log, before in ((float(logs[c]), ""), (rest, "1 - ")):
+        if exact is None and -math.inf < log < SMALLEST_EXPONENT:
+            return before + power(log)
+    return with_decimals(exact, math.exp(logs[c]), rest=math.exp(min(rest, 0.0)))
+
+
+def with_decimals(
+    fraction: str | None, value: float, *, rest: float | None = None
+) -> str:
+    """Return a fraction with its decimals, or only one of them if that is enough."""
+    decimals = four_digits(value, 1 - value if rest is None else rest)
+    if fraction is None:
+        return decimals
+    return f"{fraction} ({decimals})" if "/" in fraction else fraction
+
+
+def four_digits(value: float, rest: float) -> str:
+    """Return a number with four digits, or with enough to distinguish it from 1.
+
+    Examples
+    --------
+    >>> four_digits(0.99996, 4e-5), four_digits(1.0, 1e-20), four_digits(1.0, 0.0)
+    ('0.99996', '1 - 1e-20', '1')
+    >>> four_digits(1.0005, -0.0005), four_digits(1.00002, -0.00002)
+    ('1.0005', '1.00002')
+    """
+    above = -TELLS_FROM_1_ABOVE <= rest < -SMALLEST_WRITTEN_OUT
+    if not (above or 0 < rest < TELLS_FROM_1):
+        return f"{value:.4g}"
+    if 0 < rest < SMALLEST_WRITTEN_OUT:
+        return f"1 - {rest:.2g}"
+    return f"{value:.{-math.floor(math.log10(abs(rest)))}f}"
+
+
+def power(nats: float) -> str:
+    """Return the number with a given logarithm of any size, as text."""
+    return "0" if nats == -math.inf else f"exp({nats:.4f})"

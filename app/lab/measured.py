@@ -21,8 +21,7 @@ from app.bayes.models.discriminant import (
 from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
-from app.lab.groups import ColumnGroup, LearnedTable, Number
-from app.lab.shares import rational
+from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
 from app.lab.table import is_number
 
 if TYPE_CHECKING:

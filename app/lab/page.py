@@ -26,8 +26,8 @@ from app.drawing import (
     tag,
 )
 from app.lab.fitted import Fitted, decided
+from app.lab.groups import probability
 from app.lab.measured import number as measured
-from app.lab.shares import probability
 from app.lab.table import Kind, Row
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.lab.fitted import Prediction
+    from app.lab.fitted import Prediction, Regressed
     from app.lab.groups import LearnedTable
-    from app.lab.regression import Regressed
     from app.lab.report import Effect, Validation
 
 CELLS: Final = 60

@@ -16,10 +16,9 @@ import numpy as np
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design as design_of
-from app.lab.fitted import Fitted, decided, fit, sums
+from app.lab.fitted import Fitted, Regressed, decided, fit, regressed, sums
+from app.lab.groups import written
 from app.lab.measured import Measured
-from app.lab.regression import Regressed, regressed
-from app.lab.shares import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 
     from app.bayes.smoothing import Lidstone
     from app.lab.design import Choices, Design
-    from app.lab.fitted import Prediction
+    from app.lab.fitted import Prediction, Regressed
     from app.lab.groups import LearnedTable
-    from app.lab.regression import Regressed
     from app.lab.table import Row, Table
 
 FEWEST: Final = 2

@@ -1,4 +1,4 @@
-"""Sums: the statistics of many messages as bytes.
+"""Sums: the statistics of many messages as bytes, and the capacity of a profile.
 
 The vector of the ledger row of a sum has what several messages add together, or what to
 subtract: signed numbers, with the names of their labels.  Layout, version 2,
@@ -30,31 +30,39 @@ Contract of this file: splitting an integer into the words of a moment row is od
 database may therefore add and subtract the rows of many deltas column by column, in
 any order: joining the result gives the exact sum of the deltas.  A single word has no
 meaning.
+
+While a profile is within the limits of its capacity, every sum over its rows, months,
+labels or features fits into 64 bits, and so does its product with the weight of a month
+(`app.classifier.decay.PARTS`).  Mail cannot exceed the limits, but an imported file
+can, so its amounts are checked when it is read, and again together with the amounts of
+the profile to which it is added.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import MOST_FIELDS
+from app.bayes.measurements import LIMIT, MOST_FIELDS
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
-from app.ledger.vector import read_name, require_new
+from app.ledger.vector import MOST_VIEWS, read_name, require_new
 from app.zstd import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from app.bayes.statistics import Statistics
-
+    from app.features.observation import Payload
 
 VERSION: Final = 0x82
 _VERSIONS: Final = frozenset((0x81, VERSION))
@@ -374,7 +382,7 @@ def rows(state: MomentSums) -> list[MomentRow]:
     found = []
     ids = state.ids.tolist()
     sums, products = state.sums, state.products
-    for i, field in enumerate(ids):
+    for i, row in enumerate(ids):
         for label in range(state.n_classes):
             of_field = [(1, i, sums[i, label])]
             of_field += [(2, j, products[i, j, label]) for j in range(i, len(ids))]
@@ -382,7 +390,7 @@ def rows(state: MomentSums) -> list[MomentRow]:
                 messages = int(state.pairs[i, j, label])
                 if messages or value:
                     found.append(
-                        MomentRow(field, ids[j], degree, label, messages, *split(value))
+                        MomentRow(row, ids[j], degree, label, messages, *split(value))
                     )
     return found
 
@@ -422,3 +430,154 @@ def from_rows(stored: Iterable[MomentRow], messages: NDArray[np.int64]) -> Momen
             pairs[a, b, r.label] += r.messages
             products[a, b, r.label] += value
     return MomentSums.of_sums(messages, ids, sums, pairs, products)
+
+
+MOST_MESSAGES: Final = 2**31 - 1
+"""Most messages of a view: their sums of measurements fit into three words
+(`app.bayes.measurements.LIMIT`), and bogofilter has the same limit."""
+MOST_OCCURRENCES: Final = 2**50
+"""Most occurrences of all features of a view: half a million for each message."""
+_LONGEST_VIEW: Final = 255
+
+
+@dataclass(slots=True)
+class Amount:
+    """The absolute amounts of one view.
+
+    Parameters
+    ----------
+    messages : float
+        Messages of all labels.
+    occurrences : float
+        Occurrences of all features, and the messages that have them.
+    measured : float
+        The largest sum of measurements.  Unit: the largest measurement of one
+        message.
+    fields : set of int
+        The fields that were measured.
+    """
+
+    messages: float = 0.0
+    occurrences: float = 0.0
+    measured: float = 0.0
+    fields: set[int] = field(default_factory=set)
+
+
+class Amounts:
+    """The amounts of each view."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, Amount] = {}
+
+    def add(self, state: State) -> None:
+        """Add the magnitudes of statistics.
+
+        Raises
+        ------
+        InvalidObservation
+            If they exceed the limits.
+        """
+        for view, counts in state.features.items():
+            self.of(view).occurrences += _size(counts.columns)
+        for view, sums in state.moments.items():
+            amount = self.of(view)
+            amount.fields.update(sums.ids.tolist())
+            amount.measured += max(
+                _most(sums.pairs),
+                _most(sums.first) / LIMIT,
+                _most(sums.second) / LIMIT**2,
+            )
+        for view, x in state.items():
+            amount = self.of(view)
+            amount.messages += _size(x.messages)
+            _require_room(view, amount)
+
+    def add_message(self, views: Mapping[str, Payload], *, times: int) -> None:
+        """Add a message that is learned, forgotten, or both.
+
+        Raises
+        ------
+        InvalidObservation
+            If it exceeds the limits.
+        """
+        for view, x in views.items():
+            amount = self.of(view)
+            amount.messages += times
+            if isinstance(x, SparseCounts):
+                amount.occurrences += times * (_size(x.counts) + x.size)
+            else:
+                amount.fields.update(x.ids.tolist())
+                amount.measured += times
+            _require_room(view, amount)
+
+    def beside(self, held: Amounts) -> None:
+        """Raise if these and other amounts together exceed the limits.
+
+        Raises
+        ------
+        InvalidObservation
+            With the sum.
+        """
+        for view, amount in self._views.items():
+            other = held._views.get(view, Amount())
+            both = Amount(
+                amount.messages + other.messages,
+                amount.occurrences + other.occurrences,
+                amount.measured + other.measured,
+                amount.fields | other.fields,
+            )
+            _require_room(view, both)
+        if len(self._views.keys() | held._views.keys()) > MOST_VIEWS:
+            raise InvalidObservation(_TOO_MANY_VIEWS)
+
+    def of(self, view: str) -> Amount:
+        """Return the amount of a view, which the caller increases.
+
+        Raises
+        ------
+        InvalidObservation
+            If the name is invalid, or there are too many views.
+        """
+        if view not in self._views:
+            require_view(view)
+            if len(self._views) == MOST_VIEWS:
+                raise InvalidObservation(_TOO_MANY_VIEWS)
+            self._views[view] = Amount()
+        return self._views[view]
+
+
+_TOO_MANY_VIEWS: Final = f"there are more than {MOST_VIEWS} views"
+
+
+def require_view(view: str) -> None:
+    """Raise unless both databases can store the name of a view.
+
+    Raises
+    ------
+    InvalidObservation
+        If it is not printable, or more than 255 bytes.
+    """
+    if not view.isprintable() or len(view.encode()) > _LONGEST_VIEW:
+        raise InvalidObservation(f"a view cannot be named {view[:_LONGEST_VIEW]!r}")
+
+
+def _require_room(view: str, amount: Amount) -> None:
+    """Raise if an amount exceeds the limits of a profile."""
+    for name, value, most in (
+        ("messages", max(amount.messages, amount.measured), MOST_MESSAGES),
+        ("occurrences", amount.occurrences, MOST_OCCURRENCES),
+        ("fields", len(amount.fields), MOST_FIELDS),
+    ):
+        if value > most:
+            msg = f"{view!r} comes to {value:.4g} {name}, more than {most:,}"
+            raise InvalidObservation(msg)
+
+
+def _size(counts: NDArray[np.int64]) -> float:
+    """Return the sum of magnitudes, which may exceed 64 bits."""
+    return float(np.abs(counts.astype(np.float64)).sum())
+
+
+def _most(values: NDArray[np.int64]) -> float:
+    """Return the largest magnitude, of integers of any size."""
+    return float(np.abs(values.astype(np.float64)).max(initial=0.0))

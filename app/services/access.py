@@ -1,18 +1,25 @@
-"""Access: keys, the people in memory, and administrative events.
+"""Access: keys, people in memory, administrative events, and the gate of requests.
 
 Contract of this file: no request queries the database.  A process sees its own changes
 at once, and those of other processes with the maintenance, about twice a second.
+
+A request is refused unless a key, a session or its network admits it.  A wrong key
+costs one SHA-256 and an entry in a bounded table.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, datetime
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from app.access.networks import Networks
+from app.access.networks import Buckets, Networks, network
 from app.access.rights import (
+    LOCAL,
+    NOBODY,
     SECRET_BYTES,
     AccessKey,
     AuditEvent,
@@ -25,18 +32,18 @@ from app.access.rights import (
     text_of,
 )
 from app.classifier.specification import check_name
-from app.errors import InvalidInput
+from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
 from app.services.clock import now
 from app.storage import access
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy import Connection, Engine
 
-    from app.access.rights import Principal
-
+    from app.access.rights import Principal, Right
+    from app.settings import Settings
 
 MAX_EVENTS: Final = 1000
 """Events of one answer."""
@@ -255,3 +262,233 @@ class LiveKeys:
         for name, at in used.items():
             if self._used.get(name) == at:
                 del self._used[name]
+
+
+WRONG_BURST: Final = 10
+"""Wrong keys from one address that are answered without delay.
+
+Precedent: fail2ban's `maxretry` is 5, OpenSSH's MaxAuthTries 6; after a change of keys,
+several processes of a deployment may use the old one.
+"""
+WRONG_SECONDS: Final = 6.0
+"""Seconds for each further wrong key; others are asked to wait."""
+BURST_SECONDS: Final = 2.0
+"""Burst that a client may make above its rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The origin and the credentials of a request.
+
+    Parameters
+    ----------
+    host : str or None
+        Address of the client behind the configured proxies; None for a Unix socket.
+    relayed : bool
+        Whether an unknown proxy relayed it.
+    key : str or None
+        The key in the request.
+    cookie : str or None
+        The session cookie in the request.
+    person : str or None
+        Name of the person whom a configured proxy has signed in.
+    """
+
+    host: str | None
+    relayed: bool = False
+    key: str | None = None
+    cookie: str | None = None
+    person: str | None = None
+
+
+class Keys(Protocol):
+    """The keys in force."""
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return who asks with a key, as `app.access.rights.Keyring.find`."""
+        ...
+
+
+class People(Protocol):
+    """Those who have signed in."""
+
+    def find(self, cookie: str) -> tuple[Principal, str | None] | None:
+        """Return who asks with a cookie, as `app.services.sessions.Sessions.find`."""
+        ...
+
+    def named(self, name: str) -> Principal | None:
+        """Return the principal for a name; None if there is no such person."""
+        ...
+
+
+@dataclass(eq=False)
+class Gate:
+    """Admits requests.
+
+    Parameters
+    ----------
+    keys : Keys
+        The keys in force.
+    settings : Settings
+        The networks that need no key, and the rates.
+    people : People or None
+        The people who sign in; None if sign-in is off.
+    refused : callable, optional
+        Is given the reason of each refusal: `key`, `none`, `right` or `rate`.
+    clock, steady : callable
+        Return the time since 1970, and one that does not go back.  Unit: seconds.
+    """
+
+    keys: Keys
+    settings: InitVar[Settings]
+    people: People | None = None
+    _: KW_ONLY
+    refused: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.time
+    steady: Callable[[], float] = time.monotonic
+
+    def __post_init__(self, settings: Settings) -> None:
+        """Begin under the settings."""
+        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=self.steady)
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Go on under other settings.
+
+        Raises
+        ------
+        InvalidSetting
+            If a network is invalid.
+        """
+        self._keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+        name = settings.sign_in_header
+        self.sign_in_header = None if name is None else name.lower().encode()
+        self.proxies = Networks(settings.proxies, of="POSTBAYES_PROXIES")
+        self._of_keys = self._buckets(settings.rate_per_key)
+        self._of_hosts = self._buckets(settings.rate_per_address)
+
+    def _buckets(self, rate: float) -> Buckets | None:
+        if not rate:
+            return None
+        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=self.steady)
+
+    def admit(self, caller: Caller, right: Right | None) -> Principal:
+        """Return who makes a request.
+
+        Parameters
+        ----------
+        caller : Caller
+            Where it comes from.
+        right : Right or None
+            The right that it needs; None if everybody may make it.
+
+        Raises
+        ------
+        Unauthenticated
+            If it needs a key and has no valid one.
+        Forbidden
+            If its key lacks this right.
+        TooManyRequests
+            If the client has to wait.
+        """
+        if right is None:
+            if caller.relayed or not self._keyless.holds(caller.host):
+                self._slow_down(self._of_hosts, caller)
+            return NOBODY
+        principal = self._principal(caller)
+        # The common case: a mail server on this machine.
+        if principal is LOCAL:
+            return LOCAL
+        self._slow_down(self._of_hosts, caller)
+        if principal is None:
+            self.refused("none")
+            raise Unauthenticated(_missing(caller))
+        self._slow_down(self._of_keys, caller, principal.name)
+        if not principal.may(right):
+            self.refused("right")
+            own = ", ".join(sorted(principal.rights))
+            raise Forbidden(f"{principal.name} may not {right}; its rights: {own}")
+        return principal
+
+    def may(self, caller: Caller, right: Right) -> bool:
+        """Return whether a request is admitted, for protocols with only one refusal."""
+        try:
+            self.admit(caller, right)
+        except (Unauthenticated, Forbidden, TooManyRequests):
+            return False
+        return True
+
+    def identify(self, caller: Caller) -> Principal | None:
+        """Return who has signed in; None if nobody has."""
+        people = self.people
+        if people is None:
+            return None
+        if caller.person is not None:
+            return people.named(caller.person)
+        found = None if caller.cookie is None else people.find(caller.cookie)
+        return None if found is None else found[0]
+
+    def _principal(self, caller: Caller) -> Principal | None:
+        """Return who asks; None if the request does not tell and needs a key."""
+        if caller.key is not None:
+            return self._keyed(caller, caller.key)
+        if caller.cookie is not None or caller.person is not None:
+            person = self.identify(caller)
+            # The person whom the proxy has signed in asks, not the proxy.
+            if person is not None or caller.person is not None:
+                return person
+        if not caller.relayed and self._keyless.holds(caller.host):
+            return LOCAL
+        return None
+
+    def _keyed(self, caller: Caller, key: str) -> Principal:
+        found = self.keys.find(key, host=caller.host, time=self.clock())
+        if found is not None:
+            return found
+        self.refused("key")
+        # Valid keys are looked up first, so a client whose address is shared by one
+        # that guesses keys is still admitted.
+        self._slow_down(self._of_hosts, caller)
+        wait = self._wrong.take(network(caller.host or ""))
+        if wait:
+            msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
+            raise TooManyRequests(msg, wait)
+        msg = (
+            "this key is not valid: it is unknown, revoked, expired, or not allowed "
+            "from this address; `postbayes keys list` shows the keys"
+        )
+        raise Unauthenticated(msg)
+
+    def _slow_down(
+        self, buckets: Buckets | None, caller: Caller, name: str | None = None
+    ) -> None:
+        """Raise if a key, or an address, asks more often than it may."""
+        if buckets is None:
+            return
+        wait = buckets.take(name or network(caller.host or ""))
+        if wait:
+            self.refused("rate")
+            msg = (
+                f"{name or 'this address'} sends requests too often; wait "
+                f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "
+                "POSTBAYES_RATE_PER_ADDRESS"
+            )
+            raise TooManyRequests(msg, wait)
+
+
+def _missing(caller: Caller) -> str:
+    if caller.person is not None:
+        return (
+            f"a proxy signed in {caller.person[:64]!r}, who is not among the people "
+            "of this service; add them with `postbayes people add`"
+        )
+    if caller.relayed:
+        return (
+            "the request has no key, and came through an unknown proxy; send "
+            "`Authorization: Bearer pb_...` (`postbayes keys create`), and name the "
+            "proxy in POSTBAYES_PROXIES"
+        )
+    return (
+        "the request has no key; send `Authorization: Bearer pb_...` (`postbayes keys "
+        "create`), or name the network of the client in POSTBAYES_KEYLESS_FROM"
+    )

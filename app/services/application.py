@@ -19,7 +19,8 @@ from app.errors import (
     explaining,
 )
 from app.services import profiles as policies
-from app.services.access import LiveKeys, add_key, revoke_key
+from app.services.access import Gate, LiveKeys, add_key, revoke_key
+from app.services.cache import PATIENCE, LiveProfiles
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
@@ -27,16 +28,14 @@ from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import WATCH_SECONDS, Figures, Teachers
 from app.services.follow import SiteFollower
-from app.services.gate import Gate
 from app.services.history import VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect, Ledgers, Words
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import keep_log, logging_if_slow
-from app.services.memory.cache import PATIENCE, LiveProfiles
-from app.services.memory.recent import Recall, RecentMessages
 from app.services.metrics import tally_of
 from app.services.openid import provider_of
 from app.services.profiles import create_profile, id_key_of_new, key_of
+from app.services.recent import Recall, RecentMessages
 from app.services.recipients import Recipients
 from app.services.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.sessions import Sessions, add_person, remove_person, set_password
@@ -46,7 +45,7 @@ from app.services.webhook import Webhook, webhook_of
 from app.services.writer import AutoLearn, Notifier, Writer
 from app.settings import PREFIX, Settings
 from app.storage import profiles
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.dialect import dialect_of, without_password
 from app.storage.database.engine import (
     reading,

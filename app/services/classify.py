@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.mail.message import Message
-    from app.services.memory.cache import LiveProfiles
-    from app.services.memory.live import LiveProfile
-    from app.services.memory.recent import RecentMessages
+    from app.services.cache import LiveProfiles
+    from app.services.live import LiveProfile
     from app.services.metrics import Tally
+    from app.services.recent import RecentMessages
     from app.services.writer import AutoLearn
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from app.classifier.statement import Origin, Testimony
     from app.mail.authentication import VerifiedSender
     from app.mail.message import Message
-    from app.services.memory.cache import LiveProfiles
+    from app.services.cache import LiveProfiles
     from app.services.recipients import Recipients
     from app.settings import Settings
     from app.storage.profiles import ProfileRow

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.errors import Expired, UnknownMessage
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.log import Via, feedback
-from app.services.memory.recent import is_same_message, marked_ids, wait_for
+from app.services.recent import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Verdict
     from app.errors import TooManyRequests
     from app.features.observation import Observation
-    from app.ledger.teaching import Outcome
+    from app.ledger.entry import Outcome
+    from app.services.cache import LiveProfiles
     from app.services.clock import WriteHealth
     from app.services.figures import Teachers
-    from app.services.memory.cache import LiveProfiles
-    from app.services.memory.live import LiveProfile
-    from app.services.memory.recent import Recall, RecentMessages, StoredMessage
+    from app.services.live import LiveProfile
     from app.services.metrics import Tally
+    from app.services.recent import Recall, RecentMessages, StoredMessage
     from app.services.webhook import Webhook
     from app.services.writer import Writer, Written
 

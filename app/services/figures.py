@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Engine
 
-    from app.services.memory.cache import CachedProfile, LiveProfiles
+    from app.services.cache import CachedProfile, LiveProfiles
     from app.storage.scored import Scored
 
 

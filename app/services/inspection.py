@@ -20,7 +20,7 @@ from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
 from app.storage import ledger
 from app.storage.counts import fold
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading
 from app.storage.undo import records, work
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerLine
     from app.ledger.undo import Selection
     from app.mail.message import Part
+    from app.services.cache import LiveProfiles
     from app.services.classify import Classified
-    from app.services.memory.cache import LiveProfiles
-    from app.services.memory.live import LiveProfile
-    from app.services.memory.recent import RecentMessages
+    from app.services.live import LiveProfile
+    from app.services.recent import RecentMessages
     from app.storage.counts.fold import EpochCount
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.classifier.statement import Origin, Statement, Testimony
     from app.mail.message import Message
-    from app.services.memory.cache import LiveProfiles
+    from app.services.cache import LiveProfiles
 
 log = logging.getLogger(__name__)
 # Most entries that an event names; it gives the number of further ones.

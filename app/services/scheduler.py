@@ -28,7 +28,7 @@ from app.services.access import expire_events
 from app.services.clock import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import history, profiles, retention, scored
+from app.storage import profiles, retention, scored
 from app.storage.counts import runs
 from app.storage.database import engine
 from app.storage.database.engine import (
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.access import LiveKeys
+    from app.services.cache import CachedProfile, LiveProfiles
     from app.services.correspondents import Correspondents
     from app.services.lists import LiveLists
-    from app.services.memory.cache import CachedProfile, LiveProfiles
-    from app.services.memory.recent import RecentMessages
+    from app.services.recent import RecentMessages
     from app.settings import Settings
 
 # Unfolded rows up to which continuous feedback is folded later: many rows at once are
@@ -487,7 +487,7 @@ class Maintenance:
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
-            gone += history.expire(
+            gone += scored.expire_lines(
                 connection,
                 profile.row.id,
                 before=limits.history,

@@ -12,8 +12,8 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import ActionRule
 from app.errors import DatabaseUnprepared, Inconsistent, InvalidSetting
+from app.services.cache import LiveProfiles
 from app.services.clock import now
-from app.services.memory.cache import LiveProfiles
 from app.services.profiles import (
     create_profile,
     id_key_of_new,

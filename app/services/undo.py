@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.ledger.undo import Selection
-    from app.services.memory.cache import CachedProfile, LiveProfiles
+    from app.services.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
     from app.storage.undo.work import Plan
 

@@ -13,8 +13,8 @@ from app.ledger.entry import epoch_of
 from app.services.profiles import list_profiles
 from app.storage import bulk, retention
 from app.storage.counts import fold as folding
-from app.storage.counts import runs, state
-from app.storage.counts.state import folded_revision
+from app.storage.counts import runs
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import backup as copy
 from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
 from app.storage.profiles import last_revision
@@ -256,7 +256,7 @@ class Folding:
             return None
         with writing(self._engine) as connection:
             written = folding.write(connection, profile, step)
-            self._marks[profile.id] = state.folded_revision(connection, profile.id)
+            self._marks[profile.id] = folded_revision(connection, profile.id)
         while self._merge(profile):
             pause()
         return step if written else None
@@ -279,7 +279,7 @@ class Folding:
         if merge is None:
             return False
         with writing(self._engine) as connection:
-            if state.try_lock(connection, profile.id) is None:
+            if folding.try_lock(connection, profile.id) is None:
                 return False
             return runs.write_merge(connection, profile, merge)
 
@@ -310,7 +310,7 @@ class Folding:
     def _another_folds(self, profile: ProfileRow) -> bool:
         """Whether another process moved the mark a moment ago."""
         with reading(self._engine) as connection:
-            mark = state.folded_revision(connection, profile.id)
+            mark = folded_revision(connection, profile.id)
         now = time.monotonic()
         if mark != self._marks.setdefault(profile.id, mark):
             self._marks[profile.id] = mark

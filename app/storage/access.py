@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from app.access.rights import AccessKey, AuditEvent, Person, Right
 from app.errors import NameTaken, UnknownKey, UnknownPerson
-from app.storage.database.statements import insert_into
+from app.storage.database.dialect import insert_into
 from app.storage.tables import access_key, audit_event, person, service_secret
 
 if TYPE_CHECKING:

@@ -16,15 +16,14 @@ from sqlalchemy import exists, select
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import InvalidObservation, Irreversible
-from app.ledger.capacity import Amounts
 from app.ledger.entry import PRUNED, LedgerRow
-from app.ledger.sums import encode_sum
+from app.ledger.sums import Amounts, encode_sum
 from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, tables
 from app.storage.counts import runs
-from app.storage.counts.state import folded_revision, unfolded
-from app.storage.database.statements import chunks, where_in
+from app.storage.counts.fold import folded_revision, unfolded
+from app.storage.database.dialect import chunks, where_in
 from app.storage.undo import records
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
     Raises
     ------
     CorruptVector, InconsistentCounts
-        As `app.storage.counts.state.unfolded`.
+        As `app.storage.counts.fold.unfolded`.
     InvalidObservation
         If the unfolded rows alone exceed 64 bits.
     """

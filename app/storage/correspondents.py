@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import delete, func, insert, literal, select
 
-from app.storage.database.statements import insert_into
+from app.storage.database.dialect import insert_into
 from app.storage.tables import correspondent, profile
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
 from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
 from app.storage import ledger, profiles, tables
-from app.storage.database.statements import chunks
+from app.storage.database.dialect import chunks
 from app.storage.undo import records, work
 
 if TYPE_CHECKING:

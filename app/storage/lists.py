@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from sqlalchemy import delete, func, select, tuple_, update
 
 from app.access.lists import ListEntry, ListKind, ListSubject
-from app.storage.database.statements import tuple_of, upsert
+from app.storage.database.dialect import tuple_of, upsert
 from app.storage.tables import list_entry, profile
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage import lists, tables
-from app.storage.database.statements import (
+from app.storage.database.dialect import (
     Prepared,
     insert_into,
     tuple_of,

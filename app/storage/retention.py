@@ -28,8 +28,8 @@ from sqlalchemy import and_, exists, func, or_, select, update
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
 from app.storage import ledger, profiles, scored, tables
-from app.storage.counts import runs, state
-from app.storage.counts.state import folded_revision
+from app.storage.counts import fold, runs
+from app.storage.counts.fold import folded_revision
 from app.storage.undo import work
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Sealing:
         """Return the sealing of some rows; the words of forgotten messages go."""
         rows = ledger.get_many(connection, profile.id, revisions)
         sums = sum_by_epoch(rows, profile.labels)
-        texts = {} if forgotten else state.texts_of(rows, profile)
+        texts = {} if forgotten else fold.texts_of(rows, profile)
         return cls(
             revisions=frozenset(revisions),
             sums=runs.encode(sums, profile.labels),
@@ -300,9 +300,9 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
         return False
     runs.add(connection, profile.id, "sealed", sealing.sums)
     for view, texts in sealing.names.new.items():
-        state.add_names(connection, profile.id, view, texts)
+        fold.add_names(connection, profile.id, view, texts)
     for view, features in sealing.names.gone.items():
-        state.drop_names(connection, profile.id, view, features)
+        fold.drop_names(connection, profile.id, view, features)
     connection.execute(
         update(tables.ledger).where(mine).values(vector=None, names=None)
     )
@@ -377,8 +377,8 @@ def _names(
     for view, x in added.items():
         found = texts.get(view, {})
         gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
-        new[view] = state.missing_names(connection, profile.id, view, gained)
-        lost = state.find_names(connection, profile.id, view, x.lost.tolist())
+        new[view] = fold.missing_names(connection, profile.id, view, gained)
+        lost = fold.find_names(connection, profile.id, view, x.lost.tolist())
         if lost:
             sealed = runs.total(connection, profile, "sealed", view=view)
             left = State.sum((sealed, {view: x}))[view]

@@ -9,8 +9,8 @@ import pytest
 from app.doors.cli.client import application
 from app.doors.cli.client import loaded as opened_only
 from app.errors import DatabaseUnavailable
+from app.services import cache
 from app.services.clock import now
-from app.services.memory import cache
 from app.services.profiles import create_profile
 from app.services.startup import open_database
 from app.settings import load_settings

@@ -43,7 +43,7 @@ def test_each_worker_keeps_a_log_as_a_single_process_does(service, workers):
     ):
         assert 0 == service.command(*arguments).returncode
 
-    line = "INFO    app.services.memory.cache: the profile 'default' was replaced; loading the new one"
+    line = "INFO    app.services.cache: the profile 'default' was replaced; loading the new one"
     assert told(service, line, times=workers)
 
 

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from app.classifier.score import score
+from app.services.cache import LiveProfiles
 from app.services.classify import observe
-from app.services.memory.cache import LiveProfiles
 from app.services.startup import open_database, specify
 from app.settings import Settings
 from tests.support.command import PATIENCE

@@ -9,7 +9,7 @@ from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource, survey
 from app.errors import UnknownLabel, UnreadableSource
 from app.evaluation.experiment import Configuration, Experiment, Protocol
-from app.evaluation.plan import Folds, Online
+from app.evaluation.run import Folds, Online
 from tests.support.messages import ham, spam
 
 

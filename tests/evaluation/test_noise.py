@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidObservation
-from app.evaluation.plan import noisy_labels
+from app.evaluation.run import noisy_labels
 
 KNOWN = ("ham", "spam", "phishing")
 

@@ -13,8 +13,7 @@ from app.corpora.source import IndexSource
 from app.drawing import number, table
 from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.page import Document, named, page
-from app.evaluation.plan import Folds, Online
-from app.evaluation.run import compare
+from app.evaluation.run import Folds, Online, compare
 from tests.support.messages import ham, spam
 
 

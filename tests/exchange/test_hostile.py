@@ -30,10 +30,10 @@ from app.exchange.format import (
     write_sum,
 )
 from app.exchange.survey import survey
-from app.ledger.capacity import MOST_OCCURRENCES
+from app.ledger.sums import MOST_OCCURRENCES
 from app.ledger.vector import encode_names
+from app.services.cache import LiveProfiles
 from app.services.figures import Figures
-from app.services.memory.cache import LiveProfiles
 from app.storage import tables
 from tests.support.builders import APRIL, feature, new_profile, rows_of, taught, teach
 from tests.support.databases import on_sqlite

@@ -14,9 +14,9 @@ from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
 from app.exchange import staging
 from app.exchange.survey import survey
-from app.ledger import teaching
+from app.ledger import entry
 from app.ledger.entry import OWN
-from app.services.memory.cache import LiveProfiles
+from app.services.cache import LiveProfiles
 from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import bulk, profiles, scored, tables
@@ -254,7 +254,7 @@ def test_others_may_write_after_each_step_of_an_import(
     monkeypatch.setattr(staging, "_CARRIED", 1)
     data = exported(engine, taught_profile(engine), contents=contents)
     other = new_profile(engine)
-    row = teaching.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
+    row = entry.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
     with writing(engine) as connection:
         scored.put_many(connection, other.id, [row])
     did = []
@@ -370,7 +370,7 @@ def test_what_was_scored_lately_can_be_taught_to_the_new_profile(engine, monkeyp
         with writing(engine) as connection:
             scored.put_many(connection, other.id, rows)
 
-    ScoredRow = teaching.ScoredRow  # noqa: N806  (a class)
+    ScoredRow = entry.ScoredRow  # noqa: N806  (a class)
     score(*"abcde")
     done = beside(
         engine, data, other.name, lambda: score("f", time=APRIL), instead=True

@@ -29,15 +29,15 @@ from app.exchange.format import (
     write_undo,
 )
 from app.exchange.survey import survey
-from app.ledger import teaching
-from app.ledger.capacity import Amounts
+from app.ledger import entry
+from app.ledger.sums import Amounts
 from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
-from app.services.memory.cache import LiveProfiles
-from app.services.memory.recent import RecentMessages
+from app.services.cache import LiveProfiles
+from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, correspondents, history, profiles, scored, tables
+from app.storage import bulk, correspondents, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.undo import work
@@ -256,9 +256,9 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     other = new_profile(engine, labels=("ham", "junk"), spam_labels=("junk",))
     teach(engine, other, taught("old", "junk", {"casino": 1}))
     with writing(engine) as connection:
-        row = teaching.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
+        row = entry.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
         scored.put_many(connection, other.id, [row])
-        history.put_many(connection, other.id, [noted("new")])
+        scored.put_lines(connection, other.id, [noted("new")])
         somebody = CorrespondentRow(other.id, b"address", b"domain", 3, MARCH)
         correspondents.add(connection, [somebody])
     learned = imported(

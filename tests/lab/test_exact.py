@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
-from app.lab.shares import Share, posterior, prior_shares, rational, share, written
+from app.lab.groups import Share, posterior, prior_shares, rational, share, written
 
 PARTS = st.integers(0, 10**6)
 RULES = st.one_of(

@@ -14,8 +14,8 @@ from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import MalformedTable
 from app.lab.design import Choices, design
 from app.lab.fitted import CHUNK, fit, sums
+from app.lab.groups import FACTORS
 from app.lab.report import cross_validate
-from app.lab.shares import FACTORS
 from app.lab.table import Kind, Model, Row, Table, read_text
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join)

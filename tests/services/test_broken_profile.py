@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import update
 
 from app.errors import CorruptVector
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import ScoredRow
 from app.services import scheduler, upkeep
 from app.services.clock import LONGEST, Failures, now
 from app.storage import profiles, tables
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from tests.support.application import maintain, running

@@ -13,8 +13,7 @@ from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
 from app.services.upkeep import Folding
 from app.storage import ledger
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading
 from tests.support.application import running, teach
 from tests.support.databases import on_sqlite

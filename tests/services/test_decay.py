@@ -20,10 +20,10 @@ from app.classifier.specification import Specification, ViewModel
 from app.doors.documents.profile import DecayOut, ProfileOut
 from app.evaluation.subject import Subject, Training
 from app.ledger.undo import Selection
+from app.services.cache import LiveProfiles
 from app.services.classify import observe
 from app.services.learn import Learn
-from app.services.memory.cache import LiveProfiles
-from app.services.memory.live import LiveProfile
+from app.services.live import LiveProfile
 from app.services.startup import specification as specified
 from app.settings import Settings
 from app.storage import ledger

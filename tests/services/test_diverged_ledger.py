@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from app.classifier.snapshot import Snapshot
-from app.services.memory.live import LiveProfile
+from app.services.live import LiveProfile
 from app.storage import tables
-from app.storage.counts import state
+from app.storage.counts import fold
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from tests.support.builders import taught
@@ -43,7 +43,7 @@ def fail_over(app, live, taught_since):
 def is_as_stored(app, live):
     """Whether memory is what the database says, bit for bit."""
     with reading(app.engine) as connection:
-        stored = state.load(connection, live.row)
+        stored = fold.load(connection, live.row)
     known = live.snapshot.tables["words"]
     return (stored.revision, stored.tables["words"].flatten()) == (
         live.revision,

@@ -17,13 +17,13 @@ from app.errors import (
     UnknownMessage,
     UnknownProfile,
 )
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.writer import Writer
 from app.storage import profiles
 from app.storage.counts import fold as folding
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from tests.support.application import maintain, running, teach

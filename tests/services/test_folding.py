@@ -12,16 +12,15 @@ from sqlalchemy import event
 
 from app.services import scheduler
 from app.services import upkeep as folding
+from app.services.cache import LiveProfiles
 from app.services.clock import now
-from app.services.memory.cache import LiveProfiles
 from app.services.scheduler import Maintenance
 from app.services.startup import specify
 from app.services.upkeep import Folding
 from app.settings import Settings
 from app.storage import profiles, tables
 from app.storage.counts import fold, runs
-from app.storage.counts.fold import audit
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import audit, folded_revision
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, reading, writing
 from tests.support.builders import new_profile, rows_of, taught, teach

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
-from app.ledger.history import HistoryFilter
+from app.ledger.entry import HistoryFilter
 from app.services.application import Application
 from app.services.clock import now
 from app.services.history import MAX_TEXT, line_of, teaching_worth

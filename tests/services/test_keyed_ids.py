@@ -8,8 +8,8 @@ import pytest
 from app.features.extract import VIEWS, meant
 from app.ledger.undo import Selection
 from app.services.learn import Learn
-from app.services.memory.recent import HEADER
 from app.services.profiles import create_profile, id_key_of_new
+from app.services.recent import HEADER
 from app.storage import ledger
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading

@@ -8,7 +8,7 @@ from queue import Empty
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services.memory.queue import JobQueue
+from app.services.writer import JobQueue
 
 
 def test_all_that_waits_is_taken_at_once():

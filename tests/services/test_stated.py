@@ -10,7 +10,7 @@ from sqlalchemy import select
 from app.classifier.statement import Origin, Statement
 from app.doors.documents.verdict import ClassifyOut
 from app.doors.mta import PointsAnswer, Scale, marks
-from app.ledger.history import HistoryFilter
+from app.ledger.entry import HistoryFilter
 from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery

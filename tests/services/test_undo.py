@@ -20,8 +20,7 @@ from app.ledger.undo import Selection
 from app.services import undo as service
 from app.services.application import Application
 from app.settings import Settings
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading
 from app.storage.undo import work
 from tests.support.application import running

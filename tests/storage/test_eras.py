@@ -14,8 +14,7 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.storage import profiles
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import (
     alembic_config,
     migrate,

@@ -14,8 +14,7 @@ from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
 from app.storage import follow, profiles, tables
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load_by_epoch
+from app.storage.counts.fold import audit, load_by_epoch
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, rows_after
 from app.storage.undo import records

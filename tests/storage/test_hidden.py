@@ -8,10 +8,9 @@ import pytest
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.ledger.history import HistoryLine
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import HistoryLine, ScoredRow
 from app.ledger.undo import Selection
-from app.storage import correspondents, history, ledger, lists, profiles, scored, tables
+from app.storage import correspondents, ledger, lists, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
@@ -109,7 +108,7 @@ def lived(engine):
             features=1,
             unseen=0,
         )
-        history.put_many(connection, profile.id, [line])
+        scored.put_lines(connection, profile.id, [line])
         lists.put_many(connection, profile.id, [FRIEND])
         somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
         correspondents.add(connection, [somebody])

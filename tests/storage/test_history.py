@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from app.ledger.history import HistoryFilter
-from app.ledger.teaching import ScoredRow
-from app.storage import history, scored, tables
+from app.ledger.entry import HistoryFilter, ScoredRow
+from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     MARCH,
@@ -33,14 +32,14 @@ def line(message, minutes=None, **more):
 def put(engine, profile, *lines):
     """Write lines in a transaction of their own."""
     with writing(engine) as connection:
-        history.put_many(connection, profile.id, lines)
+        scored.put_lines(connection, profile.id, lines)
 
 
 def found(engine, profile, asked=ALL, *, before=None, limit=100, depth=1000):
     """Return the messages of a page, and where to go on."""
     numbers = {digest(n): n for n in range(100)}
     with reading(engine) as connection:
-        page = history.page(
+        page = scored.page(
             connection, profile.id, asked, before=before, limit=limit, depth=depth
         )
     return [numbers[each.digest] for each in page.lines], page.before
@@ -61,7 +60,7 @@ def test_a_line_comes_back_as_it_was(engine):
     put(engine, profile, whole, bare)
     put(engine, profile, whole)
     with reading(engine) as connection:
-        page = history.page(connection, profile.id, ALL, before=None, limit=9, depth=9)
+        page = scored.page(connection, profile.id, ALL, before=None, limit=9, depth=9)
 
     assert [bare, whole] == page.lines
 
@@ -139,7 +138,7 @@ def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
 
     def expire(*, minutes, keep, limit=100):
         with writing(engine) as connection:
-            return history.expire(
+            return scored.expire_lines(
                 connection,
                 profile.id,
                 before=MARCH + timedelta(minutes=minutes),
@@ -208,9 +207,9 @@ def test_untaught_messages_are_looked_for_among_the_newest(engine):
         rows = [ScoredRow.of(observed(n, {"x": 1}), time=MARCH) for n in (1, 2, 4, 5)]
         scored.put_many(connection, profile.id, rows)
     with reading(engine) as connection:
-        found = history.untaught(connection, profile.id, depth=4)
+        found = scored.untaught(connection, profile.id, depth=4)
         places = [(each.time, each.digest) for each in found[::-1]]
-        lines = history.lines_at(connection, profile.id, places)
+        lines = scored.lines_at(connection, profile.id, places)
 
     assert [digest(n) for n in (5, 2)] == [each.digest for each in found]
     assert [line(2), line(5)] == lines
@@ -230,7 +229,7 @@ def test_verdicts_are_counted_by_time_decision_and_door(engine):
         line(5, minutes=-300),
     )
     with reading(engine) as connection:
-        counted = history.counts(
+        counted = scored.counts(
             connection, profile.id, since=MARCH - timedelta(minutes=1), step=3600
         )
 

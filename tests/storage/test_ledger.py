@@ -13,9 +13,8 @@ from app.bayes.moments import MomentSums
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, ProfileReplaced, UnknownLabel
 from app.features.observation import Observation
-from app.ledger import teaching
-from app.ledger.entry import epoch_of
-from app.ledger.teaching import Teaching
+from app.ledger import entry
+from app.ledger.entry import Teaching, epoch_of
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, latest_of, rows_after
@@ -158,7 +157,7 @@ def test_a_message_is_taught_by_id_after_it_was_scored(engine):
     """The features are those it was scored with, names and all."""
     profile = new_profile(engine)
     with writing(engine) as connection:
-        row = teaching.ScoredRow.of(observed(1, {"money": 2}), time=MARCH)
+        row = entry.ScoredRow.of(observed(1, {"money": 2}), time=MARCH)
         scored.put_many(connection, profile.id, [row])
     known, unknown = teach(
         engine, profile, taught(1, "spam", time=APRIL), taught(2, "spam")
@@ -175,7 +174,7 @@ def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
     profile = new_profile(engine)
     mixed = observed(1, {"money": 2}, {"size": 7, "skew": -3})
     with writing(engine) as connection:
-        row = teaching.ScoredRow.of(mixed, time=MARCH)
+        row = entry.ScoredRow.of(mixed, time=MARCH)
         scored.put_many(connection, profile.id, [row])
     outcomes = [
         *teach(engine, profile, taught(1, "spam")),
@@ -362,7 +361,7 @@ def test_an_observation_without_names_keeps_none(engine):
         Teaching(
             digest=digest(1),
             label="spam",
-            evidence=teaching.ScoredRow.of(observation, time=MARCH),
+            evidence=entry.ScoredRow.of(observation, time=MARCH),
             source="anna",
             time=MARCH,
         ),

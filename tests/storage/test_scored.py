@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import DatabaseUnavailable, InvalidObservation
 from app.features.observation import Observation
-from app.ledger import teaching
+from app.ledger import entry
 from app.storage import scored
 from app.storage.database.engine import reading, writing
 from tests.support.builders import MARCH, digest, new_profile, observed, sparse
@@ -18,7 +18,7 @@ from tests.support.databases import on_postgresql
 
 def row(message, minutes=0, words=("money",)):
     """Return a message that was scored some minutes after the first."""
-    return teaching.ScoredRow.of(
+    return entry.ScoredRow.of(
         observed(message, dict.fromkeys(words, 1)),
         time=MARCH + timedelta(minutes=minutes),
     )
@@ -147,7 +147,7 @@ def test_names_belong_to_features(engine):
     )
 
     with pytest.raises(InvalidObservation, match="'words' has 2 names for 1 features"):
-        teaching.ScoredRow.of(observation, time=MARCH)
+        entry.ScoredRow.of(observation, time=MARCH)
 
 
 @on_postgresql

@@ -16,7 +16,7 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing

@@ -16,12 +16,11 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation
-from app.ledger.history import HistoryLine
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import HistoryLine, ScoredRow, Teaching
 from app.mail.parse import parse
 from app.storage import profiles, retention, tables
-from app.storage.counts import runs, state
-from app.storage.counts.fold import is_behind, prepare, write
+from app.storage.counts import runs
+from app.storage.counts.fold import is_behind, prepare, texts_of, write
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, rows_after
 from app.storage.undo import work
@@ -178,7 +177,7 @@ def named(engine, profile):
     """Return the text of counted features by view, of the table and of the ledger."""
     with reading(engine) as connection:
         rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-        found = state.texts_of(rows, profile)
+        found = texts_of(rows, profile)
         counts = runs.total(connection, profile)
     for view, feature_, text in rows_of(engine, tables.feature_name, profile):
         found.setdefault(view, {})[feature_] = text

@@ -21,9 +21,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.lists import ListEntry, ListSubject
 from app.access.rights import AccessKey, Person, Right, digest_of
-from app.ledger.entry import LedgerRow
-from app.ledger.history import HistoryLine
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import HistoryLine, LedgerRow, ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
 from app.storage import (
@@ -31,7 +29,6 @@ from app.storage import (
     bulk,
     correspondents,
     follow,
-    history,
     lists,
     profiles,
     scored,
@@ -229,7 +226,7 @@ def _history(engine, profile):
             recipients="bob@example.org",
             reasons=[("seen", -0.25)],
         )
-        history.put_many(connection, profile.id, [line])
+        scored.put_lines(connection, profile.id, [line])
 
 
 def _runs(engine, profile):

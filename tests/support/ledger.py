@@ -6,7 +6,7 @@ from app.bayes.state import State
 from app.classifier.learn import delta
 from app.storage import tables
 from app.storage.bulk import append_sums
-from app.storage.counts import state
+from app.storage.counts import fold
 from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import latest_of
@@ -53,7 +53,7 @@ def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
 def loaded(engine, profile):
     """Return the state of a profile."""
     with reading(engine) as connection:
-        return state.load(connection, profile).tables
+        return fold.load(connection, profile).tables
 
 
 def audited(engine, profile):

@@ -15,9 +15,9 @@ from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule, Verdict
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
+from app.services.access import Gate
 from app.services.classify import Classified, observe
 from app.services.delivery import Delivery
-from app.services.gate import Gate
 from app.services.metrics import Tally
 from app.services.recipients import Recipients
 from app.settings import Settings

@@ -13,8 +13,7 @@ from app.exchange.survey import survey
 from app.ledger.undo import Selection
 from app.services.transfer import Transfer
 from app.storage import profiles, tables
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     APRIL,

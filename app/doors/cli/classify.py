@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.doors.documents.verdict import EntryOut
-    from app.ledger.entry import LedgerRow
-    from app.ledger.history import HistoryLine
+    from app.ledger.entry import HistoryLine, LedgerRow
     from app.services.history import MessageHistory
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}

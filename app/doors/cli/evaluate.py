@@ -25,8 +25,7 @@ from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, InvalidSetting, UnreadableSource
 from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.page import Document, named, page
-from app.evaluation.plan import Folds, Online, TrainFirst
-from app.evaluation.run import compare
+from app.evaluation.run import Folds, Online, TrainFirst, compare
 from app.evaluation.subject import Training
 from app.figures.bootstrap import interval, roca_replicates
 from app.figures.metrics import Errors
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from app.corpora.source import MailSource
-    from app.evaluation.plan import Plan
-    from app.evaluation.run import Comparison, Run
+    from app.evaluation.run import Comparison, Plan, Run
 
 
 TRAIN: Final = "train"

@@ -19,18 +19,17 @@ from app.doors.cli.console import OUT, Json, argument, complete_or_absent, optio
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
+from app.lab.groups import four_digits, power, probability, with_decimals, written
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
 from app.lab.report import compare, cross_validate, learned, tested, training
-from app.lab.shares import four_digits, power, probability, with_decimals, written
 from app.lab.table import Kind, Model, question, questions, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.lab.fitted import Fitted, Prediction
+    from app.lab.fitted import Fitted, Prediction, Regressed
     from app.lab.groups import LearnedTable, Number
-    from app.lab.regression import Regressed
     from app.lab.report import Effect, Validation
     from app.lab.table import Row, Table
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.figures.metrics import Errors
-    from app.ledger.history import Count
+    from app.ledger.entry import Count
     from app.services.figures import LiveFigures
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from app.access.rights import Principal, Right
     from app.doors.serving.request import Site
-    from app.services.gate import Gate
+    from app.services.access import Gate
 
 
 RIGHT: Final = "x-right"

@@ -72,7 +72,7 @@ from app.features.observation import parse_id
 from app.ledger.entry import check_source
 from app.services.application import Application
 from app.services.log import SparingLog, Via
-from app.services.memory.recent import LOOK_AGAIN, PATIENCE, marked_ids, too_late
+from app.services.recent import LOOK_AGAIN, PATIENCE, marked_ids, too_late
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from app.access.rights import Principal
     from app.services.delivery import Addressed
     from app.services.feedback import PendingFeedback, Taught
-    from app.services.memory.recent import StoredMessage
+    from app.services.recent import StoredMessage
 
 
 Answer = TypeVar("Answer")

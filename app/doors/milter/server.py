@@ -19,8 +19,8 @@ from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
 from app.errors import InvalidSetting, PostbayesError
+from app.services.access import Caller
 from app.services.clock import now
-from app.services.gate import Caller
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from app.access.rights import PREFIX
 from app.doors.serving.http1 import BODY_SECONDS
 from app.errors import Forbidden, MessageTooLarge, SlowRequest
 from app.mail.limits import MAX_BYTES
-from app.services.gate import Caller
+from app.services.access import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

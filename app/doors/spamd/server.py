@@ -29,7 +29,7 @@ from app.doors.spamd import codec
 from app.doors.spamd.codec import success
 from app.doors.spamd.session import Request, SpamdSession
 from app.ledger.entry import source_of
-from app.services.gate import Caller
+from app.services.access import Caller
 from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
 

@@ -14,8 +14,8 @@ from app.errors import Expired, Irreversible
 from app.ledger.undo import UndoRecord, UndoRow
 from app.ledger.vector import IN_SUM
 from app.storage import ledger, tables
-from app.storage.counts import state
-from app.storage.database.statements import chunks, where_in
+from app.storage.counts import fold
+from app.storage.database.dialect import chunks, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -312,7 +312,7 @@ def require_reachable(
             if not parts[written]:
                 beside.append(moved[-1])
         delta, counted = History.sum(moved), History.sum(beside)
-    after = state.load_by_epoch(connection, profile) + delta
+    after = fold.load_by_epoch(connection, profile) + delta
     for epoch, view, _ in delta.parts():
         if after[epoch][view].negative:
             msg = (

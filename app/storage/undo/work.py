@@ -27,7 +27,7 @@ from app.ledger.undo import (
     transition,
 )
 from app.storage import ledger, profiles, tables
-from app.storage.database.statements import chunks, where_in
+from app.storage.database.dialect import chunks, where_in
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.records import (

@@ -9,7 +9,7 @@ import pytest
 from app.doors.documents.figures import verdicts_of
 from app.doors.http.app import create_app
 from app.drawing import Times
-from app.ledger.history import Count
+from app.ledger.entry import Count
 from app.services.application import Application
 from app.settings import Settings
 from tests.support.application import PageClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.memory.recent import BoundedCache
+from app.services.recent import BoundedCache
 
 MOST, HEAVIEST = 4, 20
 

@@ -14,14 +14,14 @@ from app.doors.serving.process import computing
 from app.errors import DatabaseUnavailable, ProfileLoading, UnknownProfile
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
+from app.services import cache
+from app.services.cache import LiveProfiles
 from app.services.clock import now
-from app.services.memory import cache
-from app.services.memory.cache import LiveProfiles
 from app.services.profiles import create_profile, learned
 from app.services.startup import specify
 from app.settings import Settings
 from app.storage import tables
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading
 from tests.support.application import maintain, running, teach
 from tests.support.databases import sqlite_url

@@ -8,7 +8,7 @@ import pytest
 
 from app.features.extract import extract
 from app.mail.parse import parse
-from app.services.memory.recent import is_same_message, marked_ids
+from app.services.recent import is_same_message, marked_ids
 from tests.support.messages import SPAM, ham, spam
 
 ID = "0123456789abcdef" * 2

@@ -11,9 +11,9 @@ from sqlalchemy import event, select, update
 
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
+from app.services import live as memory
 from app.services.clock import now
-from app.services.memory import live as memory
-from app.services.memory.live import LiveProfile
+from app.services.live import LiveProfile
 from app.services.profiles import create_profile, delete_profile, rename_profile
 from app.storage import ledger, profiles, tables
 from app.storage.database.engine import writing

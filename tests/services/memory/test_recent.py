@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.services.memory import recent as module
-from app.services.memory.recent import RecentMessages
+from app.services import recent as module
+from app.services.recent import RecentMessages
 from app.storage import scored
 from app.storage.database.engine import reading
 from tests.support.builders import new_profile, observed

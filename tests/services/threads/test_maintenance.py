@@ -8,10 +8,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, func, select
 
-from app.ledger.teaching import ScoredRow
-from app.services import scheduler
+from app.ledger.entry import ScoredRow
+from app.services import cache, scheduler
 from app.services.clock import now
-from app.services.memory import cache
 from app.services.profiles import create_profile
 from app.storage import profiles, retention, scored, tables
 from app.storage.database.engine import reading, writing

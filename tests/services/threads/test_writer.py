@@ -15,11 +15,11 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching
+from app.services import live as live_module
+from app.services import writer as module
 from app.services.classify import observe
-from app.services.memory import live as live_module
-from app.services.memory import queue as module
-from app.services.memory.live import LiveProfile
+from app.services.live import LiveProfile
 from app.services.writer import Writer
 from app.storage import profiles, tables
 from app.storage.database.engine import writing

@@ -13,8 +13,7 @@ from app.bayes.measurements import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
 from app.storage import tables
 from app.storage.counts import fold as folding
-from app.storage.counts.fold import audit, prepare, write
-from app.storage.counts.state import folded_revision, load
+from app.storage.counts.fold import audit, folded_revision, load, prepare, write
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from tests.support.builders import (

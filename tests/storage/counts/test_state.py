@@ -13,9 +13,9 @@ from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
 from app.errors import UnknownProfile
 from app.features.observation import Observation
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import ScoredRow
 from app.storage import tables
-from app.storage.counts.state import load
+from app.storage.counts.fold import load
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import batches_after
 from tests.support.builders import (

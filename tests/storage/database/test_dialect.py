@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import app
-from app.storage.counts import state
-from app.storage.database.dialect import Dialect, dialect_of
+from app.storage.counts import fold
+from app.storage.database.dialect import PER_QUERY, Dialect, chunks, dialect_of
 from app.storage.database.engine import reading, with_short_timeout, writing
-from app.storage.database.statements import PER_QUERY, chunks
 from tests.support.builders import new_profile
 
 FOLDER = Path(app.__file__).parent
@@ -51,10 +50,10 @@ def test_names_arrive_as_they_are(engine):
     texts = ["plain", 'it\'s "quoted"', "{a,b}", ":name %s ?", "ä\\n"]
     given = dict(zip([1, 2, 3, -4, LARGEST], texts, strict=True))
     with writing(engine) as connection:
-        state.add_names(connection, profile.id, "words", {1: "first"})
-        state.add_names(connection, profile.id, "words", given)
+        fold.add_names(connection, profile.id, "words", {1: "first"})
+        fold.add_names(connection, profile.id, "words", given)
     with reading(engine) as connection:
-        found = state.names_of_view(connection, profile.id, "words")
+        found = fold.names_of_view(connection, profile.id, "words")
 
     assert given | {1: "first"} == found
 
@@ -65,10 +64,10 @@ def test_those_of_many_values_are_found_that_have_a_row(engine, asked):
     profile = new_profile(engine)
     names = {-1: "a", 2: "b", LARGEST: "c"}
     with writing(engine) as connection:
-        state.add_names(connection, profile.id, "words", names)
-        state.add_names(connection, profile.id, "pairs", {1: "a", 7: "b"})
+        fold.add_names(connection, profile.id, "words", names)
+        fold.add_names(connection, profile.id, "pairs", {1: "a", 7: "b"})
     with reading(engine) as connection:
-        found = state.find_names(connection, profile.id, "words", asked)
+        found = fold.find_names(connection, profile.id, "words", asked)
 
     assert {each: names[each] for each in asked if each in names} == found
 

@@ -16,8 +16,7 @@ from sqlalchemy import inspect, text
 
 from app.errors import DatabaseTooNew, InconsistentCounts, InvalidSetting
 from app.storage import tables
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import (
     MIGRATIONS,
     alembic_config,

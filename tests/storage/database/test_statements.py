@@ -11,8 +11,8 @@ from sqlalchemy import bindparam, insert, select, text, update
 
 from app.errors import DatabaseUnavailable
 from app.storage import tables
+from app.storage.database.dialect import Prepared
 from app.storage.database.engine import reading, writing
-from app.storage.database.statements import Prepared
 from tests.support.builders import new_profile
 from tests.support.databases import on_postgresql
 

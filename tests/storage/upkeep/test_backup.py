@@ -15,10 +15,9 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow, Teaching
 from app.storage import profiles
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load
+from app.storage.counts.fold import audit, load
 from app.storage.database.engine import backup, open_engine, reading, writing
 from app.storage.ledger import append
 from tests.support import postgres

@@ -11,12 +11,11 @@ import pytest
 from sqlalchemy import func, select
 
 from app.errors import ProfileReplaced
-from app.ledger.teaching import ScoredRow
+from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import history, retention, tables
-from app.storage.counts.fold import audit
-from app.storage.counts.state import load_by_epoch
+from app.storage import retention, scored, tables
+from app.storage.counts.fold import audit, load_by_epoch
 from app.storage.database.engine import (
     checkpoint,
     migrate,
@@ -280,7 +279,7 @@ def test_what_another_process_stored_late_is_erased(engine):
         again = scored_row(2, time=MARCH + timedelta(days=1))
         put_many(connection, profile.id, [late, again])
         lines = [noted(1, time=late.time), noted(2, time=again.time)]
-        history.put_many(connection, profile.id, lines)
+        scored.put_lines(connection, profile.id, lines)
     erase(engine, profile)
     with reading(engine) as connection:
         found = get_many(connection, profile.id, [digest(1), digest(2)])

@@ -12,7 +12,7 @@ from app.ledger.undo import Selection
 from app.services.upkeep import Criterion, Folding, Prune, months_before
 from app.storage import tables
 from app.storage.bulk import carry_out, find
-from app.storage.counts.state import folded_revision
+from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     APRIL,

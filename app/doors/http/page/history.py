@@ -40,7 +40,7 @@ from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
-from app.ledger.history import HistoryFilter
+from app.ledger.entry import HistoryFilter
 from app.ledger.undo import Selection
 from app.services.history import line_of
 

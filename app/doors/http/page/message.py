@@ -31,13 +31,13 @@ from app.doors.http.routes import (
 from app.doors.serving.process import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
-from app.services.digest import links_of
+from app.services.history import links_of
 from app.services.log import Via
 
 if TYPE_CHECKING:
     from app.classifier.reasons import ListedFeature
     from app.classifier.shading import Shading
-    from app.ledger.teaching import Outcome
+    from app.ledger.entry import Outcome
     from app.services.application import Application
     from app.services.inspection import Inspected
 

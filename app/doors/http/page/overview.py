@@ -39,7 +39,7 @@ from app.drawing import (
     series,
     table,
 )
-from app.evaluation.diagrams import reliability_figure
+from app.evaluation.page import reliability_figure
 from app.figures.calibration import Bin
 from app.figures.metrics import wilson
 from app.services.log import shown

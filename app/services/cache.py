@@ -27,7 +27,7 @@ import numpy as np
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
 from app.services.clock import Failures
-from app.services.memory.live import diverged, load, newest_epoch
+from app.services.live import diverged, load, newest_epoch
 from app.services.recipients import above
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity, LedgerRow
-    from app.services.memory.live import Clock, LiveProfile
+    from app.services.live import Clock, LiveProfile
     from app.storage.profiles import MonthlyCounts, ProfileMark, ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]

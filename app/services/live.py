@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.levels import Level, backed_off
 from app.classifier.snapshot import Snapshot, lessons_after
-from app.ledger.entry import epoch_of
-from app.ledger.teaching import learning
+from app.ledger.entry import epoch_of, learning
 from app.storage import ledger
-from app.storage.counts import state
+from app.storage.counts import fold
 from app.storage.database.engine import connections_opened, reading
 
 if TYPE_CHECKING:
@@ -327,7 +326,7 @@ def load(
         if specification.decay is not None:
             newest = newest_epoch(connection, row.id, clock)
             specification = specification.as_of(newest)
-        stored = state.load(connection, row, specification.decay)
+        stored = fold.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
         )

@@ -28,12 +28,10 @@ import numpy as np
 from app.bayes.sparse import SparseCounts
 from app.errors import DatabaseUnavailable
 from app.features.hashing import Pairs
-from app.ledger.teaching import ScoredRow
-from app.services.memory.queue import Job, ProfileThread
-from app.storage import history, ledger, profiles
-from app.storage import scored as stored
+from app.ledger.entry import ScoredRow
+from app.services.writer import Job, ProfileThread
+from app.storage import ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout, writing
-from app.storage.scored import put_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -44,9 +42,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.features.observation import Observation, Payload
-    from app.ledger.entry import LedgerRow
-    from app.ledger.history import HistoryLine
-    from app.services.memory.cache import CachedProfile, LiveProfiles
+    from app.ledger.entry import HistoryLine, LedgerRow
+    from app.services.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
 
     class Seen(Protocol):
@@ -261,11 +258,11 @@ class RecentMessages:
             of_profile.setdefault(profile_id, ({}, []))[0][digest] = seen
         for (profile_id, _), line in noted.items():
             of_profile.setdefault(profile_id, ({}, []))[1].append(line)
-        for profile_id, (scored, lines) in sorted(of_profile.items()):
+        for profile_id, (fresh, lines) in sorted(of_profile.items()):
             some = (
                 lines[at : at + FLUSH_ROWS] for at in range(0, len(lines), FLUSH_ROWS)
             )
-            for part, told in zip_longest(_parts(scored), some):
+            for part, told in zip_longest(_parts(fresh), some):
                 self._write(engine, profile_id, part or {}, told or ())
         return len(waiting)
 
@@ -282,8 +279,8 @@ class RecentMessages:
             # If the profile was replaced since, its messages are dropped with it.
             there = profiles.is_there(connection, profile_id)
             if there:
-                put_many(connection, profile_id, rows)
-                history.put_many(connection, profile_id, lines)
+                scored.put_many(connection, profile_id, rows)
+                scored.put_lines(connection, profile_id, lines)
         with self._lock:
             for line in lines:
                 if self._noted.get((profile_id, line.digest)) is line:
@@ -302,12 +299,12 @@ def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:
     """Yield the messages of each transaction."""
     part: dict[bytes, _Scored] = {}
     room = FLUSH_FEATURES
-    for digest, scored in waiting.items():
-        if part and (len(part) == FLUSH_ROWS or _features(scored) > room):
+    for digest, each in waiting.items():
+        if part and (len(part) == FLUSH_ROWS or _features(each) > room):
             yield part
             part, room = {}, FLUSH_FEATURES
-        part[digest] = scored
-        room -= _features(scored)
+        part[digest] = each
+        room -= _features(each)
     if part:
         yield part
 
@@ -446,7 +443,7 @@ class Recall(ProfileThread[_LookUp]):
                 for digest, row in latest.items()
                 if row.kept and not row.forgotten
             }
-            kept |= stored.get_many(connection, profile.id, set(digests) - set(kept))
+            kept |= scored.get_many(connection, profile.id, set(digests) - set(kept))
             if set(digests) - set(kept):
                 profiles.require_there(connection, profile)
         return {

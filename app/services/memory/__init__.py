@@ -1,1 +1,0 @@
-"""In-memory state of a process."""
