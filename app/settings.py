@@ -140,10 +140,11 @@ class Settings(BaseSettings):
     """Labels that count as spam."""
     text_views: Words = SHIPPED_VIEWS
     """Views of the text that a verdict uses, separated by commas: `words`, `headers`,
-    `pairs` of neighbouring words, `grams` of four bytes, and `corrections`: the words,
-    headers and pairs of messages that this view itself misjudged or nearly misjudged.
-    Grams more than double the stored size of a message. A view that is added later
-    learns only from messages taught after that.
+    `pairs` of neighbouring words, `corrections`, and `grams` of four symbols. The last
+    two learn only messages that they misjudged or nearly misjudged themselves;
+    corrections use the words, headers and pairs. Grams rank mail better, but take time
+    and space (experiment 0096), and a profile with keyed hashes has none. A view that
+    is added later learns only from messages taught after that.
     """
     levels: bool = True
     """Whether the profile of an address or a domain backs off to the profiles above it:

@@ -179,8 +179,8 @@ def taught(
 ) -> dict[str, Payload]:
     """Return the features that a message teaches each view.
 
-    `bounded` limits the features of every view.  A view made of others is taught only
-    if the classifier of its name was wrong or nearly so: if the right class did not
+    `bounded` limits the features of every view.  Corrections and grams are taught only
+    if the classifier of their name was wrong or nearly so: if the right class did not
     lead all others by `MARGIN`.
 
     Parameters
@@ -195,15 +195,18 @@ def taught(
         The specification of the verdict.
     """
     models = specification.classifiers
-    made = {model.view for model in models.values() if model.made_of}
-    found = bounded({view: x for view, x in views.items() if view not in made})
+    wary = {model.view for model in models.values() if model.learns_errors}
+    found = bounded({view: x for view, x in views.items() if view not in wary})
     for term, said in zip(specification.verdict.terms, verdict.evidence, strict=True):
         model = models[term.classifier]
-        if not model.made_of or model.view != term.classifier:
+        if not model.learns_errors or model.view != term.classifier:
             continue
         if said[label] - np.delete(said, label).max() < MARGIN:
-            ids = np.unique(model.features(found).ids)
-            found[model.view] = SparseCounts(ids, np.ones_like(ids))
+            if model.made_of:
+                ids = np.unique(model.features(found).ids)
+                found[model.view] = SparseCounts(ids, np.ones_like(ids))
+            elif model.view in views:
+                found[model.view] = views[model.view]
     return found
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from app.bayes.models.chain import Chain
 from app.bayes.models.differential import Differential
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import PartialSums
@@ -132,7 +133,7 @@ def agree(own: Specification, above: Specification) -> bool:
 
 def _counts_alone(event_model: EventModel) -> bool:
     """Return whether a model asks for no more than the counts that were learned."""
-    return isinstance(event_model, Differential) or (
+    return isinstance(event_model, Chain | Differential) or (
         isinstance(event_model, Multinomial) and event_model.vocabulary is None
     )
 

@@ -107,7 +107,7 @@ def evidence_of(
     Evidence or None
         None if the message was not scored, was scored with other labels or terms, or
         has a value that is not finite or too large for a fit.  A missing term of a view
-        made of others counts as 0.
+        that learns only errors counts as 0.
     """
     # Rows of older imports may have any document as scores, and a service must still
     # start.
@@ -116,11 +116,11 @@ def evidence_of(
     terms, prior = scores.get("terms"), scores.get("prior")
     names = specification.verdict.names
     if isinstance(terms, dict) and terms.keys() != set(names):
-        # Older records lack the views made of others, whose terms were then 0.
+        # Older records may lack these views, whose terms were then 0.
         made = [
             term.name
             for term in specification.verdict.terms
-            if specification.classifiers[term.classifier].made_of
+            if specification.classifiers[term.classifier].learns_errors
         ]
         terms = dict.fromkeys(made, [0.0] * specification.n_classes) | terms
     if not isinstance(terms, dict) or terms.keys() != set(names):

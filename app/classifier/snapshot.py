@@ -105,7 +105,7 @@ class Scorer(ABC):
         Log-prior of each class, for the verdict. Unit: nats.
     raised : ndarray of float64, shape (T,)
         Factors of the terms that compensate for views with few messages (`raised`).  A
-        view made of others learns fewer messages by design and is excluded: its terms
+        view that learns only errors has fewer by design and is excluded: its terms
         are `lowered` until it knows enough.
     rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
         For a verdict at each level, `raised`, the weights of the fusion, and what is
@@ -183,7 +183,10 @@ class Scorer(ABC):
         )
         # In messages, because unlike all other values it depends on the unit.
         totals = specification.in_messages(taught.sum(axis=1))
-        made = np.array([bool(model.made_of) for model in models])
+        for t in specification.verdict.even:
+            spam = specification.in_messages(taught[t, specification.spam_mask].sum())
+            totals[t] = 2 * min(spam, totals[t] - spam)
+        made = np.array([model.learns_errors for model in models])
         few = np.array([term.few for term in terms])
         self.raised = np.where(made, lowered(totals, few), raised(totals[~made]))
         added = self.verdict_log_prior + fusion.bias

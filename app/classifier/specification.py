@@ -15,6 +15,7 @@ import numpy as np
 from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical
+from app.bayes.models.chain import Chain
 from app.bayes.models.differential import Differential
 from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.gaussian import Gaussian
@@ -25,6 +26,7 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.decay import PARTS, Decay
 from app.classifier.rule import (
     CORRECTIONS,
+    GRAMS,
     HEADER_CORRECTIONS,
     SHIPPED_VIEWS,
     VerdictRule,
@@ -68,6 +70,8 @@ def in_parts(model: EventModel) -> EventModel:
             return replace(model, smoothing=_smoothing(smoothing))
         case Differential(kappa=kappa):
             return Differential(kappa=kappa * PARTS)
+        case Chain(strength=strength):
+            return Chain(strength=strength * PARTS)
         case Gaussian():
             return model
         case _:
@@ -99,7 +103,13 @@ def _smoothing(smoothing: Smoothing) -> Smoothing:
 
 
 EventModel = (
-    Multinomial | Bernoulli | Categorical | Differential | Gaussian | Discriminant
+    Multinomial
+    | Bernoulli
+    | Categorical
+    | Chain
+    | Differential
+    | Gaussian
+    | Discriminant
 )
 """The naive Bayes family; each takes the statistics of one kind of view."""
 LABELS: Final = ("ham", "spam")
@@ -113,10 +123,10 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     )
 }
 """Named sets of labels, each with its labels for unwanted mail."""
-TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
-"""The views of a message's text, from `app.features.extract`."""
-MADE_OF: Final = ("words", "headers", "pairs")
-"""The views that the corrections are made of."""
+TEXT_VIEWS: Final = ("words", "headers", "pairs")
+"""The views of a message's text that learn every message.
+
+The corrections are made of them."""
 # Pseudo-count and messages of the text views (experiment 0050; 1-ROCA in per cent,
 # and lam, with weights fitted to what was learned before):
 #
@@ -153,13 +163,26 @@ class ViewModel:
         Converts these statistics to a likelihood.
     made_of : tuple of str
         The views that its features are of; empty if the view is extracted from the
-        message.  A view made of others learns only messages that the classifier of its
-        name decided wrongly or nearly so (`app.classifier.learn.taught`).
+        message.
+
+    Attributes
+    ----------
+    learns_errors : bool
+        Whether the view learns only messages that the classifier of its name decided
+        wrongly or nearly so (`app.classifier.learn.taught`): a view made of others, or
+        grams.
     """
 
     view: str
     event_model: EventModel
     made_of: tuple[str, ...] = ()
+    # Stored, because each message that is learned needs it.
+    learns_errors: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Derive what the view learns."""
+        errors = bool(self.made_of) or isinstance(self.event_model, Chain)
+        object.__setattr__(self, "learns_errors", errors)
 
     @property
     def measures(self) -> bool:
@@ -199,7 +222,7 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     InvalidSetting
         If no view is given, or a view is unknown or repeated.
     """
-    every = (*TEXT_VIEWS, CORRECTIONS)
+    every = (*TEXT_VIEWS, GRAMS, CORRECTIONS)
     strangers = [view for view in text_views if view not in every]
     if strangers or not text_views or len(set(text_views)) < len(text_views):
         msg = (
@@ -207,11 +230,17 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
             f"{list(text_views)}"
         )
         raise InvalidSetting(msg)
-    made_of = tuple(view for view in MADE_OF if view in text_views)
+    made_of = tuple(view for view in TEXT_VIEWS if view in text_views)
     if CORRECTIONS in text_views and not made_of:
         msg = (
-            f"the text view {CORRECTIONS} uses the features of {', '.join(MADE_OF)}; "
-            f"add one of these views, got {list(text_views)}"
+            f"the text view {CORRECTIONS} uses the features of "
+            f"{', '.join(TEXT_VIEWS)}; add one of these views, got {list(text_views)}"
+        )
+        raise InvalidSetting(msg)
+    if not made_of:
+        msg = (
+            f"a profile needs one of the text views {', '.join(TEXT_VIEWS)}, which "
+            f"learn every message, got {list(text_views)}"
         )
         raise InvalidSetting(msg)
     multinomial = Multinomial(
@@ -220,7 +249,7 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     classifiers = {
         view: ViewModel(view=view, event_model=multinomial)
         for view in text_views
-        if view != CORRECTIONS
+        if view in TEXT_VIEWS
     }
     if CORRECTIONS in text_views:
         classifiers[CORRECTIONS] = ViewModel(
@@ -230,6 +259,8 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
             classifiers[HEADER_CORRECTIONS] = ViewModel(
                 view=CORRECTIONS, event_model=Differential(), made_of=("headers",)
             )
+    if GRAMS in text_views:
+        classifiers[GRAMS] = ViewModel(view=GRAMS, event_model=Chain())
     if "words" in text_views:
         classifiers["words_bernoulli"] = ViewModel(
             view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))
@@ -280,8 +311,8 @@ class Specification:
     InvalidSetting
         If there are fewer than two labels, a label is repeated or is not a short plain
         word, no label or every label is a spam label, the verdict has an unknown
-        classifier or begins with a view made of others, or a view is made of one
-        without a classifier.
+        classifier or begins with a view that learns only errors, or a view is made of
+        one without a classifier.
     """
 
     labels: tuple[str, ...] = LABELS
@@ -319,7 +350,7 @@ class Specification:
                     "views of features with a classifier of their own"
                 )
                 raise InvalidSetting(msg)
-        if self.classifiers[self.verdict.terms[0].classifier].made_of:
+        if self.classifiers[self.verdict.terms[0].classifier].learns_errors:
             msg = (
                 "the first term of a verdict is over a view of its own, which learns "
                 f"every message; got {self.verdict.names[0]!r}"

@@ -24,6 +24,10 @@ KEY_BYTES: Final = 16
 # Bits of an id that stay, because the statistics of a view need them: the field of a
 # value.
 _FIELD: Final = {"structure": np.int64(-1) << np.int64(VALUE_BITS)}
+UNKEYED: Final = frozenset({"grams"})
+"""Views that a keyed observation does not have.
+
+A run of symbols tells the next one, so a few known texts would reveal the others."""
 
 
 @dataclass(frozen=True, slots=True)

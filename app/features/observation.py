@@ -10,6 +10,7 @@ from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
 from app.features.hashing import Pairs, names_at, pair_names
+from app.features.id_key import UNKEYED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,11 +53,15 @@ class Observation:
         return self.digest.hex()
 
     def keyed(self, key: IdKey | None) -> Observation:
-        """Return the observation with keyed ids; without a key, unchanged."""
+        """Return the observation with keyed ids; without a key, unchanged.
+
+        The views that a key cannot hide are left out.
+        """
         if key is None:
             return self
-        views, names = dict(self.views), dict(self.names)
-        for view, x in self.views.items():
+        views = {view: x for view, x in self.views.items() if view not in UNKEYED}
+        names = dict(self.names)
+        for view, x in views.items():
             if isinstance(x, SparseCounts):
                 ids, places = key.ordered(view, x.ids)
                 views[view] = SparseCounts.of_sorted(ids, x.counts.take(places))

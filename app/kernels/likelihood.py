@@ -159,6 +159,80 @@ def differential(
     return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
 
 
+SYMBOL_BITS: Final = 6
+"""Bits of a symbol of a chain."""
+RUN_SYMBOLS: Final = 4
+"""Symbols of a run."""
+RUN_BITS: Final = SYMBOL_BITS * RUN_SYMBOLS
+WHOLE_RUN: Final = (RUN_SYMBOLS + 1) << RUN_BITS
+"""Added to a run for its id; its beginnings have lower ids."""
+
+
+@in_place
+def contexts(runs: NDArray[np.int64], asked: NDArray[np.int64]) -> None:
+    """Write the ids of the runs that the probability of each last symbol depends on.
+
+    Parameters
+    ----------
+    runs : ndarray of int64, shape (n,)
+        Runs of symbols as numbers.
+    asked : ndarray of int64, shape (n, 2 `RUN_SYMBOLS`)
+        Written: the whole run and its beginning without the last symbol; then the same
+        for the run without its first symbol, and so on.
+    """
+    if asked.shape[1] < 2 * RUN_SYMBOLS:
+        return
+    for i in range(min(runs.size, asked.shape[0])):
+        for less in range(RUN_SYMBOLS):
+            length = RUN_SYMBOLS - less
+            end = runs[i] & ((1 << SYMBOL_BITS * length) - 1)
+            asked[i, 2 * less] = end | (length + 1) << RUN_BITS
+            asked[i, 2 * less + 1] = end >> SYMBOL_BITS | length << RUN_BITS
+
+
+@compiled
+def chain(found: NDArray[np.int64], size: int, strength: float) -> Apart:
+    """Return the log-probability of each last symbol; 0 where no class has any text.
+
+    The terms are those of the first level, which includes the counts of all others.
+
+    Parameters
+    ----------
+    found : ndarray of int64, shape (L, n, 2 `RUN_SYMBOLS`, K)
+        Count of each of `contexts` in each class, at each level.
+    size : int
+        Number of features, of which the runs are the last.
+    strength : float
+        Weight of the distribution after one symbol less.
+    """
+    levels, n, asked, k = found.shape
+    n = min(n, size) if asked >= 2 * RUN_SYMBOLS else 0
+    terms = np.zeros((levels, k, size))
+    seen = np.zeros(size, np.bool_)
+    for level in range(levels):
+        for i in range(n):
+            at = size - n + i
+            text = 0
+            for c in range(k):
+                text += found[level, i, 2 * RUN_SYMBOLS - 1, c]
+            if text == 0:
+                continue
+            seen[at] = True
+            for c in range(k):
+                # Of all classes together, where a class has no text.
+                alone = found[level, i, 2 * RUN_SYMBOLS - 1, c] > 0
+                share = 1.0 / (1 << SYMBOL_BITS)
+                for more in range(RUN_SYMBOLS - 1, -1, -1):
+                    count, of = 0, 0
+                    for other in range(k):
+                        if other == c or not alone:
+                            count += found[level, i, 2 * more, other]
+                            of += found[level, i, 2 * more + 1, other]
+                    share = (count + strength * share) / (of + strength)
+                terms[level, c, at] = math.log(share)
+    return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
+
+
 @compiled
 def bernoulli(
     found: NDArray[np.int64],

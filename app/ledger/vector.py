@@ -13,7 +13,7 @@ and in the body:
     views      repeated until the end, sorted by name:
         name     1 byte length, then UTF-8
         kind     1 byte     what the payload is
-        n        4 bytes    number of features, of fields or of pairs
+        n        4 bytes    number of features, of fields, of pairs or of runs
         columns  of n numbers each
 
     kind 1   features, all counts 1   high bytes of the differences of sorted ids
@@ -21,6 +21,7 @@ and in the body:
     kind 3   fields                   differences of ids, measurements in fixed point
     kind 4   pairs of words           differences of their places (`_pairs`)
     kind 5   features                 all of `_UNITED`, each once; no column
+    kind 6   runs of symbols          differences of sorted runs, without beginnings
 
 A column has one byte with the width of its numbers, then the lowest bytes of all
 numbers, then the second ones, and so on.  Ids of words are hashes: only the highest
@@ -62,6 +63,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.measurements import MOST_FIELDS, Measurements
+from app.bayes.models.chain import EMPTY_RUN, require_runs, runs_in, with_beginnings
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import FeatureNames, Pairs
@@ -86,7 +88,7 @@ A few bytes of zstd can stand for a gigabyte of zeros.  A message has at most 10
 features (`app.features.extract.MOST_WORDS`), each with at most 9 bytes.
 """
 _FIRST_VERSION: Final = 1
-_ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION = range(1, 6)
+_ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION, _RUNS = range(1, 7)
 _FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
 _WORDS: Final = "words"
 _UNITED: Final = ("headers", "pairs", _WORDS)
@@ -123,8 +125,8 @@ def encode(views: Mapping[str, Payload]) -> bytes:
             msg = f"The name of a view has at most 255 bytes, got {len(name)}."
             raise InvalidObservation(msg)
         x = views[view]
-        kind, columns = _payload(view, x, views, low)
-        parts += [bytes((len(name),)), name, bytes((kind,)), _COUNT.pack(x.size)]
+        kind, n, columns = _payload(view, x, views, low)
+        parts += [bytes((len(name),)), name, bytes((kind,)), _COUNT.pack(n)]
         parts += columns
     body = b"".join(parts)
     if len(body) > LARGEST:
@@ -181,20 +183,27 @@ def require_new(view: str, views: Collection[str]) -> None:
 
 def _payload(
     view: str, x: Payload, views: Mapping[str, Payload], low: list[bytes]
-) -> tuple[int, list[bytes]]:
-    """Return the kind and columns of a view; its low bytes are appended to `low`."""
+) -> tuple[int, int, list[bytes]]:
+    """Return the kind, the number of rows and the columns of a view.
+
+    Its low bytes are appended to `low`.
+    """
     if isinstance(x, Measurements):
-        return _FIELDS, [*_column(_steps(x.ids)), *_column(x.values)]
+        return _FIELDS, x.size, [*_column(_steps(x.ids)), *_column(x.values)]
     if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
-        return _PAIRS, [*_column(_steps(places))]
+        return _PAIRS, x.size, [*_column(_steps(places))]
     ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
     if ones and view not in _UNITED and _is_united(x.ids, views):
-        return _UNION, []
+        return _UNION, x.size, []
+    if (runs := _runs(x)) is not None:
+        return _RUNS, runs.size, [*_column(_steps(runs))]
     by_id = _steps(x.ids).astype(_NUMBER, copy=False).view(np.uint8)
     by_id = by_id.reshape(-1, _LOW + 1)
     low.append(by_id[:, :_LOW].tobytes())
     high = by_id[:, _LOW].tobytes()
-    return (_ALL_ONES, [high]) if ones else (_COUNTS, [high, *_column(x.counts)])
+    if ones:
+        return _ALL_ONES, x.size, [high]
+    return _COUNTS, x.size, [high, *_column(x.counts)]
 
 
 def _column(numbers: NDArray[np.int64]) -> tuple[bytes, bytes]:
@@ -223,6 +232,14 @@ def _steps(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     steps = numbers.copy()
     steps[1:] -= numbers[:-1]
     return steps
+
+
+def _runs(x: SparseCounts) -> NDArray[np.int64] | None:
+    """Return the runs of a view that has nothing but runs and their beginnings."""
+    if not x.size or x.ids[0] != EMPTY_RUN:
+        return None
+    runs = runs_in(x)
+    return runs if with_beginnings(runs) == x else None
 
 
 def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
@@ -286,6 +303,9 @@ def _views(rest: memoryview) -> dict[str, Payload]:
             places[view] = np.cumsum(steps)
         elif kind == _UNION:
             united.append(view)
+        elif kind == _RUNS:
+            steps, at = _read_column(body, at, n)
+            views[view] = with_beginnings(require_runs(np.cumsum(steps)))
         elif kind == _FIELDS:
             _require_few(view, n)
             steps, at = _read_column(body, at, n)

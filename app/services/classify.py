@@ -12,9 +12,10 @@ from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import BackedOff
+from app.classifier.rule import GRAMS, SHIPPED_VIEWS
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification
+from app.classifier.specification import Specification, classifiers_of
 from app.classifier.statement import UNKNOWN, stated, testimony
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
@@ -360,7 +361,8 @@ def warm_up() -> None:
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     encode(observation.views)
     encode_names(observation.names)
-    snapshot = Snapshot.empty(Specification())
+    every = classifiers_of((*SHIPPED_VIEWS, GRAMS))
+    snapshot = Snapshot.empty(Specification(classifiers=every))
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
         snapshot.learn(change + change, revision=label + 1)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.models.chain import runs_of
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute
 from app.classifier.learn import MARGIN, delta, taught
-from app.classifier.rule import Bounded, Term, VerdictRule, terms_of
+from app.classifier.rule import SHIPPED_VIEWS, Bounded, Term, VerdictRule, terms_of
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel, classifiers_of
@@ -253,3 +254,68 @@ def test_the_model_takes_what_is_there():
         {"words": SparseCounts.of({4: 1, 9: 2}), "pairs": SparseCounts.of({4: 1})}
     ).ids.tolist()
     assert [] == model.features({}).ids.tolist()
+
+
+SYMBOLS = Specification(
+    classifiers=classifiers_of((*SHIPPED_VIEWS, "grams")),
+    verdict=VerdictRule(terms=terms_of((*SHIPPED_VIEWS, "grams"))),
+)
+texts = st.lists(st.integers(0, 5), max_size=20).map(
+    lambda symbols: {
+        "words": SparseCounts.of(dict.fromkeys(symbols, 1)),
+        "grams": runs_of(np.array(symbols, np.int64)),
+    }
+)
+readings = st.lists(st.tuples(texts, st.integers(0, 1)), max_size=8)
+
+
+def read(history):
+    """Return the snapshot of texts that were scored and learned one by one."""
+    snapshot = Snapshot.empty(SYMBOLS)
+    for revision, (views, label) in enumerate(history, 1):
+        kept = taught(views, score(snapshot, views), label, SYMBOLS)
+        change = delta(kept, before=None, after=label, n_classes=2)
+        snapshot.learn(change, revision=revision)
+    return snapshot
+
+
+@given(readings, texts, st.integers(0, 1))
+def test_grams_too_are_taught_where_they_were_wrong_or_nearly_so(history, views, label):
+    """What they say is their own, and so is what they learn."""
+    verdict = score(read(history), views)
+    ham, spam = verdict.evidence[-1]
+    leads = (spam - ham if label else ham - spam) >= MARGIN
+
+    kept = taught(views, verdict, label, SYMBOLS)
+
+    assert leads == ("grams" not in kept)
+    assert kept.get("grams", views["grams"]) == views["grams"]
+    without = {"words": views["words"]}
+    assert "grams" not in taught(without, score(read(history), without), label, SYMBOLS)
+
+
+@given(readings, texts)
+def test_the_shares_of_runs_add_up(history, views):
+    """With those of all other features, they are the log-odds."""
+    snapshot = read(history)
+    verdict = score(snapshot, views)
+    found = attribute(verdict, snapshot)
+
+    total = sum(added.sum() for added in found.contributions.values())
+    assert verdict.log_odds == pytest.approx(found.prior + total, abs=1e-9)
+
+
+def test_grams_are_heard_as_far_as_they_know_both_sides():
+    """By twice the lessons of the side with fewer."""
+    text = {"grams": runs_of(np.arange(30)), "words": SparseCounts.of({1: 1})}
+    other = {"grams": runs_of(np.arange(30, 60)), "words": SparseCounts.of({2: 1})}
+    heard = []
+    for hams in (0, 1, 60):
+        snapshot = Snapshot.empty(SYMBOLS)
+        change = delta(text, before=None, after=1, n_classes=2) * 60
+        if hams:
+            change += delta(other, before=None, after=0, n_classes=2) * hams
+        snapshot.learn(change, revision=1)
+        heard.append(snapshot.raised[-1])
+
+    assert [0.0, 2 / 62, 120 / 180] == pytest.approx(heard)

@@ -105,6 +105,53 @@ def test_differential(found, more, kappa):
     assert expected.tolist() == terms.tolist()
 
 
+CHAINS = st.lists(
+    st.lists(
+        st.tuples(*[st.tuples(*[st.integers(0, 9)] * K)] * 2 * likelihood.RUN_SYMBOLS),
+        min_size=2,
+        max_size=2,
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(CHAINS, st.integers(0, 3), st.sampled_from([0.5, 20.0]))
+def test_chain(levels, before, strength):
+    """Each context is mixed with the next shorter one; the last with equal shares."""
+    found = np.array(levels, np.int64)
+    constant, terms, seen, sums = likelihood.chain(found, 2 + before, strength)
+    for level in reversed(range(len(levels))):
+        expected = np.zeros((K, 2 + before))
+        for i, row in enumerate(levels[level]):
+            text = row[-1]
+            for c in range(K):
+                share = 1 / 2**likelihood.SYMBOL_BITS
+                for count, of in zip(row[-2::-2], row[::-2], strict=True):
+                    own, whole = count[c], of[c]
+                    if not text[c]:
+                        own, whole = sum(count), sum(of)
+                    share = (own + strength * share) / (whole + strength)
+                expected[c, before + i] = log(share) if any(text) else 0.0
+        require_total(constant, expected, sums[level])
+    assert expected.tolist() == terms.tolist()
+    assert [False] * before == seen[:before].tolist()
+    texts = [any(any(level[i][-1]) for level in levels) for i in range(2)]
+    assert texts == seen[before:].tolist()
+
+
+@given(st.lists(st.integers(0, 2**24 - 1), max_size=4))
+def test_contexts(runs):
+    """The run, its beginning, and the same without its first symbols."""
+    asked = np.zeros((len(runs), 8), np.int64)
+    likelihood.contexts(np.array(runs, np.int64), asked)
+    for run, row in zip(runs, asked.tolist(), strict=True):
+        for length in range(4, 0, -1):
+            end = run % 64**length
+            assert (length + 1) * 2**24 + end == row.pop(0)
+            assert length * 2**24 + end // 64 == row.pop(0)
+
+
 @given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
 def test_bernoulli(rows, rule, impossible):
     """What is there and is not; what cannot be absent decides where it is."""

@@ -14,6 +14,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.chain import SYMBOLS, Chain, runs_in, runs_of, with_beginnings
 from app.bayes.models.differential import Differential
 from app.bayes.models.discriminant import Discriminant, StatedFraction
 from app.bayes.models.gaussian import Floor, Gaussian
@@ -35,6 +36,9 @@ records = st.dictionaries(st.integers(0, 3), st.integers(0, 2)).map(
         {value_id(field=f, value=v): 1 for f, v in values.items()}
     )
 )
+chains = st.lists(st.integers(0, 3), max_size=9).map(
+    lambda symbols: runs_of(np.array(symbols, np.int64))
+)
 numbers = st.floats(-9, 9)
 measured = st.fixed_dictionaries(
     {0: numbers, 1: numbers}, optional={2: numbers, 3: numbers}
@@ -53,6 +57,17 @@ def renamed_fields(x, names):
     return SparseCounts.of(
         {value_id(field=names[i >> 48], value=i): 1 for i in x.ids.tolist()}
     )
+
+
+def renamed_symbols(x, names):
+    """Return the runs with their symbols renamed."""
+    runs = runs_in(x)
+    renamed = np.zeros_like(runs)
+    for place in range(4):
+        symbol = runs // SYMBOLS**place % SYMBOLS
+        new = [names[i] for i in symbol.tolist()]
+        renamed += np.array(new, np.int64) * SYMBOLS**place
+    return with_beginnings(np.sort(renamed))
 
 
 def renamed_measurements(x, names):
@@ -117,6 +132,9 @@ CASES.append(
         range(-3, 7),
         renamed_words,
     )
+)
+CASES.append(
+    Case("Chain", Chain(), chains, FeatureCounts.zero, range(4), renamed_symbols)
 )
 CASES += [
     Case(name, model, measured, MomentSums.zero, range(4), renamed_measurements)

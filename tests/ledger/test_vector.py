@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.bayes.measurements import LIMIT, Measurements
+from app.bayes.models.chain import runs_of
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.extract import VIEWS, extract
@@ -207,6 +208,40 @@ def test_a_pair_of_no_words_is_refused(places):
 
     with pytest.raises(CorruptVector, match="cannot be read"):
         decode(made(pairs + words, bytes([1, *[0] * 6] * 2)))
+
+
+@given(st.lists(st.integers(0, 3), max_size=30))
+def test_runs_of_symbols_come_back_with_their_beginnings(symbols):
+    """Only the runs are stored."""
+    views = {"grams": runs_of(np.array(symbols, np.int64))}
+
+    assert views == decode(encode(views))
+
+
+def test_a_run_takes_two_bytes_or_three():
+    """Other views take eight for each id."""
+    symbols = np.random.default_rng(1).integers(0, 64, 1000)
+    runs = runs_of(symbols)
+
+    assert len(encode({"grams": runs})) < 3 * 1000 + 100
+    assert (
+        len(
+            encode(
+                {"grams": SparseCounts.of({0: 1} | dict.fromkeys(runs.ids.tolist(), 1))}
+            )
+        )
+        > 7 * runs.size
+    )
+
+
+@pytest.mark.parametrize("steps", [[2**24], [5, 0]])
+def test_runs_that_are_none_are_refused(steps):
+    """Out of range, or twice the same."""
+    column = np.array(steps, "<u4").view(np.uint8).reshape(-1, 4).T.tobytes()
+    body = b"\x05grams\x06" + struct.pack("<I", len(steps)) + b"\x04" + column
+
+    with pytest.raises(CorruptVector, match="runs of symbols"):
+        decode(made(body))
 
 
 @pytest.mark.parametrize(

