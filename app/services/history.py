@@ -633,7 +633,8 @@ def mail(
     made = EmailMessage()
     try:
         made["From"], made["To"] = sender, recipient
-    except ValueError as error:
+    # The parser of Python looks for what comes after the "@" of `ann@`.
+    except (ValueError, IndexError) as error:
         msg = f"a digest from {sender!r} to {recipient!r} cannot be sent: {error}"
         raise InvalidSetting(msg) from error
     count = len(digest.entries) + digest.more

@@ -19,6 +19,7 @@ from tests.support.application import running, teach
 from tests.support.messages import ham, spam
 
 ANN = "ann@example.org"
+ZOE = "zoe@example.org"
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
@@ -28,7 +29,7 @@ class Mailbox(socketserver.ThreadingTCPServer):
 
     def __init__(self):
         self.mail = queue.SimpleQueue()
-        self.refuses = False
+        self.refuses = ""
         super().__init__(("127.0.0.1", 0), Conversation)
 
 
@@ -46,7 +47,8 @@ class Conversation(socketserver.StreamRequestHandler):
                 while (text := self.rfile.readline()) != b".\r\n":
                     lines.append(text)
                 self.server.mail.put(b"".join(lines).decode())
-            if verb == "RCPT" and self.server.refuses:
+            refused = self.server.refuses
+            if verb == "RCPT" and refused and refused in line:
                 self.say("550 nobody here")
                 continue
             self.say("221 bye" if verb == "QUIT" else "250 fine")
@@ -79,11 +81,7 @@ def digest(run, tmp_path, monkeypatch, server):
     }.items():
         monkeypatch.setenv(f"POSTBAYES_{name}", value)
     url = f"sqlite:///{tmp_path}/postbayes.db"
-    engine = open_database(Settings(_env_file=None, database_url=url), make=True)
-    create_profile(
-        engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-    )
-    engine.dispose()
+    make(url, ANN)
     with running(database_url=url) as app:
         for n in range(4):
             teach(app, spam(n), "spam", profile=ANN)
@@ -97,9 +95,19 @@ def digest(run, tmp_path, monkeypatch, server):
     return again
 
 
-def score(app, raw):
-    """Score a message for Ann."""
-    app.delivery.answer(app.delivery.address([ANN]), raw, strongest=0, door="http")
+def make(url, name):
+    """Make the profile of an address."""
+    engine = open_database(Settings(_env_file=None, database_url=url), make=True)
+    create_profile(
+        engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
+    )
+    engine.dispose()
+
+
+def score(app, raw, recipient=ANN):
+    """Score a message for somebody, Ann if nothing else is said."""
+    addressed = app.delivery.address([recipient])
+    app.delivery.answer(addressed, raw, strongest=0, door="http")
 
 
 def test_an_address_gets_its_digest_once(digest, server):
@@ -110,7 +118,7 @@ def test_an_address_gets_its_digest_once(digest, server):
         score(app, spam(12))
     third = digest()
 
-    assert [(0, "1 digests\n"), (0, "0 digests\n"), (0, "1 digests\n")] == [
+    assert [(0, "1 digest\n"), (0, "0 digests\n"), (0, "1 digest\n")] == [
         each[:2] for each in (first, second, third)
     ]
     mails = [server.mail.get(timeout=30) for _ in range(2)]
@@ -142,15 +150,37 @@ def test_another_address_can_get_it(digest, server):
     assert (65, True) == (nobody[0], "with --to" in nobody[2])
 
 
+def test_what_is_no_address_gets_none(digest):
+    """The settings are refused in a sentence."""
+    code, _, err = digest("--profile", ANN, "--to", "ann@")
+
+    assert (78, True) == (code, "to 'ann@' cannot be sent" in err)
+
+
 def test_a_mail_that_is_refused_comes_again(digest, server):
     """The time of the last digest stays as it was."""
-    server.refuses = True
+    server.refuses = ANN
     code, _, err = digest()
-    server.refuses = False
+    server.refuses = ""
     again = digest()
 
-    assert (75, True) == (code, "did not accept a digest" in err)
-    assert "1 digests\n" == again[1]
+    assert (75, True) == (code, "refused 1 digest; the next run sends" in err)
+    assert "1 digest\n" == again[1]
+
+
+def test_an_address_without_a_mailbox_keeps_no_other_waiting(digest, server):
+    """Its own digest is refused, and those behind it are sent."""
+    for name in ("x@", ZOE):
+        make(digest.url, name)
+    with running(database_url=digest.url) as app:
+        for name in ("x@", ZOE):
+            score(app, spam(12), name)
+    server.refuses = ANN
+    code, out, err = digest()
+
+    assert (75, "1 digest\n") == (code, out)
+    assert f"the digest for {ANN} was refused: " in err
+    assert f"To: {ZOE}" in server.mail.get(timeout=30)
 
 
 @pytest.mark.parametrize(

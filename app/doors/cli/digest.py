@@ -5,12 +5,14 @@ from __future__ import annotations
 import smtplib
 from contextlib import contextmanager
 from datetime import timedelta
+from smtplib import SMTPDataError, SMTPRecipientsRefused
 from typing import TYPE_CHECKING, Final
 
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, StateFile, flag, option
+from app.doors.cli.console import OUT, StateFile, flag, number_of, option
+from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
 from app.services.history import collect, links_of, mail, sending_of
@@ -57,27 +59,38 @@ def digest(
         settings = app.settings
         links, how = links_of(settings), sending_of(settings)
         memory = LastDigests(settings.digest_state)
-        sent = 0
+        sent = refused = 0
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
                 until = now()
                 since = memory.last(name) or until - timedelta(hours=hours)
                 found = collect(app.history, name, since=since, until=until)
                 if found.entries:
-                    send(
-                        mail(
-                            found,
-                            links,
-                            sender=how.sender,
-                            recipient=address,
-                            url=how.url,
-                        )
+                    made = mail(
+                        found,
+                        links,
+                        sender=how.sender,
+                        recipient=address,
+                        url=how.url,
                     )
+                    try:
+                        send(made)
+                    # The others do not wait for an address without a mailbox.
+                    except (SMTPRecipientsRefused, SMTPDataError) as error:
+                        complain(f"the digest for {address} was refused: {error}")
+                        refused += 1
+                        continue
                     sent += 1
                 if not stdout:
                     memory.keep(name, until)
     if not stdout:
-        OUT.print(f"{sent} digests")
+        OUT.print(number_of(sent, "digest"))
+    if refused:
+        msg = (
+            f"the mail server refused {number_of(refused, 'digest')}; the next run "
+            "sends them again"
+        )
+        raise MailServerUnavailable(msg)
 
 
 def _addressed(
@@ -96,11 +109,11 @@ def _addressed(
         msg = "--to is for one profile; name it with --profile"
         raise InvalidInput(msg)
     every = [each.row.name for each in app.live]
-    # The profile of a domain may begin with "@".
-    named = profiles or sorted(name for name in every if "@" in name[1:])
+    # The profile of a domain may begin with "@", and no address ends with it.
+    named = profiles or sorted(name for name in every if "@" in name[1:-1])
     for name in named:
         app.live.find(name)
-        if to is None and "@" not in name[1:]:
+        if to is None and "@" not in name[1:-1]:
             msg = f"the profile {name!r} is not an address; give a recipient with --to"
             raise InvalidInput(msg)
         yield name, to or name
