@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.access.rights import MEANINGS, ROLES, Right
-from app.doors.http.app import DIRECT, INCLUDED
+from app.doors.http.app import ROUTERS
 from app.doors.http.guard import Guarded
 from app.doors.milter.server import RIGHT as OF_MILTER
 from app.doors.rspamd.codec import PATHS
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _routes() -> Iterator[tuple[str, str]]:
-    for router in (*DIRECT, *INCLUDED):
+    for router in ROUTERS:
         for route in router.routes:
             if isinstance(route, Guarded):
                 for method in sorted(route.methods or ()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
@@ -9,8 +11,14 @@ from fastapi.testclient import TestClient
 from app.access.rights import LOCAL, NOBODY
 from app.doors.http import app as module
 from app.doors.http import routes
-from app.doors.http.app import create_app
-from app.doors.http.guard import Guarded, asking, principal_of, require_guarded
+from app.doors.http.app import ROUTERS, create_app
+from app.doors.http.guard import (
+    Guarded,
+    asking,
+    install,
+    principal_of,
+    require_guarded,
+)
 from app.errors import UnknownProfile
 from app.services.application import Application
 from app.settings import Settings
@@ -174,6 +182,31 @@ def test_a_router_that_is_included_with_dependencies_asks_them(application):
         client.post(path, content=b"x").status_code
         for path in ("/classify", "/feedback")
     ]
+
+
+def test_a_direct_route_with_dependencies_of_its_own_asks_them(application):
+    """Also beside those that bypass the framework."""
+
+    def deny():
+        raise HTTPException(401)
+
+    [route, *_] = routes.scored.routes
+    router = APIRouter(route_class=type(route), dependencies=[Depends(deny)])
+    router.post("/denied")(route.endpoint)
+    app = create_app(application)
+    install(app, router)
+
+    with TestClient(app, client=HERE) as client:
+        answers = [client.post(path, content=b"x") for path in ("/denied", "/classify")]
+
+    assert [401, 200] == [answer.status_code for answer in answers]
+
+
+def test_an_application_has_the_routes_of_its_routers(application):
+    """Those themselves: to build all of them anew takes a hundred times a request."""
+    routes_of_all = [route for router in ROUTERS for route in router.routes]
+
+    assert all(map(is_, routes_of_all, create_app(application).routes))
 
 
 def test_a_route_that_asks_no_guard_is_refused_at_the_start():

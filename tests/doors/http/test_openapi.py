@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.doors.http.app import DIRECT, INCLUDED
+from app.doors.http.app import ROUTERS
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -20,7 +20,7 @@ WITHOUT_INPUT: Final = {
 }
 REQUESTS: Final = sorted(
     (method, route.path_format, mode)
-    for router in (*DIRECT, *INCLUDED)
+    for router in ROUTERS
     for route in router.routes
     if route.include_in_schema
     for method in route.methods
