@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.doors.http.app import ROUTERS
+from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -87,7 +88,7 @@ def described(tmp_path_factory):
             service.teach(ham(n), "ham")
             service.teach(spam(n), "spam")
         yield schemathesis.openapi.from_url(
-            f"http://127.0.0.1:{service.port}/openapi.json"
+            f"http://127.0.0.1:{service.port}/openapi.json", timeout=PATIENCE
         )
         assert "ERROR" not in (folder / "log").read_text()
     finally:
