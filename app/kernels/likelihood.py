@@ -169,67 +169,109 @@ WHOLE_RUN: Final = (RUN_SYMBOLS + 1) << RUN_BITS
 
 
 @in_place
-def contexts(runs: NDArray[np.int64], asked: NDArray[np.int64]) -> None:
-    """Write the ids of the runs that the probability of each last symbol depends on.
+def beginnings(
+    runs: NDArray[np.int64], ids: NDArray[np.int64], counts: NDArray[np.int64]
+) -> int:
+    """Write the ids and counts of runs and their beginnings; return how many there are.
 
     Parameters
     ----------
     runs : ndarray of int64, shape (n,)
-        Runs of symbols as numbers.
-    asked : ndarray of int64, shape (n, 2 `RUN_SYMBOLS`)
-        Written: the whole run and its beginning without the last symbol; then the same
-        for the run without its first symbol, and so on.
+        Runs of symbols as numbers, strictly increasing.
+    ids, counts : ndarray of int64, shape (m,)
+        Written, for up to (`RUN_SYMBOLS` + 1) n of them: see
+        `app.bayes.models.chain.with_beginnings`.
     """
-    if asked.shape[1] < 2 * RUN_SYMBOLS:
-        return
-    for i in range(min(runs.size, asked.shape[0])):
-        for less in range(RUN_SYMBOLS):
-            length = RUN_SYMBOLS - less
-            end = runs[i] & ((1 << SYMBOL_BITS * length) - 1)
-            asked[i, 2 * less] = end | (length + 1) << RUN_BITS
-            asked[i, 2 * less + 1] = end >> SYMBOL_BITS | length << RUN_BITS
+    size, most = 0, min(ids.size, counts.size)
+    for length in range(RUN_SYMBOLS + 1):
+        first = size
+        for i in range(runs.size):
+            beginning = runs[i] >> SYMBOL_BITS * (RUN_SYMBOLS - length)
+            number = beginning | (length + 1) << RUN_BITS
+            if size > first and ids[size - 1] == number:
+                counts[size - 1] += 1
+            elif size < most:
+                ids[size], counts[size] = number, 1
+                size += 1
+    return size
+
+
+@inlined
+def _links(
+    ids: NDArray[np.int64], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the place of each run without its last, and without its first symbol.
+
+    Runs with one more symbol than another stand side by side, so few are compared.
+    -1 where there is none.
+    """
+    parents, ends = np.full(size, -1), np.full(size, -1)
+    first, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    at = 0
+    for i in range(1, size):
+        length = ids[i] >> RUN_BITS
+        beginning = (ids[i] & ((1 << RUN_BITS) - 1)) >> SYMBOL_BITS
+        number = beginning | (length - 1) << RUN_BITS
+        while at < i and ids[at] < number:
+            at += 1
+        if at < i and ids[at] == number:
+            parents[i] = at
+            first[at] = first[at] if count[at] else i
+            count[at] += 1
+    last = (1 << SYMBOL_BITS) - 1
+    for i in range(1, size):
+        parent = parents[i]
+        if parent == 0:
+            ends[i] = 0
+        elif parent > 0 and ends[parent] >= 0:
+            end = ends[parent]
+            for other in range(first[end], min(first[end] + count[end], i)):
+                if ids[other] & last == ids[i] & last:
+                    ends[i] = other
+    return parents, ends
 
 
 @compiled
-def chain(found: NDArray[np.int64], size: int, strength: float) -> Apart:
+def chain(ids: NDArray[np.int64], found: NDArray[np.int64], strength: float) -> Apart:
     """Return the log-probability of each last symbol; 0 where no class has any text.
 
     The terms are those of the first level, which includes the counts of all others.
 
     Parameters
     ----------
-    found : ndarray of int64, shape (L, n, 2 `RUN_SYMBOLS`, K)
-        Count of each of `contexts` in each class, at each level.
-    size : int
-        Number of features, of which the runs are the last.
+    ids : ndarray of int64, shape (n,)
+        Runs and their beginnings, strictly increasing.
+    found : ndarray of int64, shape (L, n, K)
+        Count of each of them in each class, at each level.
     strength : float
         Weight of the distribution after one symbol less.
     """
-    levels, n, asked, k = found.shape
-    n = min(n, size) if asked >= 2 * RUN_SYMBOLS else 0
-    terms = np.zeros((levels, k, size))
-    seen = np.zeros(size, np.bool_)
+    levels, n, k = found.shape
+    terms = np.zeros((levels, k, n))
+    seen = np.zeros(n, np.bool_)
+    size = min(n, ids.size)
+    if size == 0 or ids[0] != 1 << RUN_BITS:
+        return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
+    parents, ends = _links(ids, size)
+    shares = np.empty(size)
     for level in range(levels):
-        for i in range(n):
-            at = size - n + i
-            text = 0
-            for c in range(k):
-                text += found[level, i, 2 * RUN_SYMBOLS - 1, c]
-            if text == 0:
-                continue
-            seen[at] = True
-            for c in range(k):
-                # Of all classes together, where a class has no text.
-                alone = found[level, i, 2 * RUN_SYMBOLS - 1, c] > 0
-                share = 1.0 / (1 << SYMBOL_BITS)
-                for more in range(RUN_SYMBOLS - 1, -1, -1):
-                    count, of = 0, 0
-                    for other in range(k):
-                        if other == c or not alone:
-                            count += found[level, i, 2 * more, other]
-                            of += found[level, i, 2 * more + 1, other]
-                    share = (count + strength * share) / (of + strength)
-                terms[level, c, at] = math.log(share)
+        texts = 0
+        for c in range(k):
+            texts += found[level, 0, c]
+        for c in range(k if texts else 0):
+            # Of all classes together, where a class has no text.
+            begin, end = (c, c + 1) if found[level, 0, c] else (0, k)
+            shares[0] = 1.0 / (1 << SYMBOL_BITS)
+            for i in range(1, size):
+                count, of = 0, 0
+                for other in range(begin, end):
+                    count += found[level, i, other]
+                    of += found[level, max(parents[i], 0), other]
+                back = shares[max(ends[i], 0)]
+                shares[i] = (count + strength * back) / (of + strength)
+                if ids[i] >= WHOLE_RUN and parents[i] >= 0:
+                    seen[i] = True
+                    terms[level, c, i] = math.log(shares[i])
     return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 from hypothesis import given
@@ -105,51 +106,72 @@ def test_differential(found, more, kappa):
     assert expected.tolist() == terms.tolist()
 
 
-CHAINS = st.lists(
-    st.lists(
-        st.tuples(*[st.tuples(*[st.integers(0, 9)] * K)] * 2 * likelihood.RUN_SYMBOLS),
-        min_size=2,
-        max_size=2,
-    ),
-    min_size=1,
-    max_size=3,
-)
+RUNS = st.sets(st.integers(0, 2**24 - 1) | st.integers(0, 200), max_size=6).map(sorted)
 
 
-@given(CHAINS, st.integers(0, 3), st.sampled_from([0.5, 20.0]))
-def test_chain(levels, before, strength):
-    """Each context is mixed with the next shorter one; the last with equal shares."""
-    found = np.array(levels, np.int64)
-    constant, terms, seen, sums = likelihood.chain(found, 2 + before, strength)
-    for level in reversed(range(len(levels))):
-        expected = np.zeros((K, 2 + before))
-        for i, row in enumerate(levels[level]):
-            text = row[-1]
-            for c in range(K):
-                share = 1 / 2**likelihood.SYMBOL_BITS
-                for count, of in zip(row[-2::-2], row[::-2], strict=True):
-                    own, whole = count[c], of[c]
-                    if not text[c]:
-                        own, whole = sum(count), sum(of)
-                    share = (own + strength * share) / (whole + strength)
-                expected[c, before + i] = log(share) if any(text) else 0.0
-        require_total(constant, expected, sums[level])
+def with_beginnings(runs):
+    """Return the ids of runs and of their beginnings, with counts."""
+    return sorted(
+        Counter(
+            (length + 1) * 2**24 + run // 64 ** (4 - length)
+            for run in runs
+            for length in range(5)
+        ).items()
+    )
+
+
+@given(RUNS)
+def test_beginnings(runs):
+    """By length, and in order."""
+    ids, counts = np.zeros((2, 5 * len(runs)), np.int64)
+    size = likelihood.beginnings(np.array(runs, np.int64), ids, counts)
+    found = zip(ids[:size].tolist(), counts[:size].tolist(), strict=True)
+    assert with_beginnings(runs) == list(found)
+
+
+@given(RUNS, st.data(), st.sampled_from([0.5, 20.0]))
+def test_chain(runs, data, strength):
+    """Each context is mixed with the next shorter one; the last with equal shares.
+
+    The end of a run that is not there counts as the run of no symbol.
+    """
+    ids = [number for number, _ in with_beginnings(runs)]
+    rows = st.tuples(*[st.integers(0, 9)] * K)
+    level = st.lists(rows, min_size=len(ids), max_size=len(ids)).map(table)
+    levels = data.draw(st.lists(level, min_size=1, max_size=3))
+    found = np.add.accumulate(levels)[::-1]
+    constant, terms, seen, sums = likelihood.chain(
+        np.array(ids, np.int64), found, strength
+    )
+    for counts, total in reversed(list(zip(found.tolist(), sums, strict=True))):
+        of = dict(zip(ids, counts, strict=True))
+        expected = np.zeros((K, len(ids)))
+        for c in range(K):
+            text = of[2**24] if ids else ()
+            shares = {2**24: 1 / 64}
+            for i, number in enumerate(ids[1:], 1):
+                length, run = number // 2**24 - 1, number % 2**24
+                context = of[length * 2**24 + run // 64]
+                end = length * 2**24 + run % 64 ** (length - 1)
+                own, whole = of[number][c], context[c]
+                if not text[c]:
+                    own, whole = sum(of[number]), sum(context)
+                back = shares.get(end, 1 / 64)
+                shares[number] = (own + strength * back) / (whole + strength)
+                if length == 4 and any(text):
+                    expected[c, i] = log(shares[number])
+        require_total(constant, expected, total)
     assert expected.tolist() == terms.tolist()
-    assert [False] * before == seen[:before].tolist()
-    texts = [any(any(level[i][-1]) for level in levels) for i in range(2)]
-    assert texts == seen[before:].tolist()
+    whole = [number >= 5 * 2**24 and any(found[0, 0]) for number in ids]
+    assert whole == seen.tolist()
 
 
-@given(st.lists(st.integers(0, 2**24 - 1), max_size=4))
-def test_contexts(runs):
-    """The run, its beginning, and the same without its first symbols."""
-    asked = np.zeros((len(runs), 8), np.int64)
-    likelihood.contexts(np.array(runs, np.int64), asked)
-    for run, row in zip(runs, asked.tolist(), strict=True):
-        for length in range(4, 0, -1):
-            end = run % 64**length
-            assert (length + 1) * 2**24 + end == row.pop(0)
-            assert length * 2**24 + end // 64 == row.pop(0)
+@given(st.lists(st.integers(0, 6 * 2**24) | st.integers(0, 9), max_size=9))
+def test_a_chain_of_anything_is_read_within_its_arrays(ids):
+    """Ids out of order, and beginnings that are missing."""
+    found = np.ones((1, len(ids), K), np.int64)
+    _, terms, seen, _ = likelihood.chain(np.array(ids, np.int64), found, 20.0)
+    assert not terms[:, ~seen].any()
 
 
 @given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
