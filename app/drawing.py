@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
-"""Ticks that an axis has, more or less."""
+"""Approximate number of ticks on an axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Months:
         return Linear(self.first - 0.5, self.last + 0.5).position(value)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return months, of many every third, twelfth or so."""
+        """Return all months or, of many, every third, twelfth and so on."""
         step = next(
             (n for n in (1, 3, 6, 12) if (self.last - self.first) // n < _ABOUT),
             12 * max(1, (self.last - self.first) // (12 * _ABOUT)),
@@ -227,7 +227,7 @@ Scale = Linear | Logarithmic | Logit | Months | Times
 
 
 def written(value: float) -> str:
-    """Return a number as short as it can be written.
+    """Return a number in its shortest form.
 
     Examples
     --------
@@ -363,7 +363,7 @@ class Plot:
         return tag("path", d="".join(path), class_=f"line {class_}")
 
     def steps(self, points: Sequence[Point], *, class_: str) -> str:
-        """Return a line that goes across, then up or down, from point to point."""
+        """Return a line of steps: across, then up or down to the next point."""
         corners: list[Point] = []
         for at, point in enumerate(points):
             if at:

@@ -29,7 +29,8 @@ FILE: Final = f"{PREFIX}SETTINGS_FILE"
 # `docker-compose.yml` and the tests.
 _OF_OTHERS: Final = frozenset(
     {
-        *("api_key", "url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("api_key", "url", "queue", "memory"),
+        *("publish", "publish_smtp", "publish_imap"),
         *("publish_prometheus", "publish_grafana"),
         *("require_postgres", "require_clients", "require_mail", "require_browser"),
     }
@@ -53,9 +54,9 @@ def _threshold(value: object) -> object:
     try:
         return threshold_of(value)
     except ValueError:
-        # The sentence of pydantic: a ValueError would be told with its class.
+        # Pydantic would prefix the sentence of a ValueError with the class.
         kind = "threshold"
-        raise PydanticCustomError(kind, f"say {SAYS}, or never") from None
+        raise PydanticCustomError(kind, f"write {SAYS}, or never") from None
 
 
 Threshold = Annotated[float | None, BeforeValidator(_threshold)]
@@ -87,13 +88,13 @@ class Settings(BaseSettings):
         Raises
         ------
         InvalidSetting
-            If a variable or a line of the file has the prefix of a setting and is
-            none.
+            If a variable or a line of the file has the prefix of a setting, and is
+            not one.
         """
         known = _OF_OTHERS | {"settings_file"}
-        place = f"stands in {dotenv_settings.env_file}"
+        place = f" in {dotenv_settings.env_file}"
         wrong = [
-            *_unknown(env_settings.env_vars, known, "is set"),
+            *_unknown(env_settings.env_vars, known, ""),
             *_unknown(dotenv_settings.env_vars, _OF_OTHERS, place),
         ]
         if wrong:
@@ -448,18 +449,18 @@ class Settings(BaseSettings):
 def _unknown(
     variables: Mapping[str, object], others: frozenset[str], place: str
 ) -> Iterator[str]:
-    """Yield a sentence for each variable that looks like a setting and is none."""
+    """Yield a sentence for each variable that looks like a setting, and is not one."""
     known = Settings.model_fields
     for variable in sorted(variables):
         name = variable.lower().removeprefix(PREFIX.lower())
         if name == variable.lower() or name in known or name in others:
             continue
-        found = f"{PREFIX}{name.upper()} {place}, and "
+        found = f"{PREFIX}{name.upper()}{place}"
         if PREFIX + name.upper() == FILE:
-            yield f"{found}a file cannot name another; set it in the environment"
+            yield f"{found} cannot name another file; set it in the environment"
         else:
             near = get_close_matches(name, known, n=1, cutoff=0.0)[0].upper()
-            yield f"{found}there is no such setting; the nearest is {PREFIX}{near}"
+            yield f"{found} is not a setting; the nearest is {PREFIX}{near}"
 
 
 def _require_statements(file: Path) -> None:

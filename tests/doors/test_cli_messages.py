@@ -88,7 +88,7 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
     def failing(connection, profile, teachings):
         batches.append(teachings)
         if len(batches) == 3:
-            msg = "The database is away. Nothing was stored"
+            msg = "The database is unavailable. Nothing was stored"
             raise DatabaseUnavailable(msg)
         return real(connection, profile, teachings)
 
@@ -98,7 +98,7 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
     kept, away = err.splitlines()
     assert 75 == code
     assert kept.startswith("postbayes: 8 messages learned before the error")
-    assert away.startswith("postbayes: The database is away")
+    assert away.startswith("postbayes: The database is unavailable")
 
 
 def test_learning_tells_how_long_it_folded(run, index):
@@ -251,7 +251,7 @@ def test_what_a_service_cannot_start_with_is_told_once(
 
 def failing(*_, **__):
     """Fail as whatever is written to a full disk."""
-    msg = "The database is away: full. Nothing was stored; try again later."
+    msg = "The database is unavailable: full. Nothing was stored; try again later."
     raise DatabaseUnavailable(msg)
 
 
@@ -388,7 +388,7 @@ def test_an_import_that_is_not_folded_says_that_it_is_there(run, index, monkeypa
     kept, away = err.splitlines()
     assert 75 == code
     assert kept.startswith("postbayes: site.pbx is imported, but the counts")
-    assert away.startswith("postbayes: The database is away")
+    assert away.startswith("postbayes: The database is unavailable")
     assert "'copy'" in run("import", "site.pbx", "--profile", "copy")[1]
 
 

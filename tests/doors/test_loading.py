@@ -95,7 +95,7 @@ def test_a_ready_service_may_have_profiles_to_load(client, monkeypatch):
     """It says that it is ready; who asks for one that cannot be loaded gets a 503."""
 
     def load(*_):
-        msg = "the database is away"
+        msg = "the database is unavailable"
         raise DatabaseUnavailable(msg)
 
     monkeypatch.setattr(cache, "load", load)
@@ -104,7 +104,7 @@ def test_a_ready_service_may_have_profiles_to_load(client, monkeypatch):
     sent = client.post(f"/classify?recipient={ANN}", content=spam(9), headers=RAW)
 
     assert (200, 503, 200) == (ready, named.status_code, sent.status_code)
-    assert "the database is away" == named.json()["detail"]
+    assert "the database is unavailable" == named.json()["detail"]
     assert "default" == sent.json()["recipients"][ANN]["profile"]
 
 

@@ -86,7 +86,7 @@ def test_feedback_that_is_refused_is_logged(tmp_path, caplog):
     with served(tmp_path) as client:
 
         def away(*_, **__):
-            msg = "the database is away"
+            msg = "the database is unavailable"
             raise DatabaseUnavailable(msg)
 
         client.app.state.application.feedback.start_teach = away
@@ -94,4 +94,6 @@ def test_feedback_that_is_refused_is_logged(tmp_path, caplog):
             answer = client.post("/feedback?label=spam", content=spam(1), headers=RAW)
             assert 503 == answer.status_code
 
-    assert ["POST /feedback was refused: the database is away"] == caplog.messages
+    assert [
+        "POST /feedback was refused: the database is unavailable"
+    ] == caplog.messages

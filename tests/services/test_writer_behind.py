@@ -8,7 +8,7 @@ from app.errors import DatabaseUnavailable
 from app.services import clock
 from tests.support.messages import spam
 
-AWAY = DatabaseUnavailable("the database is away")
+AWAY = DatabaseUnavailable("the database is unavailable")
 
 
 @pytest.fixture

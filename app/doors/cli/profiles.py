@@ -108,7 +108,7 @@ def profiles(
         )
         OUT.print(
             f"{row.name}  revision {row.revision}  learned {labelled}  "
-            f"feature set {row.feature_set}  made {row.created_at:%Y-%m-%d}"
+            f"feature set {row.feature_set}  created {row.created_at:%Y-%m-%d}"
             + (f"  key {row.id_key}" if row.id_key else "")
         )
 

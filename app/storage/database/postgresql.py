@@ -426,7 +426,9 @@ class Postgresql(Dialect):
                 "describes."
             )
             return Diagnosis(DatabaseUnprepared, sentence)
-        sentence = f"The database {_TROUBLE.get(state or '', 'is away')}: {said}."
+        sentence = (
+            f"The database {_TROUBLE.get(state or '', 'is unavailable')}: {said}."
+        )
         if state == _FULL:
             sentence = (
                 f"The disk of PostgreSQL is full ({said}); free some space there."

@@ -285,7 +285,7 @@ class Sqlite(Dialect):
                 f"{os.geteuid()} may write the file, its -wal and -shm, and its folder."
             )
             return Diagnosis(DatabaseUnavailable, sentence)
-        trouble = "is busy" if code in _BUSY else "is away"
+        trouble = "is busy" if code in _BUSY else "is unavailable"
         return Diagnosis(DatabaseUnavailable, f"The database {trouble}: {said}.")
 
     def insert(self, table: Table) -> sqlite.Insert:

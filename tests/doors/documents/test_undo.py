@@ -115,7 +115,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
     teach(client, spam(1), "spam", "ann")
 
     def failing(*_, **__):
-        msg = "The database is away: full. Nothing was stored; try again later."
+        msg = "The database is unavailable: full. Nothing was stored; try again later."
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:

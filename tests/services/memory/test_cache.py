@@ -247,7 +247,7 @@ def away(monkeypatch):
     """Have no profile loaded, as if the database were away."""
 
     def load(*_):
-        msg = "the database is away"
+        msg = "the database is unavailable"
         raise DatabaseUnavailable(msg)
 
     monkeypatch.setattr(cache, "load", load)
@@ -277,7 +277,7 @@ def test_the_profile_of_the_site_answers_while_one_cannot_be_loaded(app, monkeyp
         away(outage)
         answered = asked_in_a_loop(app, ANN)
         for act in (verdict, lambda *_: teach(app, ham(1), "ham", ANN)):
-            with pytest.raises(DatabaseUnavailable, match="is away"):
+            with pytest.raises(DatabaseUnavailable, match="is unavailable"):
                 act(app, ANN)
     still = asked_in_a_loop(app, ANN)
     app.live.refresh()

@@ -454,7 +454,9 @@ def test_a_server_that_is_not_there_is_unavailable(tmp_path):
     """The sentence comes without the URL, which may hold a password."""
     engine = open_engine(f"postgresql://anna:secret@/mail?host={tmp_path}")
 
-    with pytest.raises(DatabaseUnavailable, match="The database is away") as caught:
+    with pytest.raises(
+        DatabaseUnavailable, match="The database is unavailable"
+    ) as caught:
         migrate(engine)
     assert "secret" not in str(caught.value)
 
