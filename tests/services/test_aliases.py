@@ -14,7 +14,7 @@ from tests.support.databases import sqlite_url
 
 
 def test_a_file_of_aliases_has_one_on_each_line():
-    """Blank lines and comments say nothing; aliases are in lower case."""
+    """Blank lines and comments are ignored, and aliases are in lower case."""
     text = "# ours\n\n Root :carl\n@Example.com: shop\r\n"
 
     assert {"root": "carl", "@example.com": "shop"} == parse_aliases(text, "f")
@@ -33,7 +33,7 @@ def test_a_file_of_aliases_has_one_on_each_line():
     ],
 )
 def test_a_line_that_is_no_alias_is_named(line, sentence):
-    """The operator is told which line, and what it should be."""
+    """The error has the number of the line and its form."""
     with pytest.raises(InvalidSetting, match="line 2") as caught:
         parse_aliases(f"ann: carl\n{line}", "f")
 
@@ -41,7 +41,7 @@ def test_a_line_that_is_no_alias_is_named(line, sentence):
 
 
 def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
-    """Aliases count from the start of the service."""
+    """Aliases apply from the start of the service."""
     file = tmp_path / "aliases"
     file.write_text("root: default\n@example.org: default\n")
     url = sqlite_url(tmp_path)
@@ -52,7 +52,7 @@ def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
 def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
-    """It says which file, before a database is made."""
+    """The error names the file, and no database is created."""
     file = tmp_path / "aliases"
     if content is not None:
         file.write_bytes(content)
@@ -76,7 +76,7 @@ def file(tmp_path):
 
 
 def test_a_file_that_changes_is_read_again(file):
-    """In place or by another file of an older time, which is how editors save."""
+    """Editors save in place, or by a new file with an older time."""
     aliases = Aliases(file)
     file.write_text("root: dora\n")
     aliases.refresh()
@@ -100,7 +100,7 @@ def test_a_file_that_changes_is_read_again(file):
     ],
 )
 def test_a_file_that_is_broken_changes_nothing(file, break_it, says, caplog):
-    """It is told once; as soon as the file is right again, it counts."""
+    """The error is logged once, and the repaired file applies."""
     aliases = Aliases(file)
     break_it(file)
     aliases.refresh()
@@ -115,7 +115,7 @@ def test_a_file_that_is_broken_changes_nothing(file, break_it, says, caplog):
 
 
 def test_without_a_file_there_are_none():
-    """And nothing is looked for."""
+    """No file is looked for."""
     aliases = Aliases(None)
     aliases.refresh()
 
@@ -123,7 +123,7 @@ def test_without_a_file_there_are_none():
 
 
 def test_the_service_reads_a_file_that_changes(tmp_path, file):
-    """Nobody has to restart it."""
+    """No restart is needed."""
     file.write_text("root: nobody\n")
     url = sqlite_url(tmp_path)
 

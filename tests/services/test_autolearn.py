@@ -83,7 +83,7 @@ def said(app):
 
 
 def test_a_confident_verdict_is_learned_and_marked(app):
-    """With what was said of it before, and in memory as well."""
+    """The row keeps the earlier score, and memory learns it too."""
     verdict = classify(app, spam(50)).verdict
 
     assert [("auto", None, "spam")] == said(app)
@@ -94,7 +94,7 @@ def test_a_confident_verdict_is_learned_and_marked(app):
 
 
 def test_nothing_is_before_both_sides_are_known(database_url):
-    """Twenty messages of each: who knows one side only is sure of too much."""
+    """Twenty messages of each side must be learned first."""
     with running(database_url=database_url, autolearn_from=3.0) as app:
         for n in range(25):
             teach(app, spam(n), "spam")
@@ -111,7 +111,7 @@ def test_nothing_is_before_both_sides_are_known(database_url):
 
 
 def test_an_unsure_verdict_is_not(app):
-    """Nor is a message that was taught before."""
+    """A message that was taught before is not learned either."""
     assert "unsure" == classify(app, b"Subject: zebra\n\nquagga\n").verdict.decision
     classify(app, spam(1))
 
@@ -119,7 +119,7 @@ def test_an_unsure_verdict_is_not(app):
 
 
 def test_what_a_person_has_forgotten_is_not_learned_again(app):
-    """Whatever a person said stands."""
+    """The label of a person always stands."""
     taught = teach(app, spam(60), "spam")
     app.feedback.forget("default", taught.outcome.row.digest, source="ann")
     classify(app, spam(60))
@@ -128,7 +128,7 @@ def test_what_a_person_has_forgotten_is_not_learned_again(app):
 
 
 def test_a_day_has_its_bound_whatever_the_process(app):
-    """It is counted in the ledger: a start does not begin anew."""
+    """The ledger has the number, so a restart does not reset it."""
     for n in range(50, 55):
         classify(app, spam(n))
 
@@ -145,7 +145,7 @@ def test_a_day_has_its_bound_whatever_the_process(app):
 
 
 def test_the_next_day_it_goes_on(app):
-    """A day in UTC."""
+    """The day is one in UTC."""
     clock = [datetime(2026, 11, 20, 23, 59, tzinfo=UTC)]
     learn = AutoLearn(
         app.writer,
@@ -163,7 +163,7 @@ def test_the_next_day_it_goes_on(app):
 
 
 def test_a_person_moves_it_and_it_then_counts_in_the_figures(app):
-    """By the score before any learning."""
+    """It counts with the score from before any learning."""
     first = classify(app, spam(50)).verdict
     assert TAUGHT == counted(app)
 
@@ -176,7 +176,7 @@ def test_a_person_moves_it_and_it_then_counts_in_the_figures(app):
 
 
 def test_what_a_person_confirms_is_theirs(app):
-    """It counts in the figures, and stays when the filter's own are taken back."""
+    """It stays when automatic learning is undone."""
     classify(app, spam(50))
     classify(app, spam(51))
     confirmed = teach(app, spam(50), "spam")
@@ -192,7 +192,7 @@ def test_what_a_person_confirms_is_theirs(app):
 
 
 def test_all_of_it_can_be_taken_back_exactly(app):
-    """The counts are those of what people said, and it is not learned again."""
+    """The counts are those of people, and nothing is learned again."""
     before = app.live.get("default").snapshot.messages.tolist()
     for n in (50, 51):
         classify(app, spam(n))
@@ -206,7 +206,7 @@ def test_all_of_it_can_be_taken_back_exactly(app):
 
 
 def test_a_service_that_stops_answers_all_the_same(app):
-    """Scoring waits for nobody, and fails for nobody."""
+    """Scoring neither waits nor fails."""
     app.writer.stop()
 
     assert "spam" == app.classify("default", spam(80), strongest=0).verdict.decision
@@ -234,7 +234,7 @@ def test_the_weights_of_a_start_and_of_memory_are_the_same(app):
 
 @pytest.mark.parametrize("nats", [1.0, float("inf"), float("nan")])
 def test_a_verdict_that_is_not_sure_cannot_be_trusted(tmp_path, nats):
-    """Not below the threshold, and a number."""
+    """A threshold must be a number, and not below that of spam."""
     settings = Settings(
         _env_file=None, database_url=f"sqlite:///{tmp_path}/a", autolearn_from=nats
     )

@@ -39,7 +39,7 @@ def broken(engine, name):
 
 
 def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
-    """It is logged once, and requests for it get the reason."""
+    """The error is logged once, and requests for the profile get it."""
     app.scheduler.stop()
     row = broken(app.engine, "zoe")
     app.feedback.teach("default", ham(1), label="ham", source="test")
@@ -66,7 +66,7 @@ def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
 
 
 def test_asking_for_it_again_and_again_holds_no_memory(app):
-    """Repeated requests share one error object."""
+    """All requests share one error object."""
     app.scheduler.stop()
     broken(app.engine, "zoe")
     app.live.refresh()
@@ -80,7 +80,7 @@ def test_asking_for_it_again_and_again_holds_no_memory(app):
 
 
 def test_a_start_serves_the_other_profiles(database_url, caplog):
-    """But not without the site's own: then it says what is wrong and ends."""
+    """If the site profile is broken, the start fails with the reason."""
     with running(database_url=database_url) as app:
         broken(app.engine, "zoe")
     with running(database_url=database_url) as app:
@@ -97,7 +97,7 @@ def test_a_start_serves_the_other_profiles(database_url, caplog):
 
 
 def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
-    """It keeps what it had learned, which is better than nothing."""
+    """It keeps what it had learned."""
     app.scheduler.stop()
     app.feedback.teach("default", ham(1), label="ham", source="test")
     # Else it may see the moment in which there is none of that name.
@@ -119,7 +119,7 @@ def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
 
 
 def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
-    """It costs as much each time, and is as wrong; the others are folded meanwhile."""
+    """Retries would cost as much each time, so other profiles are folded."""
     app.scheduler.stop()
     app.feedback.teach("default", spam(1), label="spam", source="test")
     tried = []
@@ -142,7 +142,7 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
 
 
 def test_what_fails_again_and_again_is_tried_each_minute():
-    """So that what was mended is noticed."""
+    """The retry notices a repair."""
     now = [0.0]
     failures = Failures(lambda: now[0])
     waits = []
@@ -159,7 +159,7 @@ def test_what_fails_again_and_again_is_tried_each_minute():
 
 
 def test_what_was_scored_is_forgotten_in_steps(database_url, monkeypatch):
-    """Fifty thousand rows at once would keep everybody waiting."""
+    """Deleting fifty thousand rows at once would block other writes."""
     monkeypatch.setattr(scheduler, "FORGOTTEN_ROWS", 2)
     with running(database_url=database_url, scored_rows=3) as app:
         app.scheduler.stop()

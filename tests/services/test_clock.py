@@ -43,12 +43,12 @@ class Times:
 
 
 def test_time_that_passes_is_time():
-    """However long nobody asks."""
+    """A long pause is not a jump of the clock."""
     assert MARCH + AHEAD == Times()(ran=AHEAD)
 
 
 def test_a_small_correction_is_believed():
-    """And one back, whatever it is."""
+    """The same holds for a correction back."""
     times = Times()
 
     assert MARCH + JUMP == times(ahead=JUMP)
@@ -56,7 +56,7 @@ def test_a_small_correction_is_believed():
 
 
 def test_a_jump_is_believed_after_a_day(caplog):
-    """Until then time goes on as it did, and the log has one sentence."""
+    """Until then, time continues as before, with one sentence in the log."""
     times = Times()
 
     assert MARCH == times(ahead=AHEAD)
@@ -68,7 +68,7 @@ def test_a_jump_is_believed_after_a_day(caplog):
 
 
 def test_a_clock_that_is_corrected_in_time_has_changed_nothing():
-    """What comes after it is the time again."""
+    """Later times are right again."""
     times = Times()
     times(ahead=AHEAD)
 
@@ -77,7 +77,7 @@ def test_a_clock_that_is_corrected_in_time_has_changed_nothing():
 
 
 def test_a_start_with_a_wrong_clock_is_noticed():
-    """By what was stored last; a message from the future is no proof."""
+    """The newest stored row shows it, but one row from the future does not."""
     assert MARCH - AHEAD == Times(used=MARCH - AHEAD)()
     assert MARCH == Times(used=MARCH + AHEAD)()
 
@@ -138,7 +138,7 @@ def test_rows_from_the_future_do_not_make_mail_weigh_nothing(database_url):
 
 
 def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
-    """Without a restart: the month that has not begun is left."""
+    """No restart is needed."""
     with running(database_url=database_url, half_life_months=6.0) as app:
         for number in range(6):
             teach(app, ham(number), "ham")
@@ -158,7 +158,7 @@ def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
 
 
 def test_what_follows_a_long_pause_is_proven_by_a_day(database_url):
-    """So that a wrong clock does not confirm itself."""
+    """A wrong clock does not confirm itself."""
     with running(database_url=database_url) as app:
         times = [MARCH, MARCH + AHEAD, MARCH + AHEAD + PROOF / 2]
         for number in range(3):

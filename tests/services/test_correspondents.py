@@ -64,7 +64,7 @@ def nats(known, profile=ANN, sender=CARL):
 
 
 def test_a_verdict_of_a_domain_names_it_as_the_writer(app):
-    """Its reader may have written to nobody."""
+    """Its reader may not have written to the sender."""
     create_profile(
         app.engine,
         "example.org",
@@ -81,7 +81,7 @@ def test_a_verdict_of_a_domain_names_it_as_the_writer(app):
 
 
 def test_whom_a_user_writes_to_is_known(app):
-    """By the user, and half as well by the others of the site."""
+    """The user's mail counts in full, and that of other users half."""
     known = app.correspondents
     for _ in range(4):
         assert 1 == write(known)
@@ -99,7 +99,7 @@ def test_whom_a_user_writes_to_is_known(app):
 
 
 def test_nobody_is_known_who_was_not_written_to(app):
-    """Another address of the same domain neither."""
+    """Another address of the same domain is unknown, too."""
     write(app.correspondents)
 
     evil = VerifiedSender("evil@friends.example", "friends.example")
@@ -107,7 +107,7 @@ def test_nobody_is_known_who_was_not_written_to(app):
 
 
 def test_a_domain_is_known_from_three_addresses_on(app):
-    """And says little; the domain of a provider says nothing."""
+    """The evidence is small, and domains of providers do not count."""
     known = app.correspondents
     stranger = VerifiedSender("x@mail.friends.example", "friends.example")
     for number, name in enumerate(("a", "b", "c")):
@@ -124,7 +124,7 @@ def test_a_domain_is_known_from_three_addresses_on(app):
 
 
 def test_what_is_written_is_stored_and_other_processes_follow(app):
-    """As digests: no table names anybody."""
+    """Tables hold digests, and name nobody."""
     other = another(app)
     known = app.correspondents
     write(known)
@@ -165,7 +165,7 @@ def test_what_waits_is_known_after_a_look_at_the_database(app):
 
 
 def test_a_database_that_is_away_loses_nothing(app, monkeypatch):
-    """What is counted waits, up to a bound."""
+    """Counts wait, up to a limit."""
     known = app.correspondents
 
     def away(*_):
@@ -185,7 +185,7 @@ def test_a_database_that_is_away_loses_nothing(app, monkeypatch):
 
 
 def test_the_writing_of_a_deleted_profile_goes_with_it(app):
-    """Nothing waits for ever."""
+    """Its waiting counts are dropped."""
     known = app.correspondents
     write(known)
     for _ in delete_profile(app.engine, ANN):
@@ -263,7 +263,7 @@ def test_what_is_stored_while_others_are_read_is_not_forgotten(
 
 
 def test_a_circular_makes_no_correspondents(app):
-    """It says nothing about those who get it."""
+    """Mail to many recipients proves nothing about each of them."""
     many = [f"u{n}@lists.example" for n in range(MOST_RECIPIENTS + 1)]
 
     assert 0 == write(app.correspondents, *many)
@@ -277,7 +277,7 @@ def test_the_answer_of_a_program_makes_no_correspondents(app, sender):
 
 
 def test_a_stolen_password_makes_few_friends(app):
-    """So many on a day; those who are known already count on."""
+    """The number per day is limited; known correspondents still count."""
     known = app.correspondents
     counted = sum(
         write(known, f"v{n}@victims.example", sender="x@example.org", login=ANN)
@@ -292,7 +292,7 @@ def test_a_stolen_password_makes_few_friends(app):
 
 
 def test_each_recipient_counts_once(app):
-    """Not the sender, and not what is no address."""
+    """The sender does not count, nor does an invalid address."""
     known = app.correspondents
     count = write(
         known, "<Carl@Friends.example>", CARL.address, ANN, "postmaster", sender=ANN
@@ -303,7 +303,7 @@ def test_each_recipient_counts_once(app):
 
 
 def test_a_login_counts_for_its_own_profiles(app):
-    """Whatever sender the user gives; without any, that sender's count."""
+    """The sender that a user states does not matter."""
     write(app.correspondents, login=ANN, sender="boss@example.org")
     write(app.correspondents, "dora@friends.example", login="u17", sender=ANN)
     dora = VerifiedSender("dora@friends.example", "friends.example")
@@ -325,7 +325,7 @@ def test_time_takes_what_is_known_away(app):
 
 
 def test_the_oldest_go_where_there_are_too_many(app, monkeypatch):
-    """A tenth more than must be, and all processes follow."""
+    """A tenth more than needed is removed, and all processes follow."""
     monkeypatch.setattr(correspondents, "MOST_KNOWN", 10)
     known, other = app.correspondents, another(app)
     old = another(app, clock=lambda: now() - timedelta(days=9))
@@ -342,7 +342,7 @@ def test_the_oldest_go_where_there_are_too_many(app, monkeypatch):
 
 
 def test_an_address_can_be_forgotten(app):
-    """Everywhere, and the events do not say whom."""
+    """It is forgotten everywhere, and the event does not name it."""
     known = app.correspondents
     write(known, CARL.address, "dora@friends.example")
     known.flush()
@@ -396,13 +396,13 @@ def test_forgetting_is_noticed_while_others_are_counted(app, monkeypatch):
 
 
 def test_what_is_no_address_is_refused(app):
-    """With a sentence."""
+    """The error is a sentence."""
     with pytest.raises(InvalidInput, match="'carl' is not an address"):
         list_correspondents(app.engine, app.settings, address="carl")
 
 
 def test_a_key_counts_for_its_profiles(app):
-    """As it teaches them alone."""
+    """The key counts for the profiles that it may teach."""
     known = app.correspondents
     own = Principal("key:ann", frozenset({Right.TEACH}), frozenset({ANN}))
     stranger = Principal("key:eve", frozenset({Right.TEACH}), frozenset({"eve"}))
@@ -418,7 +418,7 @@ def test_a_key_counts_for_its_profiles(app):
 
 @pytest.mark.parametrize("off", [{"authserv_id": ()}, {"correspondents": False}])
 def test_nothing_is_counted_where_nobody_is_verified(database_url, off):
-    """There would be no use for it."""
+    """Nothing would use the counts."""
     given = {"authserv_id": (SERVER,), **off}
     with running(database_url=database_url, **given) as app:
         assert 0 == write(app.correspondents)
@@ -430,7 +430,7 @@ def test_nothing_is_counted_where_nobody_is_verified(database_url, off):
 
 
 def test_a_server_needs_a_name(tmp_path):
-    """The start says which setting is wrong."""
+    """The start fails, and the error names the setting."""
     url = f"sqlite:///{tmp_path}/p.db"
     with pytest.raises(
         InvalidSetting, match="POSTBAYES_AUTHSERV_ID contains 'mx example'"
@@ -441,7 +441,7 @@ def test_a_server_needs_a_name(tmp_path):
 
 
 def test_digests_are_keyed_where_feature_ids_are(tmp_path):
-    """Without the key, nobody can ask the table for an address."""
+    """Without the key, nobody can look up an address in the table."""
     given = {
         "database_url": f"sqlite:///{tmp_path}/p.db",
         "store_words": False,

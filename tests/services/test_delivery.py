@@ -23,7 +23,7 @@ def delivered(*recipients, raw=b"money pills", **policies):
 
 
 def test_one_recipient_has_the_action_of_the_own_profile():
-    """No other profile is asked."""
+    """Other profiles are not asked."""
     assert ("reject", BOB) == delivered(BOB)
     assert ("add header", BOB) == delivered(
         BOB, **{BOB: {"quarantine_from": "never", "reject_from": "never"}}

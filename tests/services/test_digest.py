@@ -73,7 +73,7 @@ def sent(digest):
 
 
 def test_spam_and_unsure_that_nobody_taught_are_listed_once(app):
-    """Newest first; ham is not, and what was scored twice is there once."""
+    """The newest comes first, and a message that was scored twice is listed once."""
     strange = b"Subject: qwert\n\nzuiop asdf"
     ids = scored(app, spam(20), spam(20), strange, ham(20), spam(21))
     app.feedback.teach("default", spam(21), label="spam", source="ann")
@@ -91,7 +91,7 @@ def test_only_the_time_of_a_digest_is_listed(app):
 
 
 def test_a_long_digest_says_how_many_there_are_beside(app):
-    """It lists the newest."""
+    """The newest are listed, and the number of the others."""
     ids = scored(app, *map(spam, range(20, 25)))
     found = listed(app, most=2)
     _, text, html = sent(found)
@@ -117,7 +117,7 @@ def test_a_mail_names_each_message_with_a_link_that_opens(app):
 
 
 def test_nothing_of_a_mail_acts_in_a_digest(app):
-    """No element, no link, no header, and no turned text."""
+    """It makes no element, link or header, and does not turn text around."""
     scored(app, HOSTILE)
     read, text, html = sent(listed(app))
 
@@ -155,13 +155,13 @@ def test_an_address_that_is_none_is_refused(app):
     ids=["empty", "short", "cut", "of another secret", "of no message"],
 )
 def test_a_link_of_somebody_else_is_refused(token):
-    """As well as half of one."""
+    """A truncated link is refused, too."""
     with pytest.raises(Forbidden):
         LINKS.open(token)
 
 
 def test_a_link_expires(monkeypatch):
-    """After the days of the settings."""
+    """It expires after POSTBAYES_DIGEST_DAYS."""
     token = LINKS.token("default", bytes(16))
     later = TimestampSigner("x").get_timestamp() + 7 * 86_400 + 1
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later)
@@ -179,7 +179,7 @@ def test_a_link_expires(monkeypatch):
     ],
 )
 def test_what_is_missing_is_named(given, says):
-    """Before anything is sent."""
+    """Nothing is sent then."""
     good = {"digest_from": "a@example.org", "digest_url": "https://f.example"}
 
     with pytest.raises(InvalidSetting, match=says):
@@ -187,6 +187,6 @@ def test_what_is_missing_is_named(given, says):
 
 
 def test_links_need_a_secret():
-    """Without one nobody could tell them from others."""
+    """Without a secret, anybody could make links."""
     with pytest.raises(InvalidSetting, match="openssl"):
         links_of(Settings(_env_file=None))

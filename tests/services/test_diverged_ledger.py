@@ -53,7 +53,7 @@ def is_as_stored(app, live):
 
 @pytest.mark.parametrize("taught_since", [0, 2, 9])
 def test_a_ledger_that_another_wrote_on_is_loaded_anew(app, live, taught_since, caplog):
-    """Whether it is shorter or longer than memory knows it."""
+    """The other ledger may be longer or shorter than memory knows it."""
     fail_over(app, live, taught_since)
     app.live.refresh()
 

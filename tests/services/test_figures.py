@@ -124,7 +124,7 @@ def test_nothing_learned_has_no_figures(app):
 
 
 def test_a_profile_that_is_not_there_is_named(app):
-    """The sentence names it."""
+    """The error names it."""
     with pytest.raises(UnknownProfile, match="'nobody'"):
         app.figures("nobody", window=10)
 

@@ -226,7 +226,7 @@ def test_what_is_of_the_future_waits(follower, engine, berlin, here):
 
 
 def test_a_profile_with_other_labels_is_not_learned(follower, berlin, engine, here):
-    """The sentence names them."""
+    """The error names the labels."""
     with writing(berlin.engine) as connection:
         connection.execute(
             tables.profile.update().values(labels=["ham", "spam", "phishing"])
@@ -237,7 +237,7 @@ def test_a_profile_with_other_labels_is_not_learned(follower, berlin, engine, he
 
 
 def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
-    """Such as one that says who taught it and what it was before."""
+    """Such a row has a teacher or an earlier score."""
     page = offered_page(berlin.engine, "default", after="")
     reader = layout.BlockReader(BytesIO(page.content))
     ((_, content),) = reader
@@ -258,7 +258,7 @@ def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
 
 
 def test_keys_are_read_before_each_request(engine, berlin, here, tmp_path):
-    """So a key can be replaced while the service runs."""
+    """A key can be replaced while the service runs."""
     keys = tmp_path / "keys"
     keys.write_text("# of others\nberlin: one\n")
     settings = Settings(follow=(f"berlin={BERLIN}",), follow_key_file=keys)
@@ -277,13 +277,13 @@ def test_keys_are_read_before_each_request(engine, berlin, here, tmp_path):
     ["berlin", "Berlin=http://x/profiles/a", "b=ftp://x/profiles/a", "b=http://x/a"],
 )
 def test_a_site_without_name_and_address_ends_the_start(given):
-    """The sentence shows what to write."""
+    """The error shows what to write."""
     with pytest.raises(InvalidSetting, match="berlin=https"):
         followed_sites(Settings(follow=(given,)))
 
 
 def test_a_line_without_a_key_ends_the_start(tmp_path):
-    """The sentence names the line, and not the key."""
+    """The error names the line, but not the key."""
     keys = tmp_path / "keys"
     keys.write_text("secret\n")
 

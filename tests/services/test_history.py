@@ -119,7 +119,7 @@ def test_without_words_a_line_has_numbers_alone(tmp_path):
     "off", [{"history_days": 0}, {"history_rows": 0}, {"scored_days": 0}]
 )
 def test_a_history_that_is_switched_off_stores_nothing(tmp_path, off):
-    """Neither a line nor a place in memory."""
+    """Neither the table nor memory has a line."""
     with running(database_url=sqlite_url(tmp_path), **off) as app:
         app.delivery.together(["a@b"], ham(1), strongest=0, door="milter")
         if app.recent is not None:

@@ -40,7 +40,7 @@ def asked(url, *, within=60.0):
 
 
 def test_an_answer_is_returned_as_it_was_sent():
-    """Nothing is decompressed, so nothing grows."""
+    """Nothing is decompressed, so nothing can grow."""
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n"
     with server(head, b"0123", b"456789") as url:
         answer = asked(url)
@@ -49,7 +49,7 @@ def test_an_answer_is_returned_as_it_was_sent():
 
 
 def test_a_longer_answer_is_none():
-    """Its length is counted as it comes."""
+    """The length is checked while the answer arrives."""
     with (
         server(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11) as url,
         pytest.raises(NoAnswer) as no,

@@ -73,7 +73,7 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(chosen, tmp_path):
 
 
 def test_a_new_site_without_words_gets_a_key(chosen):
-    """In a file that nobody else may read, and of which the profile has the digest."""
+    """Only its owner can read the file, and the profile has its digest."""
     settings = chosen()
     found = id_keys(settings)
     text = settings.key_file.read_text()
@@ -87,7 +87,7 @@ def test_a_new_site_without_words_gets_a_key(chosen):
 
 
 def test_a_site_with_words_has_no_key(chosen):
-    """Nothing is read and nothing is made."""
+    """No key is read or created."""
     settings = chosen(store_words=True)
 
     assert {"default": None} == id_keys(settings)
@@ -95,7 +95,7 @@ def test_a_site_with_words_has_no_key(chosen):
 
 
 def test_a_profile_keeps_the_way_its_ids_are_made(chosen):
-    """Words are stored no more, or again: only new profiles follow the setting."""
+    """A change of the setting applies to new profiles only."""
     id_keys(chosen(store_words=True))
     add(chosen(), "keyed")
     add(chosen(store_words=True), "plain")
@@ -131,7 +131,7 @@ def test_two_processes_make_one_key(chosen):
 @pytest.mark.parametrize("begin", [Application, prepare_database])
 @pytest.mark.parametrize("store_words", [True, False])
 def test_a_start_without_the_key_is_refused(chosen, begin, store_words):
-    """With the name of the file, the profile, and the key that it needs."""
+    """The error names the file, the profile and the key."""
     settings = chosen()
     needed = id_keys(settings)["default"]
     settings.key_file.unlink()
@@ -159,7 +159,7 @@ def test_a_start_with_another_key_is_refused(chosen):
 
 @pytest.mark.parametrize("text", ["", "no key", "00" * 15, "ü"])
 def test_a_file_that_holds_no_key_is_refused(chosen, text):
-    """Before anything is made of it."""
+    """The file is not changed."""
     settings = chosen()
     settings.key_file.parent.mkdir()
     settings.key_file.write_text(text)
@@ -169,7 +169,7 @@ def test_a_file_that_holds_no_key_is_refused(chosen, text):
 
 
 def test_a_file_that_cannot_be_read_or_made_is_named(chosen, tmp_path):
-    """A folder in its place, and a file in the place of its folder."""
+    """A folder stands in place of the file, or a file in place of the folder."""
     with pytest.raises(InvalidSetting, match="cannot be read: Is a directory"):
         id_keys(chosen(key_file=tmp_path))
 

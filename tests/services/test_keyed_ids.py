@@ -199,7 +199,7 @@ def test_what_is_taught_is_moved_forgotten_and_undone(app):
 
 
 def test_a_word_is_looked_up_by_its_keyed_id(app):
-    """In memory and in the months of the tables."""
+    """The word is found in memory and in the monthly tables."""
     teach_both(app, 3)
     for profile in ("default", "plain"):
         fold_all(app.engine, app.live.get(profile).row)

@@ -147,7 +147,7 @@ def test_each_recipient_has_the_own_lists(app):
 def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
     app, monkeypatch
 ):
-    """What is listed can be imported again."""
+    """The listing can be imported again."""
     begun = now()
     put(app, SITE, SENDER, expires_at=begun + timedelta(hours=1))
     put(app, SITE, "example.com")
@@ -197,7 +197,7 @@ def test_another_process_follows(app, database_url):
 
 
 def test_the_maintenance_looks_for_changes(app, database_url):
-    """About twice a second, whoever made them."""
+    """A change by any process is found within half a second."""
     with running(database_url=database_url) as other:
         lists = LiveLists(other.engine, other.live, other.recipients.levels)
         upkeep = Maintenance(

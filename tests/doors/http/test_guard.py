@@ -230,7 +230,7 @@ def test_a_route_that_names_no_right_is_refused_at_the_start():
 
 
 def test_every_route_asks_its_right(application):
-    """A route that is added stands in this table, too."""
+    """A new route needs a line in this table, too."""
     asked = {}
 
     async def note(access):
@@ -242,7 +242,7 @@ def test_every_route_asks_its_right(application):
 
 
 def test_the_openapi_document_names_the_rights(application):
-    """As `x-right`, for people who create keys."""
+    """They are in `x-right`, for people who create keys."""
     paths = create_app(application).openapi()["paths"]
 
     assert {each: right for each, right in RIGHTS.items() if each not in UNLISTED} == {
@@ -253,7 +253,7 @@ def test_the_openapi_document_names_the_rights(application):
 
 
 def test_a_client_of_this_machine_has_all_rights(application):
-    """The principal that a route finds, if it asks a right."""
+    """A route that asks for a right gets this principal."""
     found = []
 
     async def note(access):

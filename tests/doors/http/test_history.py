@@ -73,7 +73,7 @@ def _token(client):
 
 
 def test_the_history_has_a_verdict_with_what_it_is_found_by(app, client):
-    """Newest first, with its reasons; the page shows the same."""
+    """Rows are newest first, with their reasons; the page shows the same."""
     score(app, ham(9))
     id_ = score(app, spam(9), sender="bounce@prizes.example")
     document = client.get("/history").json()
@@ -97,7 +97,7 @@ def test_the_history_has_a_verdict_with_what_it_is_found_by(app, client):
 
 
 def test_pages_of_the_history_follow_each_other(app, client):
-    """By the cursor of the answer before; one that somebody made up is refused."""
+    """The cursor of an answer gives the next page; an invented one is refused."""
     ids = [score(app, ham(n)) for n in range(5)]
     first = client.get("/history?limit=3").json()
     second = client.get("/history", params={"limit": 3, "before": first["before"]})
@@ -124,7 +124,7 @@ def test_pages_of_the_history_follow_each_other(app, client):
     ],
 )
 def test_the_history_is_searched(app, client, query, expected):
-    """Each filter of the twin is one of the page."""
+    """Every filter of the JSON is also one of the page."""
     score(app, ham(9))
     score(app, spam(9))
 
@@ -140,7 +140,7 @@ def test_the_history_is_searched(app, client, query, expected):
 
 
 def test_one_click_teaches_and_one_takes_back(app, client):
-    """Each says what it did, and comes back to the row and the search."""
+    """Each button reports its effect, and returns to the row and the search."""
     id_ = score(app, spam(9))
     back = "/ui/history?search=winner"
     taught = post(
@@ -167,7 +167,7 @@ def test_one_click_teaches_and_one_takes_back(app, client):
 
 
 def test_teaching_again_moves_a_message_or_changes_nothing(app, client):
-    """As a feedback does."""
+    """The buttons have the same effects as a feedback."""
     id_ = score(app, spam(9))
     said = []
     for label in ("ham", "spam", "spam"):
@@ -183,7 +183,7 @@ def test_teaching_again_moves_a_message_or_changes_nothing(app, client):
     ["https://evil.example/ui/", "//evil.example/ui/x", "javascript:x", "\r\nX: y"],
 )
 def test_a_form_leads_back_to_these_pages_alone(app, client, back):
-    """Whatever it says."""
+    """Whatever a form contains, it leads back to a page of this service."""
     id_ = score(app, spam(9))
     answer = post(client, f"/ui/history/{id_}/teach", label="spam", back=back)
 
@@ -191,7 +191,7 @@ def test_a_form_leads_back_to_these_pages_alone(app, client, back):
 
 
 def test_what_cannot_be_taught_is_a_page_that_says_so(client):
-    """With the sentence that the interface has for it."""
+    """The page has the sentence of the HTTP API."""
     answer = post(client, f"/ui/history/{'ab' * 16}/teach", label="spam")
 
     assert 404 == answer.status_code
@@ -201,7 +201,7 @@ def test_what_cannot_be_taught_is_a_page_that_says_so(client):
 
 
 def test_one_message_is_explained(app, client):
-    """What was decided then, what was taught, and why it is so now."""
+    """The page has the verdict of the time, the feedback, and the current reasons."""
     id_ = score(app, spam(9), strongest=0)
     post(client, f"/ui/history/{id_}/teach", label="spam")
     document = client.get(f"/history/{id_}").json()
@@ -215,7 +215,7 @@ def test_one_message_is_explained(app, client):
 
 
 def test_review_begins_with_what_is_unsure(app, client):
-    """What was taught is not among it; the page says where to go on."""
+    """Taught messages are not listed, and the page links to the next step."""
     for n in range(5, 9):
         score(app, spam(n))
     unsure = score(app, b"From: x@y.example\nSubject: new\n\nNothing known at all.\n")
@@ -233,7 +233,7 @@ def test_review_begins_with_what_is_unsure(app, client):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text_on_every_page(app, client, text):
-    """It is escaped, bounded, and shows what it hides."""
+    """It is escaped and shortened, and hidden characters are shown."""
     head = text.encode()
     raw = b"From: " + head + b" <a@b.example>\nTo: " + head + b"\nSubject: " + head
     id_ = score(app, raw + b"\n\nmoney " + text.encode() + b"\n", sender=text)
@@ -265,7 +265,7 @@ def test_said_and_label_of_an_address_are_not_shown_as_they_are(client):
 
 
 def test_a_form_of_another_site_teaches_nothing(app, client):
-    """Its origin is another one."""
+    """The request has another origin."""
     id_ = score(app, spam(9))
     answer = client.post(
         f"/ui/history/{id_}/teach",
@@ -278,7 +278,7 @@ def test_a_form_of_another_site_teaches_nothing(app, client):
 
 
 def test_labels_of_a_profile_have_buttons_and_two_of_them_keys(app, client):
-    """The first of each side, whatever it is called."""
+    """The keys belong to the first label of each side, whatever its name."""
     create_profile(
         app.engine,
         "third",

@@ -56,7 +56,7 @@ def act(page, button):
 
 
 def test_rows_come_newest_first_with_what_they_changed(client):
-    """Of the one that somebody moved, both labels."""
+    """A relabelled message has both labels."""
     newest, before = client.get("/ledger", params={"limit": 2}).json()["rows"]
 
     assert (5, "spam", "ham", HOSTILE, None, False) == tuple(
@@ -80,7 +80,7 @@ def test_pages_follow_one_another_without_a_gap(client):
 
 
 def test_filters_meet_all_conditions(client):
-    """By source, by label, by message and by time."""
+    """Rows can be filtered by source, label, message and time."""
     id_ = client.get("/ledger", params={"before": 3, "limit": 1}).json()["rows"][0][
         "id"
     ]
@@ -107,14 +107,14 @@ def test_filters_meet_all_conditions(client):
     ],
 )
 def test_what_cannot_be_asked_is_refused(client, query, status):
-    """With a sentence."""
+    """The error is a sentence."""
     answer = client.get("/ledger", params=query)
 
     assert (status, True) == (answer.status_code, bool(answer.json()["detail"]))
 
 
 def test_rows_that_an_undo_takes_back_say_so(client):
-    """They do so while the undo is in force; its own rows have its name."""
+    """They do so while the undo is in force; the rows of the undo have its name."""
     undo = client.post("/feedback/undo", json={"source": "ben"}).json()["undo"]
     taken = {
         r["revision"]: r["taken_back"] for r in client.get("/ledger").json()["rows"]
@@ -130,7 +130,7 @@ def test_rows_that_an_undo_takes_back_say_so(client):
 
 
 def test_times_of_a_form_are_in_utc(client):
-    """A browser sends them without a zone; the form has them as they were sent."""
+    """A browser sends times without a zone, and the form shows them as sent."""
     query = {"from": "2020-03-01T10:00", "until": "2020-03-02T10:00:30"}
     page = client.get("/ui/ledger", params=query)
     refused = client.get("/ui/ledger", params={"from": "yesterday"})
@@ -186,7 +186,7 @@ def test_a_large_undo_is_confirmed_by_its_dry_run(client):
 
 
 def test_one_row_is_taken_back_from_its_line(client):
-    """By the id of its message."""
+    """The undo selects the id of the message."""
     text = client.get("/ui/ledger", params={"source": "ben"}).text
     dry = client.post("/ui/ledger/undo", data=act(text, "take back…")).text
     client.post("/ui/ledger/undo", data=act(dry, "Take it back"))
@@ -195,7 +195,7 @@ def test_one_row_is_taken_back_from_its_line(client):
 
 
 def test_an_undo_of_a_hostile_source_is_shown_as_text(client):
-    """In its dry run, too, from which it is carried out as it was."""
+    """The dry run shows it as text, and the undo still selects it."""
     dry = client.post("/ui/ledger/undo", data={"source": HOSTILE}).text
 
     assert "<script>" not in dry
@@ -210,7 +210,7 @@ def test_an_undo_without_a_selection_is_refused(client):
 
 
 def test_a_time_that_is_none_is_refused(client):
-    """With how to write one."""
+    """The error shows how to write a time."""
     answer = client.post("/ui/ledger/undo", data={"from": "yesterday"})
 
     assert (422, True) == (answer.status_code, "2026-03-01T14:30" in answer.text)

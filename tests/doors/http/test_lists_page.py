@@ -81,7 +81,7 @@ def test_entries_are_set_listed_and_removed(client):
     ],
 )
 def test_bad_input_changes_nothing(client, entry, status):
-    """Not even the entries beside it."""
+    """Valid entries of the same request are not set either."""
     good = {"entry": "bob@example.org", "nats": 1}
     answer = client.post(LISTS, json={"entries": [good, entry]})
 
@@ -90,7 +90,7 @@ def test_bad_input_changes_nothing(client, entry, status):
 
 
 def test_what_is_not_there_is_not_found(client):
-    """An entry, or a profile."""
+    """An unknown entry gets 404, and so does an unknown profile."""
     assert [404, 404, 404, 422] == [
         client.delete(LISTS, params={"entry": ANN}).status_code,
         client.get("/profiles/nobody/lists").status_code,
@@ -137,7 +137,7 @@ def test_a_key_needs_the_rights(client):
 
 
 def test_the_page_sets_and_removes_entries(client):
-    """By forms alone."""
+    """The forms need no script."""
     form = {"verb": "deny", "entry": ANN, "nats": "8", "expires": "30", "note": "<b>"}
     answer = client.post("/ui/lists", data=form)
     page = client.get("/ui/lists").text
@@ -152,7 +152,7 @@ def test_the_page_sets_and_removes_entries(client):
 
 
 def test_the_page_counts_to_the_end(client, monkeypatch):
-    """What one page does not hold is on the next."""
+    """Entries beyond one page are on the next."""
     monkeypatch.setattr("app.doors.http.page.lists.ROWS", 1)
     put(client, ANN, "bob@example.org")
     page = client.get("/ui/lists").text
@@ -164,7 +164,7 @@ def test_the_page_counts_to_the_end(client, monkeypatch):
 
 
 def test_the_form_has_the_sender_that_a_link_names(client):
-    """As the page of a message links here."""
+    """The page of a message links to this form."""
     page = client.get("/ui/lists", params={"entry": '"><b>'}).text
 
     assert 'value="&#34;&gt;&lt;b&gt;"' in page
@@ -182,20 +182,20 @@ def test_the_form_has_the_sender_that_a_link_names(client):
     ],
 )
 def test_a_form_that_cannot_be_used_changes_nothing(client, form):
-    """The page says what is wrong."""
+    """The page shows the error."""
     assert 422 == client.post("/ui/lists", data=form).status_code
     assert {} == entries(client.get(LISTS))
 
 
 def test_a_form_of_another_site_changes_nothing(client):
-    """Without the token of this page."""
+    """The form lacks the token of this page."""
     form = {"verb": "allow", "entry": ANN, "csrf": "x"}
 
     assert 403 == client.post("/ui/lists", data=form).status_code
 
 
 def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
-    """And no teacher those of others, nor a reader any; on the page and as JSON."""
+    """A teacher cannot change other lists, and a reader none, by page or JSON."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     monkeypatch.setattr("app.services.sessions._HASHER", fast)
     app = Application(Settings(_env_file=None, database_url=sqlite_url(tmp_path)))

@@ -54,7 +54,7 @@ def verdicts(client):
 
 
 def test_segments_features_elsewhere_and_the_prior_are_the_log_odds(client):
-    """And the rest of the document is what `/classify` answers."""
+    """The rest of the document equals the answer of `/classify`."""
     found = client.post("/message", content=spam(7), headers=RAW).json()
     plain = client.post("/classify", content=spam(7), headers=RAW).json()
     segments = [s["log_odds"] for p in found["passages"] for s in p["segments"]]
@@ -67,7 +67,7 @@ def test_segments_features_elsewhere_and_the_prior_are_the_log_odds(client):
 
 
 def test_a_form_is_taken_as_json(client):
-    """As `/classify` takes it."""
+    """The fields are those of `/classify`."""
     given = {"subject": "free money", "body": "claim"}
     found = client.post("/message", json=given).json()
 
@@ -77,7 +77,7 @@ def test_a_form_is_taken_as_json(client):
 
 
 def test_looking_at_a_message_is_no_traffic(client):
-    """No counter counts it; by its id it can be taught all the same."""
+    """No counter counts such a message, but it can be taught by its id."""
     before = verdicts(client)
     found = client.post("/message", content=spam(7), headers=RAW).json()
     taught = client.post("/feedback", json={"id": found["id"], "label": "spam"})
@@ -87,7 +87,7 @@ def test_looking_at_a_message_is_no_traffic(client):
 
 
 def test_a_pasted_message_is_explained(client):
-    """Its strong words are marked, with the messages that hold them."""
+    """Words with strong evidence are marked, with the number of their messages."""
     files = {"message": (None, spam(7).decode())}
     text = client.post("/ui/message", files=files).text
 
@@ -97,7 +97,7 @@ def test_a_pasted_message_is_explained(client):
 
 
 def test_the_sum_on_the_page_is_the_log_odds(client):
-    """As it is shown above."""
+    """The sum equals the log-odds at the top of the page."""
     text = shown(client, spam(7)).text
     above = re.search(r"Log-odds of spam</span><b>([^<]+)</b>", text)[1]
 
@@ -105,7 +105,7 @@ def test_the_sum_on_the_page_is_the_log_odds(client):
 
 
 def test_a_file_wins_over_pasted_text(client):
-    """A page that still holds the last paste shows the file that was dropped."""
+    """A page may still hold an earlier paste when a file is dropped."""
     files = {
         "message": (None, "Subject: pasted\n\nx"),
         "file": ("a", b"Subject: filed\n\nx"),
@@ -117,7 +117,7 @@ def test_a_file_wins_over_pasted_text(client):
 
 
 def test_nothing_of_a_mail_acts_on_the_page(client):
-    """No element, no link and no image is made of it; what hides is shown."""
+    """It makes no element, link or image, and hidden text is shown."""
     text = shown(client, HOSTILE).text
 
     assert not re.search(r"<(script|img|svg)(?! src=\"/ui/static)", text)
@@ -133,7 +133,7 @@ def test_nothing_of_a_mail_acts_on_the_page(client):
 
 
 def test_tricks_are_named(client):
-    """And the characters that play them are shown as escapes."""
+    """The characters that play tricks are shown as escapes."""
     raw = "Subject: x\n\nfr\u200bee p\u0430ypal v i a g r a".encode()
     found = client.post("/message", content=raw, headers=RAW).json()
 
@@ -142,7 +142,7 @@ def test_tricks_are_named(client):
 
 
 def test_attachments_are_named_with_type_and_size(client):
-    """And nothing of their content is shown."""
+    """Their content is not shown."""
     raw = (
         b"Content-Type: application/pdf; name=bill.pdf\n"
         b"Content-Disposition: attachment\n\n%PDF-secret words"
@@ -156,7 +156,7 @@ def test_attachments_are_named_with_type_and_size(client):
 
 
 def test_a_message_is_taught_from_its_page(client):
-    """By its id; the page that follows says so and links to the ledger."""
+    """The page teaches by id, and the next page links to the ledger."""
     text = shown(client, spam(9)).text
     id_ = re.search(r'name="id" value="([0-9a-f]{32})"', text)[1]
     after = client.post("/ui/message/teach", data={"id": id_, "label": "spam"})
@@ -167,14 +167,14 @@ def test_a_message_is_taught_from_its_page(client):
 
 
 def test_an_address_writes_nothing_on_the_page(client):
-    """A link of a stranger does not say that something was taught."""
+    """A link cannot claim that something was taught."""
     query = {"taught": "0" * 32, "label": "spam; call 555-0100"}
 
     assert "555-0100" not in client.get("/ui/message", params=query).text
 
 
 def test_an_empty_form_is_refused_with_what_to_do(client):
-    """As a page."""
+    """The answer is a page."""
     answer = client.post("/ui/message", files={"message": (None, " \n")})
 
     assert 400 == answer.status_code
@@ -182,7 +182,7 @@ def test_an_empty_form_is_refused_with_what_to_do(client):
 
 
 def test_a_large_file_is_read_as_far_as_the_parser_reads(client):
-    """Its end is let go, even that of the form."""
+    """The rest of the file is discarded, with the end of the form."""
     raw = b"Subject: free\n\n" + b"A" * 76 + b"\n" * (MAX_BYTES + 200_000)
     answer = shown(client, raw)
 
@@ -191,7 +191,7 @@ def test_a_large_file_is_read_as_far_as_the_parser_reads(client):
 
 
 def test_a_file_over_the_limit_is_refused(tmp_path):
-    """As the body of `/classify` is."""
+    """The limit is that of a body of `/classify`."""
     with served(tmp_path, max_request_bytes=2048) as client:
         assert 413 == shown(client, b"Subject: x\n\n" + b"y" * 4096).status_code
 
@@ -215,7 +215,7 @@ def test_a_file_over_the_limit_is_refused(tmp_path):
     ],
 )
 def test_what_is_no_form_is_refused(client, body, content_type, status):
-    """With a page."""
+    """The answer is a page."""
     answer = client.post(
         "/ui/message", content=body, headers={"content-type": content_type}
     )
@@ -224,12 +224,12 @@ def test_what_is_no_form_is_refused(client, body, content_type, status):
 
 
 def test_hiding_characters_are_shown_as_escapes():
-    """Lines stay, and every blank is a blank."""
+    """Line ends are kept, and all blanks become blanks."""
     assert "a\tb\n\\u200b\\x00 é" == mail_text("a\tb\n\u200b\0\u2003é")
 
 
 def test_the_levels_of_a_personal_profile_are_shown(client):
-    """What the site and the user add, with the sum on both pages."""
+    """The page shows the parts of the site and of the user, and their sum."""
     app = client.app.state.application
     create_profile(
         app.engine,

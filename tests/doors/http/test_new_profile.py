@@ -32,7 +32,7 @@ def acts(client):
 
 @on_sqlite
 def test_a_profile_is_made_and_answers_at_once(client):
-    """With the labels of the settings; the events say who made it."""
+    """It has the labels of the settings, and an event names its creator."""
     made = client.post("/profiles", json={"name": "ann@example.org"})
     answer = client.post(
         "/feedback?label=spam&recipient=ann@example.org", content=spam(1), headers=RAW
@@ -49,7 +49,7 @@ def test_a_profile_is_made_and_answers_at_once(client):
 
 @on_sqlite
 def test_a_kind_has_its_labels(client):
-    """As the command has them."""
+    """The kinds are those of the command."""
     made = client.post("/profiles", json={"name": "post", "kind": "mail"}).json()
 
     assert ["ham", "newsletter", "notification", "phishing", "spam"] == made["labels"]
@@ -57,7 +57,7 @@ def test_a_kind_has_its_labels(client):
 
 
 def test_the_same_profile_twice_is_one(client):
-    """It is unchanged, with no second event; other labels are a conflict."""
+    """The second request makes no event; other labels are a conflict."""
     document = {"name": "tickets", "labels": ["ok", "bad"], "spam_labels": ["bad"]}
     answers = [
         client.post("/profiles", json=each)
@@ -83,7 +83,7 @@ def test_the_same_profile_twice_is_one(client):
     ],
 )
 def test_a_profile_that_cannot_be(client, status, fields):
-    """With what is wrong, and none is made."""
+    """Each is refused with its reason, and no profile is created."""
     answer = client.post("/profiles", json={"name": "post"} | fields)
 
     assert status == answer.status_code
@@ -95,7 +95,7 @@ def test_a_profile_that_cannot_be(client, status, fields):
 
 @on_sqlite
 def test_who_manages_a_domain_makes_its_profiles(client):
-    """And no others."""
+    """Such a person cannot create other profiles."""
     text, key = made_key("org", [Right.MANAGE, Right.READ], profiles=["@example.org"])
     client.app.state.application.add_key(key, who="test")
     answers = [
@@ -109,7 +109,7 @@ def test_who_manages_a_domain_makes_its_profiles(client):
 
 @on_sqlite
 def test_the_page_of_the_site_makes_one(client):
-    """And shows it; a name that cannot be is a page that says so."""
+    """It then shows the profile; an invalid name gets a page with the error."""
     made = client.post("/ui/site/profiles", data={"name": "ann@example.org"})
     kind = client.post("/ui/site/profiles", data={"name": "post", "kind": "mail"})
     wrong = client.post("/ui/site/profiles", data={"name": "<b>"})

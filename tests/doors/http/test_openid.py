@@ -222,7 +222,7 @@ def sentence(answer):
 
 
 def test_a_person_signs_in_at_the_provider(make, provider):
-    """With a challenge, a state and a nonce; and comes to the page that was meant."""
+    """The request has a challenge, state and nonce, and returns to the first page."""
     client = make()
     form = client.get("/ui/sign-in?next=/ui/ledger").text
     address = begin(client)
@@ -252,7 +252,7 @@ def test_a_person_signs_in_at_the_provider(make, provider):
 
 
 def test_the_addresses_of_a_provider_are_asked_for_once(make, provider):
-    """Its keys each time, since it may change them."""
+    """Only the keys are fetched each time, because they may change."""
     client = make()
     for _ in range(2):
         assert 303 == sign_in(client, provider).status_code
@@ -264,7 +264,7 @@ def test_the_addresses_of_a_provider_are_asked_for_once(make, provider):
 
 
 def test_a_secret_in_the_form(make, provider):
-    """For providers that take it there alone."""
+    """Some providers accept the secret only in the form."""
     methods = ["client_secret_post"]
     provider.metadata["token_endpoint_auth_methods_supported"] = methods
 
@@ -285,7 +285,7 @@ def test_a_secret_in_the_form(make, provider):
     ],
 )
 def test_who_a_person_is(make, provider, claim, claims, status):
-    """By the claim that the settings name; an e-mail counts if it is verified."""
+    """The settings name the claim; an e-mail address must be verified."""
     provider.claims |= claims
 
     assert status == sign_in(make(oidc_claim=claim), provider).status_code
@@ -293,7 +293,7 @@ def test_who_a_person_is(make, provider, claim, claims, status):
 
 @pytest.mark.parametrize(("subject", "status"), [("1", 303), ("2", 401)])
 def test_what_a_token_lacks_the_provider_is_asked_for(make, provider, subject, status):
-    """It counts if it is of the same person."""
+    """The answer counts if it is about the same person."""
     said = {"sub": subject, **provider.claims}
     provider.claims = {}
     provider.metadata["userinfo_endpoint"] = f"{provider.issuer}/userinfo"
@@ -303,7 +303,7 @@ def test_what_a_token_lacks_the_provider_is_asked_for(make, provider, subject, s
 
 
 def test_an_unknown_person_is_not_let_in(make, provider):
-    """Told who they are, and who can mend it."""
+    """The page names the person, and who can add them."""
     provider.claims["email"] = "eve@example.org"
     client = make()
     answer = sign_in(client, provider)
@@ -318,7 +318,7 @@ def test_an_unknown_person_is_not_let_in(make, provider):
 
 
 def test_a_removed_person_is_not_let_in(make, provider):
-    """Whatever the provider says."""
+    """A valid answer of the provider does not change that."""
     client = make()
     client.app.state.application.remove_person("anna@example.org", who="test")
 
@@ -330,7 +330,7 @@ def test_a_removed_person_is_not_let_in(make, provider):
     [{"state": "x"}, {"state": ""}, {"state": "\u00e9"}],
 )
 def test_a_wrong_state(make, provider, change):
-    """A link of somebody else signs nobody in."""
+    """A link of another person signs nobody in."""
     client = make()
     answer = finish(client, provider.authorize(begin(client)) | change)
 
@@ -340,7 +340,7 @@ def test_a_wrong_state(make, provider, change):
 
 
 def test_a_browser_that_did_not_begin(make, provider):
-    """Without the cookie, with a forged one, and with that of another sign-in."""
+    """A sign-in needs the cookie with which it began."""
     client, statuses = make(), []
     answer = provider.authorize(begin(client))
     first = client.cookies["postbayes_sign_in"]
@@ -355,7 +355,7 @@ def test_a_browser_that_did_not_begin(make, provider):
 
 
 def test_a_sign_in_that_takes_too_long(make, provider, monkeypatch):
-    """The cookie is of ten minutes."""
+    """The cookie is valid for ten minutes."""
     client = make()
     answer = provider.authorize(begin(client))
     sessions = client.app.state.application.sessions
@@ -379,7 +379,7 @@ def test_a_sign_in_that_takes_too_long(make, provider, monkeypatch):
     ],
 )
 def test_a_token_that_is_not_for_this_sign_in(make, provider, caplog, claims, why):
-    """The page says one sentence, the log which claim it was."""
+    """The page has one sentence, and the log names the claim."""
     provider.claims |= claims
     client = make()
     answer = sign_in(client, provider)
@@ -393,7 +393,7 @@ def test_a_token_that_is_not_for_this_sign_in(make, provider, caplog, claims, wh
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
 def test_a_token_that_anybody_can_sign(make, provider, algorithm):
-    """Without a signature, or by the public key as if it were a secret."""
+    """Unsigned tokens, and those signed with the public key as a secret, fail."""
     provider.header = {"alg": algorithm, "kid": "one"}
     if algorithm == "HS256":
         secret = provider.key.as_pem(private=False)
@@ -417,7 +417,7 @@ def forged(claims, secret):
 
 
 def test_a_token_of_another_key(make, provider):
-    """The key has the same name."""
+    """The other key has the same name."""
     other = RSAKey.generate_key(2048, {"kid": "one"})
     provider.signed = lambda claims: jwt.encode(provider.header, claims, other)
 
@@ -425,7 +425,7 @@ def test_a_token_of_another_key(make, provider):
 
 
 def test_the_provider_has_signed_nobody_in(make, provider):
-    """Its word for it is shown, as text."""
+    """The page shows the provider's reason as text."""
     client = make()
     back = provider.authorize(begin(client)) | {"error": "<b>denied"}
     del back["code"]
@@ -437,7 +437,7 @@ def test_the_provider_has_signed_nobody_in(make, provider):
 
 
 def test_the_answer_of_another_provider(make, provider):
-    """RFC 9207."""
+    """The issuer in the answer is checked (RFC 9207)."""
     client = make()
     answer = provider.authorize(begin(client))
 
@@ -447,7 +447,7 @@ def test_the_answer_of_another_provider(make, provider):
 
 
 def test_a_code_counts_once(make, provider):
-    """The provider sees to that; its refusal is a sentence."""
+    """The provider refuses the second use, and the page has a sentence."""
     client = make()
     answer = provider.authorize(begin(client))
     kept = client.cookies["postbayes_sign_in"]
@@ -477,7 +477,7 @@ CONFIGURATION = "/realm/.well-known/openid-configuration"
     ],
 )
 def test_a_provider_that_does_not_answer_as_one(make, provider, caplog, path, said):
-    """A sentence on the page, and another in the log."""
+    """The page has a sentence, and the log another one."""
     provider.said[path] = said
     client = make()
     answer = client.get("/ui/sign-in/oidc")
@@ -490,7 +490,7 @@ def test_a_provider_that_does_not_answer_as_one(make, provider, caplog, path, sa
 
 
 def test_an_address_that_anybody_can_read_along(make, provider):
-    """Secrets go to https alone."""
+    """Secrets are sent only over https."""
     provider.metadata["token_endpoint"] = "http://id.example.org/token"  # noqa: S105
     answer = make().get("/ui/sign-in/oidc")
 
@@ -498,14 +498,14 @@ def test_an_address_that_anybody_can_read_along(make, provider):
 
 
 def test_keys_that_are_none(make, provider):
-    """The token cannot be checked."""
+    """Without valid keys, no token can be checked."""
     provider.said["/realm/keys"] = 200, {"keys": [{"kty": "RSA", "n": "!"}]}
 
     assert "cannot be trusted" in sentence(sign_in(make(), provider))
 
 
 def test_a_provider_that_is_away(make, provider, monkeypatch):
-    """Clients do not wait for it twice, and it is asked again later."""
+    """No client waits for it a second time, and it is asked again later."""
     client = make()
     app = client.app.state.application
     later = [0.0]
@@ -528,7 +528,7 @@ def test_a_provider_that_is_away(make, provider, monkeypatch):
 
 
 def test_a_slow_provider_is_not_waited_for(make, provider, monkeypatch):
-    """Neither one that is silent nor one whose answer has no end."""
+    """Silence and an endless answer are both cut off."""
     monkeypatch.setattr(openid, "TIMEOUT", 0.0)
     answer = make().get("/ui/sign-in/oidc")
 
@@ -536,7 +536,7 @@ def test_a_slow_provider_is_not_waited_for(make, provider, monkeypatch):
 
 
 def test_too_many_come_back(make, provider):
-    """From one address; it asks the provider nothing."""
+    """The limit counts per address, before the provider is asked."""
     client = make()
     statuses = [finish(client, {"state": "x"}).status_code for _ in range(31)]
 
@@ -546,7 +546,7 @@ def test_too_many_come_back(make, provider):
 
 
 def test_without_a_provider_there_is_no_button(make):
-    """And no page behind it."""
+    """Its page does not exist either."""
     client = make(oidc_issuer=None)
 
     assert "/ui/sign-in/oidc" not in client.get("/ui/sign-in").text
@@ -556,7 +556,7 @@ def test_without_a_provider_there_is_no_button(make):
 
 @pytest.mark.parametrize("there", ["https://example.net/", "//example.net/ui/"])
 def test_nobody_is_sent_elsewhere_afterwards(make, provider, there):
-    """As with a password."""
+    """The rule is the same as for passwords."""
     client = make()
     answer = finish(client, provider.authorize(begin(client, there)))
 
@@ -574,13 +574,13 @@ def test_nobody_is_sent_elsewhere_afterwards(make, provider, there):
     ],
 )
 def test_settings_that_cannot_be_used_end_the_start(given, wrong, words):
-    """With a sentence."""
+    """The error is a sentence."""
     with pytest.raises(InvalidSetting, match=words):
         oidc_secret(Settings(_env_file=None, **{**given, **wrong}))
 
 
 def test_a_secret_that_is_no_text(given):
-    """It is compared with what the provider shows."""
+    """The secret is compared with the text that the provider shows."""
     given["oidc_client_secret_file"].write_bytes(b"\xff" * 20)
     with pytest.raises(InvalidSetting, match="is not text"):
         oidc_secret(Settings(_env_file=None, **given))
@@ -588,7 +588,7 @@ def test_a_secret_that_is_no_text(given):
 
 @pytest.mark.parametrize("name", ["authlib", "joserfc"])
 def test_without_the_extra_the_start_says_so(given, monkeypatch, name):
-    """And how to get it."""
+    """The error names the command that installs it."""
     monkeypatch.setattr(
         openid, "find_spec", lambda asked: None if asked == name else True
     )

@@ -30,7 +30,7 @@ def app(database_url):
 
 
 def test_an_empty_service_has_an_overview(app):
-    """With nothing to draw, and a hint at what to do."""
+    """The page has no diagram, and a hint at the first step."""
     document = app.client.get("/overview").json()
     page = app.client.get("/ui/overview")
 
@@ -44,7 +44,7 @@ def test_an_empty_service_has_an_overview(app):
 
 
 def test_the_overview_counts_verdicts_and_errors(app):
-    """By door and decision; the pictures have the numbers as tables."""
+    """Verdicts are counted by door and decision, and tables have the numbers."""
     for n in range(12):
         app.feedback.teach("default", ham(n), label="ham", source="anna")
         app.feedback.teach("default", spam(n), label="spam", source="<b>anna</b>")
@@ -67,12 +67,12 @@ def test_the_overview_counts_verdicts_and_errors(app):
 
 
 def test_the_first_page_is_the_overview(app):
-    """Whoever opens /ui gets there."""
+    """`/ui` leads to the overview."""
     assert "Overview ·" in app.client.get("/ui").text
 
 
 def test_stretches_of_time_have_all_decisions():
-    """Those of several doors together; a stretch without verdicts is left out."""
+    """All doors are summed, and intervals without verdicts are left out."""
     found = verdicts_of(
         [
             Count(0, "spam", "http", 2),
@@ -87,7 +87,7 @@ def test_stretches_of_time_have_all_decisions():
 
 @pytest.mark.parametrize("days", [0.01, 0.2, 1, 3, 7, 14, 30, 90, 366])
 def test_an_axis_of_times_has_a_few_marks_in_order(days):
-    """All of them on it, whatever its length."""
+    """All ticks are on the axis, whatever its length."""
     first = int(datetime(2026, 3, 14, 9, 30, tzinfo=UTC).timestamp())
     axis = Times(first, first + int(days * 86_400))
     marks = [at for at, _ in axis.ticks()]

@@ -29,7 +29,7 @@ def test_a_browser_is_sent_from_the_root_to_the_pages(client):
 
 
 def test_a_program_is_told_that_nothing_is_at_the_root(client):
-    """A problem document, as ever."""
+    """A program gets a problem document."""
     answer = client.get("/", headers={"Accept": "application/json"})
 
     assert (404, "application/problem+json") == (
@@ -40,7 +40,7 @@ def test_a_program_is_told_that_nothing_is_at_the_root(client):
 
 @pytest.mark.parametrize("name", STATIC)
 def test_static_files_are_cached_by_what_they_hold(client, name):
-    """Under its digest for a year, without it asked for anew each time."""
+    """An address with the digest is cached for a year, others are checked each time."""
     plain = client.get(f"/ui/static/{name}")
     dated = client.get(f"/ui/static/{name}?v={STATIC[name].digest}")
     again = client.get(
@@ -56,7 +56,7 @@ def test_static_files_are_cached_by_what_they_hold(client, name):
 
 
 def test_a_missing_page_is_a_page_that_says_so(client):
-    """And not a document for programs; its path is escaped."""
+    """A browser gets a page, with the path escaped."""
     answer = client.get("/ui/static/%3Cscript%3E")
 
     assert 404 == answer.status_code
@@ -75,7 +75,7 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     ],
 )
 def test_names_that_somebody_chose_stay_text(client, path):
-    """A source, a note, and whatever an address of these pages says."""
+    """Sources, notes and query parameters are escaped."""
     hostile = "<script>alert(1)</script>'\"{{7*7}}"
     entry = {"verb": "allow", "entry": "ann@example.org", "note": hostile}
     client.post("/ui/lists", data=entry).raise_for_status()
@@ -93,7 +93,7 @@ def test_names_that_somebody_chose_stay_text(client, path):
 
 
 def test_no_template_has_inline_script_or_style():
-    """The policy of the pages forbids them."""
+    """The content security policy forbids both."""
     for name in TEMPLATES.list_templates():
         text, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)
 
@@ -113,7 +113,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_can_be_read_on_its_ground(scheme):
-    """With a contrast of 4.5 to 1 at least (WCAG 2.2, 1.4.3, level AA)."""
+    """The contrast is at least 4.5 to 1 (WCAG 2.2, 1.4.3, level AA)."""
     style = STATIC["style.css"].content.decode()
     root = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]
     light = {
@@ -133,12 +133,12 @@ def test_text_can_be_read_on_its_ground(scheme):
 
 
 def test_half_a_surrogate_pair_cannot_break_a_page():
-    """UTF-8 has no bytes for it."""
+    """UTF-8 cannot encode half a pair."""
     assert b"a?b" == PageResponse("a\ud83db", 200).body
 
 
 def test_links_keep_only_parameters_with_a_value():
-    """An empty field of a form is no filter."""
+    """An empty field of a form is not a filter."""
     assert "/ui?a=1" == link("/ui", {"a": 1, "b": None}, c="")
 
 

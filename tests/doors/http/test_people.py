@@ -69,7 +69,7 @@ def token(client, page):
 
 
 def test_a_page_sends_a_stranger_to_sign_in_and_back(make):
-    """The twin answers 401; a cookie that no script reads is the session."""
+    """The JSON answers 401; the session is a cookie that no script can read."""
     client = make()()
     first = client.get("/ui/history", params={"search": "a&b"})
     form = client.get(first.headers["location"])
@@ -87,7 +87,7 @@ def test_a_page_sends_a_stranger_to_sign_in_and_back(make):
 
 
 def test_the_cookie_of_https_is_for_https(make):
-    """Also behind a proxy that ends it."""
+    """The rule also holds behind a proxy that terminates TLS."""
     client = make(proxies=("10.0.0.1",))(("10.0.0.1", 1))
     client.headers |= {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
 
@@ -95,7 +95,7 @@ def test_the_cookie_of_https_is_for_https(make):
 
 
 def test_a_wrong_password_is_told_and_slowed(make):
-    """With the name that was typed, and nothing of the password."""
+    """The page repeats the name, but not the password."""
     client = make()()
     answers = [sign_in(client, "anna", "wr<o>ng") for _ in range(6)]
 
@@ -107,7 +107,7 @@ def test_a_wrong_password_is_told_and_slowed(make):
 
 
 def test_whoever_signs_out_is_out(make):
-    """The browser forgets the cookie."""
+    """The browser deletes the cookie."""
     client = make()()
     sign_in(client, "anna")
     before = client.get("/profiles").status_code
@@ -117,7 +117,7 @@ def test_whoever_signs_out_is_out(make):
 
 
 def test_a_role_is_a_set_of_rights(make):
-    """On the pages as on the interface."""
+    """The rights are the same on the pages and over HTTP."""
     clients = make()
     found = {}
     for name in ("anna", "tim"):
@@ -138,7 +138,7 @@ def test_a_role_is_a_set_of_rights(make):
 
 
 def test_the_owner_of_a_mailbox_sees_that_alone(make):
-    """Its profile is the one that is meant where none is named."""
+    """Requests that name no profile use that of the mailbox."""
     clients = make()
     app = clients().app.state.application
     rita = clients()
@@ -160,7 +160,7 @@ def test_the_owner_of_a_mailbox_sees_that_alone(make):
 
 
 def test_the_ledger_names_the_person(make):
-    """As `user:` and the name."""
+    """The source is `user:` and the name."""
     client = make()()
     sign_in(client, "tim")
     client.post(
@@ -175,7 +175,7 @@ def test_the_ledger_names_the_person(make):
 
 
 def test_a_key_is_made_and_revoked_on_its_page(make):
-    """Shown once: the page that is loaded again has it no more."""
+    """The key is shown once, and not when the page is loaded again."""
     clients = make()
     client = clients()
     sign_in(client, "anna")
@@ -216,7 +216,7 @@ def test_a_key_is_made_and_revoked_on_its_page(make):
     ],
 )
 def test_a_key_that_cannot_be_made_is_a_page_that_says_why(make, sentence, fields):
-    """In a sentence, escaped."""
+    """The page has an escaped sentence."""
     client = make()()
     sign_in(client, "anna")
     answer = client.post("/ui/keys", data=token(client, "/ui/keys") | fields)
@@ -246,7 +246,7 @@ def test_people_are_added_and_removed_on_their_page(make):
 
 
 def test_a_link_puts_no_words_into_a_page(make):
-    """Its sentences name what is there, whatever the address of the page says."""
+    """The sentences of a page do not come from its address."""
     client = make()()
     sign_in(client, "anna")
     words = "your account, to be confirmed at example.net"
@@ -267,7 +267,7 @@ def test_a_link_puts_no_words_into_a_page(make):
     ],
 )
 def test_a_form_of_another_site_changes_nothing(make, path):
-    """Without the field, with that of another browser, and of another person."""
+    """The token is missing, of another browser, or of another person."""
     clients = make()
     client, other, local = clients(), clients(), clients(("127.0.0.1", 1))
     sign_in(client, "anna")
@@ -286,7 +286,7 @@ def test_a_form_of_another_site_changes_nothing(make, path):
 
 
 def test_a_client_of_this_machine_has_forms_of_its_own(make):
-    """Without signing in; they are those of its browser."""
+    """The tokens belong to the browser, because nobody has signed in."""
     client = make()(("127.0.0.1", 1))
     form = token(client, "/ui/keys") | {"name": "mx1", "right-read": "1"}
 
@@ -295,7 +295,7 @@ def test_a_client_of_this_machine_has_forms_of_its_own(make):
 
 
 def test_a_proxy_says_who_has_signed_in(make):
-    """A named one alone; whom it names has to be known here."""
+    """Only a listed proxy is believed, and only about known people."""
     clients = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))
     asked = {
         (host, name): clients((host, 1)).get("/keys", headers={"remote-user": name})
@@ -316,7 +316,7 @@ def test_a_proxy_says_who_has_signed_in(make):
     ["https://example.net", "//example.net/ui/", "/ui/\\x", "/ui/\n", "/", "ui/x"],
 )
 def test_nobody_is_sent_to_another_site(there):
-    """After signing in a person comes to a page of ours."""
+    """After sign-in, a person is sent only to pages of this service."""
     assert "/ui/overview" == safe(there)
 
 
@@ -334,7 +334,7 @@ def test_sign_ins_are_on_record(make):
 
 
 def test_events_have_a_page(make):
-    """Newest first, page by page; for those who manage all profiles."""
+    """They are listed newest first, to those who manage all profiles."""
     clients = make()
     anna, tim = clients(), clients()
     sign_in(tim, "tim")
@@ -352,7 +352,7 @@ def test_events_have_a_page(make):
 
 
 def test_wrong_sign_ins_are_counted(make):
-    """Beside the requests that were refused."""
+    """They are counted together with refused requests."""
     clients = make()
     client = clients()
     for _ in range(6):
@@ -365,7 +365,7 @@ def test_wrong_sign_ins_are_counted(make):
 
 
 def test_people_over_http(make):
-    """As on their page; no password comes back."""
+    """The answers contain no password."""
     clients = make()
     client, tim = clients(), clients()
     sign_in(client, "anna")
@@ -410,7 +410,7 @@ def test_people_over_http(make):
     ],
 )
 def test_a_person_who_cannot_be_added(make, status, fields):
-    """With a problem document."""
+    """The answer is a problem document."""
     client = make()()
     sign_in(client, "anna")
     person = {"name": "eve", "role": "reader", "password": PASSWORD}
@@ -470,7 +470,7 @@ def test_whoever_manages_takes_over_nobody_with_more_rights(make):
 
 
 def test_people_are_for_those_who_manage_all(make):
-    """Not for a teacher, a key of some profiles, or one that lacks what it gives."""
+    """Teachers, limited keys, and keys without the granted right are refused."""
     clients = make()
     tim = clients()
     sign_in(tim, "tim")
@@ -494,7 +494,7 @@ def test_people_are_for_those_who_manage_all(make):
 
 
 def test_people_change_their_own_password(make):
-    """On the page; the browser of the change goes on, and no other."""
+    """The session of the browser that changed it continues, all others end."""
     clients = make()
     tim, other, thief = clients(), clients(), clients()
     sign_in(tim, "tim")
@@ -524,7 +524,7 @@ def test_people_change_their_own_password(make):
 
 
 def test_a_password_is_changed_over_http(make):
-    """With the cookie of a new session in the answer; for nobody but a person."""
+    """The answer sets a new session; only a person can do this."""
     clients = make()
     rita, local = clients(), clients(("127.0.0.1", 1))
     sign_in(rita, "rita")
@@ -545,7 +545,7 @@ def test_a_password_is_changed_over_http(make):
 
 
 def test_the_way_to_the_password_is_there_for_people(make):
-    """A key in a browser has none, nor a client that needs no key."""
+    """Keys and keyless clients have no password and see no link."""
     clients = make()
     tim, keyed = clients(), clients()
     sign_in(tim, "tim")
@@ -568,7 +568,7 @@ def places(page):
 
 
 def test_the_navigation_leads_where_a_person_may_go(make):
-    """Also on the page that refuses another."""
+    """The links are also limited on a page that refuses access."""
     clients = make()
     found = {}
     for name in ("anna", "tim", "rita"):
@@ -585,7 +585,7 @@ def test_the_navigation_leads_where_a_person_may_go(make):
 
 
 def test_the_line_of_a_verdict_names_who_asked(make, caplog):
-    """A key or a person; a client that needs neither has no name."""
+    """A keyless client has no name."""
     clients = make()
     tim, local = clients(), clients(("127.0.0.1", 1))
     sign_in(tim, "tim")
@@ -607,7 +607,7 @@ def test_the_line_of_a_verdict_names_who_asked(make, caplog):
 
 
 def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
-    """Also where a page taught, or one took a message back for good."""
+    """Teaching on a page, and forgetting, have a line too."""
     client = make()()
     sign_in(client, "tim")
     with caplog.at_level("INFO", logger="app.services.feedback"):
@@ -634,7 +634,7 @@ def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
     [(True, " by=key:mx1 profile=default source=ann "), (False, " source=key:mx1 ")],
 )
 def test_a_key_is_in_the_line_of_its_feedback(make, caplog, names_sources, named):
-    """Also that of a mail server, whose users are the sources."""
+    """The key is named even if it teaches in the name of users."""
     clients = make()
     text, key = made_key("mx1", ["teach"], names_sources=names_sources)
     clients().app.state.application.add_key(key, who="test")

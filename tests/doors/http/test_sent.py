@@ -22,7 +22,7 @@ def client(tmp_path):
 
 
 def test_whom_somebody_has_written_to_is_evidence_of_ham(client):
-    """It is a reason with a sentence, and the summands still sum to the log-odds."""
+    """The reason has a sentence, and the parts still sum to the log-odds."""
     headers = {"content-type": "message/rfc822"}
     before = client.post("/classify", content=MAIL, headers=headers).json()
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_what_is_no_message_counts_nothing(client, body, field):
 
 
 def test_nothing_is_counted_where_no_server_is_believed(tmp_path):
-    """A script need not know whether the service has a use for it."""
+    """The request succeeds, so scripts need not know the setting."""
     with served(tmp_path) as client:
         answer = client.post("/sent", json={"sender": "ann", "recipients": CARL})
 
@@ -76,7 +76,7 @@ WRITTEN = "/profiles/default/correspondents"
 
 
 def test_correspondents_are_counted_and_forgotten(client):
-    """At once by the worker that answers, also what it has not stored yet."""
+    """The worker that answers forgets at once, including unsaved counts."""
     for people in (CARL, CARL[:1]):
         client.post("/sent", json={"sender": "ann", "recipients": people})
     client.app.state.application.correspondents.flush()
@@ -107,7 +107,7 @@ def test_correspondents_are_counted_and_forgotten(client):
     ],
 )
 def test_what_is_nobody_is_refused(client, method, path, status, sentence):
-    """With a sentence, and nothing is forgotten."""
+    """The error is a sentence, and nothing is forgotten."""
     client.post("/sent", json={"sender": "ann", "recipients": CARL})
     answer = client.request(method, path)
 

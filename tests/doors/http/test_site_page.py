@@ -60,13 +60,13 @@ SECRET = [
 
 
 def test_settings_that_hold_secrets_are_known():
-    """A new setting is looked at here, whatever it is called."""
+    """A new setting has to be looked at here, whatever its name."""
     assert {"database_url", "imap_password"} <= set(SECRET)
 
 
 @pytest.mark.parametrize("name", SECRET)
 def test_no_secret_is_shown(name):
-    """Neither by itself nor inside a URL; only the fact that it is set is shown."""
+    """Only the fact that it is set is shown, also for a password in a URL."""
     value = {
         "database_url": f"postgresql://ann:{CANARY}@db.example/mail?passfile={CANARY}",
         "webhook": f"https://ann:{CANARY}@hooks.example/{CANARY}?token={CANARY}",
@@ -81,7 +81,7 @@ def test_no_secret_is_shown(name):
 
 
 def test_every_setting_is_listed_with_default_and_description(client):
-    """In the order of the reference; null where one is unset."""
+    """The order is that of the reference, and an unset value is null."""
     found = client.get("/settings").json()
     by_name = {each["variable"]: each for each in found["settings"]}
 
@@ -134,7 +134,7 @@ def test_profiles_are_listed_with_what_they_learned(client):
 
 
 def test_a_policy_is_changed_and_shown(client):
-    """An empty field leaves it to the settings again."""
+    """An empty field restores the setting."""
     given = {"ham_cost": "99", "ham_threshold": "", "reject_from": "99.99%"}
     after = client.post("/ui/site/policy", data=given)
     profile = client.get("/profiles/default").json()
@@ -148,7 +148,7 @@ def test_a_policy_is_changed_and_shown(client):
 
 @pytest.mark.parametrize("value", ["<script>", "nan", "-1", "x" * 500])
 def test_a_policy_that_means_nothing_is_refused(client, value):
-    """With what to write, and nothing of it as markup."""
+    """The error shows what to write, as text."""
     answer = client.post("/ui/site/policy", data={"ham_cost": value})
 
     assert 422 == answer.status_code
@@ -157,7 +157,7 @@ def test_a_policy_that_means_nothing_is_refused(client, value):
 
 
 def test_who_may_use_one_profile_does_not_see_the_settings(tmp_path):
-    """They are those of the whole site; the profile and its policy are shown."""
+    """The settings concern the whole site; the own policy is shown."""
     owner = Principal("user:ann", ALL_RIGHTS, frozenset({"default"}), "person")
 
     async def admit(access):
@@ -190,7 +190,7 @@ def test_who_only_reads_is_shown_no_form(client):
 
 
 def test_an_unknown_profile_is_a_page_that_says_so(client):
-    """Escaped."""
+    """Its name is escaped."""
     answer = client.get("/ui/site", params={"profile": "<script>"})
 
     assert (404, True) == (answer.status_code, "<script>" not in answer.text)

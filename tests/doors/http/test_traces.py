@@ -79,7 +79,7 @@ def tree(exporter):
 
 
 def test_a_verdict_is_a_span_with_its_stages(client, exporter):
-    """In the order in which they are done; nothing of the message is in them."""
+    """The stages are in order, and hold no data of the message."""
     client.post("/classify", content=spam(7), headers=RAW)
 
     found = tree(exporter)
@@ -94,21 +94,21 @@ def test_a_verdict_is_a_span_with_its_stages(client, exporter):
 
 
 def test_a_feedback_is_a_span_with_its_commit(client, exporter):
-    """Which another thread makes."""
+    """Another thread commits."""
     client.post("/feedback?label=ham", content=ham(7), headers=RAW)
 
     assert [("commit", {"outcome": "learned"})] == tree(exporter)["POST /feedback"]
 
 
 def test_a_large_message_is_traced_in_its_thread(client, exporter):
-    """The spans of a verdict have the same parent there."""
+    """The stages belong to the same verdict as in the event loop."""
     client.post("/classify", content=ham(1) + 20_000 * b"word ", headers=RAW)
 
     assert ["verdict"] == [name for name, _ in tree(exporter)["POST /classify"]]
 
 
 def test_the_trace_of_a_client_goes_on(client, exporter):
-    """By the header of the W3C; the path of what is not there is in no span."""
+    """The header is `traceparent`; an unknown path is in no span."""
     trace = "0af7651916cd43dd8448eb211c80319c"
     client.get("/ann", headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
 
@@ -120,7 +120,7 @@ def test_the_trace_of_a_client_goes_on(client, exporter):
 
 
 def test_spans_are_sent_at_the_end(client, exporter):
-    """No more come after the service has stopped."""
+    """No span is sent after the service has stopped."""
     client.app.state.application.tally.close()
     client.post("/classify", content=spam(7), headers=RAW)
 
@@ -128,7 +128,7 @@ def test_spans_are_sent_at_the_end(client, exporter):
 
 
 def test_nothing_is_imported_where_nobody_traces():
-    """A process of its own: the tests have imported it."""
+    """A separate process shows it, because the tests import the library."""
     code = (
         "import sys, app.doors.service; from app.settings import Settings; "
         "from app.services.metrics import tally_of; tally_of(Settings(_env_file=None)); "
@@ -154,7 +154,7 @@ def test_spans_go_to_the_collector(collector):
 
 
 def test_an_address_is_asked_for():
-    """The name of a host alone says nothing of the protocol."""
+    """A host name without a scheme is refused."""
     settings = Settings(_env_file=None, traces="collector:4318")
 
     with pytest.raises(InvalidSetting, match="such as http://127"):
@@ -162,7 +162,7 @@ def test_an_address_is_asked_for():
 
 
 def test_a_service_without_opentelemetry_says_what_to_install(monkeypatch):
-    """In a sentence, at its start."""
+    """The start fails with a sentence."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
     settings = Settings(_env_file=None, traces="http://127.0.0.1:4318")
 

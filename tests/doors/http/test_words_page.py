@@ -44,7 +44,7 @@ def counted(epoch, label, messages, learned):
 
 
 def test_a_word_is_shown_with_its_counts_and_its_picture(client):
-    """As its twin has them; a capital is as typed."""
+    """The page has the numbers of the JSON, and the word as typed."""
     twin = client.get("/words/free").json()["views"]["words"]
     text = client.get("/ui/words", params={"word": " Free "}).text
 
@@ -55,7 +55,7 @@ def test_a_word_is_shown_with_its_counts_and_its_picture(client):
 
 
 def test_a_word_that_nobody_taught_is_said_to_be_unknown(client):
-    """And no picture is drawn."""
+    """No diagram is drawn."""
     text = client.get("/ui/words", params={"word": "unheard"}).text
 
     assert "Never learned" in text
@@ -64,7 +64,7 @@ def test_a_word_that_nobody_taught_is_said_to_be_unknown(client):
 
 @pytest.mark.parametrize("word", [HOSTILE, "a\0b", "x y z", "\ud83d", " "])
 def test_what_is_asked_is_text(client, word):
-    """In the page's title, its form and its picture."""
+    """The word is escaped in the title, the form and the diagram."""
     answer = client.get(
         "/ui/words", params={"word": word.encode("utf-8", "surrogatepass")}
     )
@@ -76,7 +76,7 @@ def test_what_is_asked_is_text(client, word):
 
 
 def test_a_picture_escapes_its_title_and_its_labels():
-    """Whatever a label or a word is called."""
+    """Any label and any word is escaped."""
     found = WordInView(
         learned={"<b>": 4, "ham": 3},
         messages={},
@@ -106,7 +106,7 @@ def test_months_without_mail_break_the_line():
 
 
 def test_a_word_without_months_has_no_picture():
-    """Until they are folded."""
+    """The months appear once they are folded."""
     found = WordInView(learned={"spam": 9}, messages={}, occurrences={}, log_odds=0.0)
 
     assert "" == drawn(found, title="x")

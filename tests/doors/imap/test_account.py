@@ -118,7 +118,7 @@ def test_the_server_is_asked_once_which_folder_it_marks_as_junk(
 
 @pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
 def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
-    """The log says why."""
+    """The log has the reason."""
     caplog.set_level(logging.INFO, "app")
     server = serve(capability, {"INBOX": "", "Junk": "", "Spam": r"\Trash"})
 
@@ -129,7 +129,7 @@ def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
 
 
 def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
-    """Whatever the server marks."""
+    """The marks of the server do not matter then."""
     caplog.set_level(logging.INFO, "app")
     server = serve("SPECIAL-USE", {"Spam": "", "Junk": r"\Junk"})
 
@@ -146,7 +146,7 @@ def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
 def test_the_archive_is_the_folder_that_the_server_marks(
     serve, capability, folders, archive
 ):
-    """A name alone does not make one."""
+    """A folder named Archive is not enough."""
     host, port = serve(capability, folders).server_address
     login = {"user": "ann", "password": "secret"}
     with logged_in(host=host, port=port, security="none", **login) as account:
@@ -154,7 +154,7 @@ def test_the_archive_is_the_folder_that_the_server_marks(
 
 
 def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
-    """It names the settings."""
+    """The sentence names the settings."""
     server = serve("SPECIAL-USE", {"INBOX": ""})
 
     with pytest.raises(InvalidSetting, match="no folder 'Junk'; POSTBAYES_IMAP_JUNK"):
@@ -165,7 +165,7 @@ def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
     ("messages", "first"), [(1, 1), (CAPACITY, 1), (CAPACITY + 5, 6)]
 )
 def test_marked_messages_are_searched_for(serve, messages, first):
-    """Those with one mark alone, among the last of a folder."""
+    """Only messages with exactly one mark count, among the last of a folder."""
     server = serve("SPECIAL-USE", {"INBOX": ""})
     server.messages = messages
     host, port = server.server_address
@@ -184,7 +184,7 @@ def test_marked_messages_are_searched_for(serve, messages, first):
 
 
 def test_in_an_empty_folder_nothing_is_marked(serve):
-    """Its messages have no numbers to search among."""
+    """An empty folder has no numbers to search."""
     server = serve("SPECIAL-USE", {"INBOX": ""})
     host, port = server.server_address
     login = {"user": "ann", "password": "secret"}

@@ -191,7 +191,7 @@ def test_the_archive_is_a_folder_of_ham_unless_it_has_a_label(
 
 
 def test_what_is_marked_is_taught_where_that_is_set(account, follower, taught):
-    """Each mark once, and not what was marked before the first look."""
+    """Each mark teaches once, and marks from before the first look do not."""
     for headers in (b"first", b"second", b"third"):
         account.put("INBOX", headers)
     (first, second, third) = account.folders["INBOX"]
@@ -209,7 +209,7 @@ def test_what_is_marked_is_taught_where_that_is_set(account, follower, taught):
 
 
 def test_marks_of_a_folder_that_is_numbered_anew_are_old(account, follower, taught):
-    """The same number is another message."""
+    """The same number then belongs to another message."""
     follower = replace(follower, marks=True)
     list(islice(follower.follow(), 1))
     account.put("INBOX", b"first")
@@ -221,7 +221,7 @@ def test_marks_of_a_folder_that_is_numbered_anew_are_old(account, follower, taug
 
 
 def test_marks_count_from_the_look_at_which_they_are_set(account, follower, taught):
-    """A setting that comes later does not teach the marks of years."""
+    """Enabling marks later does not teach those of earlier years."""
     account.put("INBOX", b"first")
     account.marks = {"ham": {*account.folders["INBOX"]}}
     list(islice(follower.follow(), 1))
@@ -232,7 +232,7 @@ def test_marks_count_from_the_look_at_which_they_are_set(account, follower, taug
 
 @pytest.mark.parametrize("moment", range(2, 5))
 def test_what_is_moved_between_look_and_wait_is_seen(account, follower, taught, moment):
-    """Whenever it happens, it is not left for the next change or five minutes."""
+    """It is learned at once, and not after the next change or five minutes."""
 
     def nothing():
         """Let a moment pass."""
@@ -252,7 +252,7 @@ def test_what_is_moved_between_look_and_wait_is_seen(account, follower, taught, 
 
 
 def test_after_a_change_the_next_look_comes_soon(account, follower, taught):
-    """What the server does not tell of, right before IDLE, is not left for minutes."""
+    """A server may not report changes that happen just before IDLE."""
     waits = []
 
     def wait(seconds):
@@ -295,7 +295,7 @@ def test_of_a_large_junk_folder_the_newest_are_remembered(
 
 
 def test_a_restart_goes_on_where_the_last_one_ended(account, follower, taught):
-    """What happened between two runs is learned at the second."""
+    """Moves between two runs are learned at the second."""
     list(islice(follower.follow(), 1))
     account.put("Junk", b"meanwhile")
 
@@ -308,7 +308,7 @@ def test_a_restart_goes_on_where_the_last_one_ended(account, follower, taught):
 def test_a_message_that_is_gone_before_it_is_read_is_passed_over(
     account, follower, taught
 ):
-    """The next one is not kept waiting."""
+    """The next message is read."""
     list(islice(follower.follow(), 1))
     for headers in (b"gone", b"there"):
         account.put("Junk", headers)
@@ -318,7 +318,7 @@ def test_a_message_that_is_gone_before_it_is_read_is_passed_over(
 
 
 def test_what_could_not_be_taught_is_taught_later(account, follower, taught, caplog):
-    """While the service is away nothing is passed over."""
+    """While the service is unavailable, no message is skipped."""
     list(islice(follower.follow(), 1))
     for headers in (b"one", b"two"):
         account.put("Junk", headers)
@@ -345,7 +345,7 @@ def test_what_could_not_be_taught_is_taught_later(account, follower, taught, cap
 def test_a_message_that_never_is_taken_keeps_no_other_waiting(
     account, follower, taught, caplog, refusal
 ):
-    """It is passed over for good, and the log says why."""
+    """It is skipped, and logged."""
     list(islice(follower.follow(), 1))
     for headers in (b"late", b"new"):
         account.put("Junk", headers)
@@ -461,7 +461,7 @@ def stop_after(pauses, number):
 
 
 def test_a_setting_that_is_wrong_is_told_at_the_start(account, follower):
-    """A folder or password that never was right does not become so by waiting."""
+    """A wrong folder or password at the start is an error, not an outage."""
 
     def refuse(name):
         msg = "no folder"
@@ -474,7 +474,7 @@ def test_a_setting_that_is_wrong_is_told_at_the_start(account, follower):
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path, account, follower):
-    """The sentence names the setting."""
+    """The error names the setting."""
     (tmp_path / "state").write_text("in the way")
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_IMAP_STATE"):

@@ -54,7 +54,7 @@ def test_a_message_says_what_somebody_did_with_it(headers, places, words):
 
 
 def test_what_lay_in_junk_before_says_nothing_until_it_is_moved():
-    """It is unknown who put it there."""
+    """Nobody knows who put it there."""
     memory = Memory()
     memory.note(PLAIN, "spam")
 
@@ -62,7 +62,7 @@ def test_what_lay_in_junk_before_says_nothing_until_it_is_moved():
 
 
 def test_a_folder_that_is_numbered_anew_is_begun_anew():
-    """UIDs of another UIDVALIDITY mean nothing."""
+    """UIDs of another UIDVALIDITY are meaningless."""
     memory = Memory()
     memory.mark_read("Junk", 7, 20)
 
@@ -90,7 +90,7 @@ def test_a_memory_is_kept_and_loaded():
     "text", ["", "{}", "[]", '{"version": 2, "read": {}, "known": []}', "\0"]
 )
 def test_a_file_that_holds_something_else_is_not_overwritten(text):
-    """The sentence names it."""
+    """The error names the file."""
     with pytest.raises(InvalidSetting, match=r"state\.json is not a state file"):
         Memory.load(text, file="state.json")
 
@@ -110,7 +110,7 @@ def test_a_mark_says_what_nobody_has_said_yet():
 
 
 def test_marks_are_kept_and_loaded():
-    """By folder and mark, until the server numbers the folder anew."""
+    """Marks are stored by folder, until the server renumbers it."""
     memory = Memory()
     memory.mark("INBOX", "spam", {3, 1})
 

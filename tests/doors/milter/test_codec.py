@@ -30,12 +30,12 @@ PACKETS = [codec.packet(*each) for each in SENT]
 
 @pytest.mark.parametrize("packet", SENT, ids=lambda each: repr(each)[:20])
 def test_a_packet_is_its_command_and_its_data(packet):
-    """Whatever the command is."""
+    """The command can be any byte."""
     assert [packet] == list(PacketDecoder().feed(codec.packet(*packet)))
 
 
 def test_packets_are_the_same_under_every_cut():
-    """Wherever the network cuts the bytes, the same packets come of them."""
+    """Any split of the bytes gives the same packets."""
     sent = b"".join(PACKETS)
 
     for cut in range(len(sent) + 1):
@@ -45,7 +45,7 @@ def test_packets_are_the_same_under_every_cut():
 
 @given(st.lists(st.sampled_from(range(len(SENT)))), st.integers(1, 9))
 def test_packets_are_the_same_in_pieces(chosen, size):
-    """Any conversation, in pieces of any size."""
+    """Any conversation gives the same packets, in pieces of any size."""
     sent = b"".join(PACKETS[n] for n in chosen)
     decoder = PacketDecoder()
     found = []
@@ -76,7 +76,7 @@ def test_the_data_of_a_command_have_their_form(read, data, value):
 
 @given(st.lists(st.binary(max_size=60)))
 def test_any_bytes_are_packets_or_no_protocol(pieces):
-    """Nothing that is sent leads to another error."""
+    """Any input is read, or raises this one error."""
     decoder = PacketDecoder()
     try:
         for piece in pieces:
@@ -92,7 +92,7 @@ def test_any_bytes_are_packets_or_no_protocol(pieces):
     st.binary(max_size=60),
 )
 def test_any_data_are_read_or_no_protocol(read, data):
-    """Nothing that is sent with a command leads to another error."""
+    """Any data are read, or raise this one error."""
     try:
         read(data)
     except MilterProtocolError:
@@ -108,7 +108,7 @@ def test_any_data_are_read_or_no_protocol(read, data):
     ],
 )
 def test_what_is_not_the_protocol_is_told(sent, says):
-    """The sentence says what came."""
+    """The error shows what was received."""
     with pytest.raises(MilterProtocolError, match=says):
         list(PacketDecoder().feed(sent))
 
@@ -122,13 +122,13 @@ def test_what_is_not_the_protocol_is_told(sent, says):
     ],
 )
 def test_data_of_another_form_are_told(read, data, says):
-    """The sentence says what is wrong."""
+    """The error says what is wrong."""
     with pytest.raises(MilterProtocolError, match=says):
         read(data)
 
 
 def test_a_packet_that_is_too_long_is_refused_before_it_arrives():
-    """Its length is enough: nothing of it is held."""
+    """Its length alone is enough, so nothing of it is stored."""
     decoder = PacketDecoder()
 
     with pytest.raises(MilterProtocolError):
@@ -136,7 +136,7 @@ def test_a_packet_that_is_too_long_is_refused_before_it_arrives():
 
 
 def test_macros_are_bounded():
-    """A mail server that sends thousands is heard for a hundred."""
+    """Of thousands of macros, a hundred are kept."""
     data = b"M" + b"".join(b"{m%d}\0x\0" % n for n in range(5000))
 
     assert codec.MAX_MACROS == len(codec.macros(data))

@@ -102,7 +102,7 @@ def incoming(app, *results, author=CARL, more=()):
 
 
 def test_mail_of_somebody_who_was_written_to_is_known_again(app):
-    """By what our mail server has verified; the headers say why."""
+    """The author is verified by the mail server, and the headers have the reason."""
     unknown, _ = incoming(app, VERIFIED, author="<dora@friends.example>")
     known, marked = incoming(app, VERIFIED)
     unfolded = marked.replace(b"\n ", b" ").replace(b"\n\t", b" ")
@@ -113,7 +113,7 @@ def test_mail_of_somebody_who_was_written_to_is_known_again(app):
 
 
 def test_who_gets_a_reply_is_known_from_then_on(app):
-    """Nobody has written to him before; the id that he quotes himself is no evidence."""
+    """Before, the sender was unknown; the quoted id is no evidence."""
     frank = "<frank@partners.example>"
     verified = f"{SERVER}; dmarc=pass header.from=partners.example"
     quoting = ("In-Reply-To", "<1@example.org>")
@@ -139,7 +139,7 @@ def test_who_gets_a_reply_is_known_from_then_on(app):
     ],
 )
 def test_a_forged_author_gains_nothing(app, results):
-    """Whatever it writes into the headers, short of what our server writes."""
+    """A sender can write any header except those of our server."""
     forged, marked = incoming(app, *results)
     honest, _ = incoming(app, *results, author="<eve@friends.example>")
 
@@ -148,7 +148,7 @@ def test_a_forged_author_gains_nothing(app, results):
 
 
 def test_mail_without_a_login_makes_no_correspondents(app):
-    """The envelope of a stranger is nobody's word."""
+    """The envelope of an unknown client proves nothing."""
     before = len(app.correspondents)
     tell(app, ANN, ("<dora@friends.example>",))
 
@@ -156,7 +156,7 @@ def test_mail_without_a_login_makes_no_correspondents(app):
 
 
 def test_the_mail_of_users_is_counted_where_it_is_read_as_well():
-    """And where it looks like spam, it is not: a password may be stolen."""
+    """Mail that looks like spam is not counted, as a password may be stolen."""
     application = Application(milter_skip_authenticated=False)
     for subject in ("lunch at noon", "money"):
         tell(application, ANN, (CARL,), ("Subject", subject), login="ann")
@@ -165,7 +165,7 @@ def test_the_mail_of_users_is_counted_where_it_is_read_as_well():
 
 
 def test_the_mail_of_users_is_skipped_and_counted_as_such():
-    """An operator sees why a message has no verdict."""
+    """The counter shows why such a message has no verdict."""
     application = Application()
     tell(application, ANN, (CARL,), ("Subject", "money"), login="ann")
 
@@ -173,7 +173,7 @@ def test_the_mail_of_users_is_skipped_and_counted_as_such():
 
 
 def test_results_under_the_name_of_the_milter_cannot_be_believed():
-    """It removes them before they are read."""
+    """The milter removes these headers before they are read."""
     given = {"milter_authserv_id": "MX.example.org", "authserv_id": (SERVER,)}
 
     with pytest.raises(InvalidSetting, match="give the milter a different name"):

@@ -28,7 +28,7 @@ NAME = "mx.example.org"
     ],
 )
 def test_a_field_is_known_by_its_name_however_it_is_written(value):
-    """In any case, with quotes and comments, as RFC 8601 section 2.2 lets it."""
+    """Case, quotes and comments do not matter (RFC 8601 section 2.2)."""
     assert claims(value, NAME)
 
 
@@ -45,23 +45,23 @@ def test_a_field_is_known_by_its_name_however_it_is_written(value):
     ],
 )
 def test_other_servers_are_no_forgers(value):
-    """What names another one is not ours to take away."""
+    """Headers of other servers are kept."""
     assert not claims(value, NAME)
 
 
 @given(st.binary(max_size=60))
 def test_any_value_is_ours_or_not(value):
-    """Nothing that a sender writes raises."""
+    """Any value is recognised or not, without an error."""
     assert isinstance(claims(value, NAME), bool)
 
 
 def test_what_we_write_is_ours():
-    """Or else the next server of the site would let it pass as another's."""
+    """Otherwise the next server of the site would let it pass."""
     assert claims(result(classified(b"money"), NAME).encode(), NAME)
 
 
 def test_our_result_is_no_evidence():
-    """What is learned from a mailbox has it; what was scored had not."""
+    """A message from a mailbox has the header, and the scored one had not."""
     written = result(classified(b"money"), NAME)
     message = parse(f"Authentication-Results: {written}\nSubject: a\n\n".encode())
 
@@ -70,12 +70,12 @@ def test_our_result_is_no_evidence():
 
 @pytest.mark.parametrize("text", ["a b", "mx;", "-mx", "\N{BULLET}", "x" * 300])
 def test_a_name_that_is_none_is_refused(text):
-    """The sentence shows the form."""
+    """The error shows the form."""
     with pytest.raises(InvalidSetting, match=r"a name such as mail\.example\.org"):
         parse_authserv_id(text)
 
 
 @pytest.mark.parametrize("text", [None, "", " "])
 def test_a_variable_that_is_set_to_nothing_is_not_set(text):
-    """Then no results are written."""
+    """An empty variable writes no results."""
     assert parse_authserv_id(text) is None

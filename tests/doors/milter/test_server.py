@@ -63,7 +63,7 @@ def answer(*pieces, application=None, **given):
 
 @pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
 def test_a_conversation_is_the_same_under_every_cut(path):
-    """However the network cuts the bytes, the answers are the same."""
+    """Any split of the bytes gives the same answers."""
     given, sent, expected = packets.load(path)
     door = Milter(Application(**given))
 
@@ -81,7 +81,7 @@ def test_a_conversation_is_the_same_under_every_cut(path):
 
 @pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
 def test_a_conversation_is_the_same_byte_by_byte(path):
-    """The slowest of mail servers gets the same answers."""
+    """Single bytes give the same answers."""
     given, sent, expected = packets.load(path)
 
     assert expected == answer(*(sent[n : n + 1] for n in range(len(sent))), **given)
@@ -90,7 +90,7 @@ def test_a_conversation_is_the_same_byte_by_byte(path):
 @settings(max_examples=30)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_end_the_connection_and_nothing_else(pieces):
-    """A client of another protocol is hung up on."""
+    """A client of another protocol is disconnected."""
     answer(OPTIONS, *pieces)
 
 
@@ -109,7 +109,7 @@ def message(subject):
 
 
 def test_the_mail_server_says_who_sends():
-    """Lists of senders match the envelope, and the address of the client."""
+    """Lists match the envelope sender and the client address."""
     application, origins = Application(), []
     each = application.classify.each
 
@@ -127,7 +127,7 @@ def test_the_mail_server_says_who_sends():
 
 
 def test_what_was_asked_for_is_counted():
-    """By door and action, for a monitoring system."""
+    """The counter has the door and the action."""
     application = Application()
     for subject in (b"lunch at noon", b"money"):
         answer(message(subject), application=application)
@@ -138,7 +138,7 @@ def test_what_was_asked_for_is_counted():
 
 
 def test_the_words_of_a_message_can_be_kept_out_of_its_header():
-    """With POSTBAYES_EXPLAIN_MAIL=false there is no explanation; the rest is there."""
+    """The setting removes the explanation, and keeps the other headers."""
     said, silent = (
         answer(message(b"money"), explain_mail=explains) for explains in (True, False)
     )
@@ -171,7 +171,7 @@ UNMARKED = codec.delete_header(b"x-postbayes", 1) + codec.CONTINUE
     ],
 )
 def test_mail_passes_unmarked_where_the_door_fails(error, says, caplog):
-    """No defect of ours holds mail up, and nobody's forgery stands for our word."""
+    """A defect does not stop mail, and forged headers are still removed."""
     application = failing(error)
     answered = answer(message(b"money pills"), application=application)
 
@@ -181,7 +181,7 @@ def test_mail_passes_unmarked_where_the_door_fails(error, says, caplog):
 
 
 def test_mail_passes_unmarked_where_scoring_takes_too_long(caplog, monkeypatch):
-    """The answer comes within the time-out, whatever the thread does."""
+    """The answer comes within the limit, whatever the thread does."""
     monkeypatch.setattr(server, "PATIENCE", 0.01)
 
     async def never(*_):
@@ -194,7 +194,7 @@ def test_mail_passes_unmarked_where_scoring_takes_too_long(caplog, monkeypatch):
 
 
 def test_the_classifier_sees_where_the_message_comes_from():
-    """The header that the mail server hides is there, above the others."""
+    """The header that the mail server hides is added above the others."""
     seen = []
 
     def classify(profiles, raw, *, strongest, taught, **others):
@@ -240,7 +240,7 @@ async def opened(application=None, **given):
 
 
 def test_miltertest_is_served():
-    """A client that others wrote, over a socket: options, headers, body, answers."""
+    """An independent client sends options, headers and body over a socket."""
 
     def converse(port):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
@@ -271,7 +271,7 @@ def test_miltertest_is_served():
 
 
 def test_a_mail_server_that_stops_in_a_message_costs_one_connection(monkeypatch):
-    """Half a packet for too long: it is hung up on, and others are served."""
+    """After a timeout it is disconnected, and others are served."""
     monkeypatch.setattr(server, "IDLE", 0.05)
 
     async def heard():
@@ -288,7 +288,7 @@ def test_a_mail_server_that_stops_in_a_message_costs_one_connection(monkeypatch)
 
 
 def test_a_message_that_was_begun_is_answered_when_the_door_closes():
-    """Idle connections are closed; one in the middle of a message is not cut off."""
+    """Idle connections are closed, but a message in progress is finished."""
 
     async def heard():
         async with opened() as (port, listener):
@@ -310,7 +310,7 @@ def test_a_message_that_was_begun_is_answered_when_the_door_closes():
 
 
 def test_a_header_for_spam_that_is_none_is_refused():
-    """The sentence shows the form."""
+    """The error shows the form."""
     with pytest.raises(InvalidSetting, match="such as X-Spam-Flag: YES"):
         milter(SimpleNamespace(settings=Application(spam_header="Spam").settings))
 
@@ -330,7 +330,7 @@ def to(*recipients):
 
 
 def test_the_policy_of_the_recipient_decides():
-    """The same message is refused for one and marked for another."""
+    """The same message is refused for one recipient and marked for another."""
     application = Application()
     application.decide("bob@example.org", reject_from=7.0)
 
@@ -357,7 +357,7 @@ def test_the_mildest_policy_of_several_recipients_decides():
 
 
 def test_who_is_not_of_the_networks_is_not_answered():
-    """The protocol has no place for a key; the mail server lets the message pass."""
+    """The protocol carries no key, and the mail server lets the message pass."""
     connection = Pieces(OPTIONS)
     connection.host = "192.0.2.1"
     asyncio.run(Milter(Application()).serve(connection))

@@ -93,13 +93,13 @@ def test_nothing_comes_before_the_options(packet):
     [header(b"a", b"b"), Packet(b"B", b""), end(), EVERYTHING, Packet(b"X", b"")],
 )
 def test_a_message_begins_with_its_sender(packet):
-    """What belongs to a message does not come without one."""
+    """Nothing of a message is accepted before its sender."""
     with pytest.raises(MilterProtocolError, match="in the state 'open'"):
         opened().receive(packet)
 
 
 def test_a_version_that_is_too_old_is_told():
-    """The protocol before Sendmail 8.10 was another one."""
+    """Sendmail before 8.10 used another protocol."""
     with pytest.raises(MilterProtocolError, match="version 1 of the protocol"):
         MilterSession(OURS).receive(options(1))
 
@@ -178,7 +178,7 @@ def test_a_large_message_is_bounded_where_it_cannot_be_skipped():
 
 
 def test_recipients_are_bounded():
-    """Those beyond the limit are not kept."""
+    """Recipients beyond the limit are dropped."""
     made = opened(MAIL, *[recipient(f"<{n}@b.example>") for n in range(2000)])
 
     assert MAX_RECIPIENTS == len(made.receive(end()).envelope.recipients)

@@ -95,7 +95,7 @@ def test_what_waits_for_the_database_is_not_forgotten(profile):
 
 
 def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
-    """The oldest go: a long message takes the place of many short ones."""
+    """The oldest are dropped; a long message replaces many short ones."""
     monkeypatch.setattr(module, "FEATURES", 10)
     recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, "a", "b", "c", "d")
@@ -107,7 +107,7 @@ def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
 
 
 def test_what_is_written_has_a_limit_in_bytes(engine, profile, monkeypatch):
-    """The newest stay; three features have an id and a count of 8 bytes each."""
+    """The newest stay; three features take an id and a count of 8 bytes each."""
     recent = RecentMessages(rows=9, store_words=True)
     (digest,) = add(recent, profile, "a")
     row = recent.get(profile.id, digest)
@@ -130,7 +130,7 @@ class Slow(dict):
 
 
 def test_what_is_scored_again_while_it_is_written_is_written_again(engine, profile):
-    """Not lost, and with the later time, by which it expires."""
+    """It is kept, with the later time, by which it expires."""
     recent = RecentMessages(rows=9, store_words=True)
     seen = observed("a", {"x": 1})
     views = Slow(seen.views)
@@ -169,7 +169,7 @@ def test_large_messages_are_written_a_few_at_a_time(
 
 
 def test_what_is_to_be_forgotten_is_dropped_from_memory(engine, profile):
-    """Before and after it is written; the others stay."""
+    """It is dropped before and after the write, and other messages stay."""
     recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, "a", "b", "c")
     recent.drop(profile.id, digests[0])
