@@ -56,16 +56,16 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     Notes
     -----
     There are six views, each a function of the message alone: ``words`` and ``headers``
-    count occurrences, ``pairs`` and ``grams`` record presence, ``structure`` has the
-    values of some fields, and ``measurements`` has numbers in fixed point.  Grams have
-    no names, because several share a bucket and four bytes mean little to a reader.
+    count occurrences, ``pairs`` record presence, ``grams`` count runs of symbols,
+    ``structure`` has the values of some fields, and ``measurements`` has numbers in
+    fixed point.  Grams have no names, because four symbols mean little to a reader.
 
     Examples
     --------
     >>> from app.mail.parse import parse
     >>> views = extract(parse(b"Subject: Lunch\n\nGood morning")).views
     >>> {name: x.size for name, x in views.items()}
-    {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 16, 'structure': 8,
+    {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 72, 'structure': 8,
     'measurements': 14}
     """
     headers = header_words(message) if "headers" in views else []
@@ -133,7 +133,7 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
     -------
     dict of str to int
         By view.  A name with a blank is a pair, any other a word of the body or
-        of a header.  `grams` are buckets of bytes and have no names.
+        of a header.  `grams` are runs of symbols and have no names.
 
     Examples
     --------

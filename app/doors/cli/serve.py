@@ -29,7 +29,6 @@ from uvicorn.supervisors import Multiprocess
 
 from app.access.networks import LOOPBACK, Networks
 from app.doors import service
-from app.doors.cli.console import option
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
@@ -106,10 +105,17 @@ _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__
 
 
 def serve(
-    host: str | None = option("Address to listen on. [POSTBAYES_HOST]"),
-    port: int | None = option("Port to listen on. [POSTBAYES_PORT]"),
-    database_url: str | None = option("Database. [POSTBAYES_DATABASE_URL]"),
-    workers: int | None = option("Processes to serve with. [POSTBAYES_WORKERS]"),
+    # Not `console.option`: a service does not need rich.
+    host: str | None = typer.Option(
+        None, help="Address to listen on. [POSTBAYES_HOST]"
+    ),
+    port: int | None = typer.Option(None, help="Port to listen on. [POSTBAYES_PORT]"),
+    database_url: str | None = typer.Option(
+        None, help="Database. [POSTBAYES_DATABASE_URL]"
+    ),
+    workers: int | None = typer.Option(
+        None, help="Processes to serve with. [POSTBAYES_WORKERS]"
+    ),
 ) -> None:
     """Serve HTTP. An empty or older database is migrated first."""
     remember_reload()

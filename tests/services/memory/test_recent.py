@@ -152,13 +152,13 @@ def test_large_messages_are_written_a_few_at_a_time(
     """Feedback waits for each transaction; one message is written however large."""
     monkeypatch.setattr(module, "FLUSH_FEATURES", features)
     sizes = []
-    put_many = module.put_many
+    put_many = scored.put_many
 
     def counted(connection, profile_id, rows):
         sizes.append(len(rows))
         put_many(connection, profile_id, rows)
 
-    monkeypatch.setattr(module, "put_many", counted)
+    monkeypatch.setattr(scored, "put_many", counted)
     recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, *"abcde")
     recent.flush(engine)
