@@ -12,6 +12,7 @@ import email
 import imaplib
 import json
 import os
+import re
 import shutil
 import smtplib
 import socket
@@ -134,6 +135,8 @@ class MailSite:
         shutil.chown(folder / "mail", "nobody", "nogroup")
         ours = files.get("main.cf") or (DEPLOY / "postfix" / "main.cf").read_text()
         ours = ours.replace("inet:127.0.0.1:11332", milter)
+        # A busy machine is no reason to accept mail that was not scored.
+        ours = re.sub(r"_timeout=\d+s", f"_timeout={PATIENCE}s", ours)
         (postfix / "main.cf").write_text(_MAIN.format(**names) + ours)
         master = _MASTER.format(**names) + files.get("master.cf", "")
         (postfix / "master.cf").write_text(master)
