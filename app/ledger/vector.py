@@ -87,6 +87,11 @@ LARGEST: Final = 16 * 1024 * 1024
 A few bytes of zstd can stand for a gigabyte of zeros.  A message has at most 100,000
 features (`app.features.extract.MOST_WORDS`), each with at most 9 bytes.
 """
+MOST_RUNS: Final = 2**16
+"""Most runs of symbols of a view; a message has 500 (`app.features.grams`).
+
+A stored byte can be a run, which takes 80 bytes in memory with its beginnings.
+"""
 _FIRST_VERSION: Final = 1
 _ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION, _RUNS = range(1, 7)
 _FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
@@ -239,7 +244,7 @@ def _runs(x: SparseCounts) -> NDArray[np.int64] | None:
     if not x.size or x.ids[0] != EMPTY_RUN:
         return None
     runs = runs_in(x)
-    return runs if with_beginnings(runs) == x else None
+    return runs if runs.size <= MOST_RUNS and with_beginnings(runs) == x else None
 
 
 def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
@@ -304,6 +309,9 @@ def _views(rest: memoryview) -> dict[str, Payload]:
         elif kind == _UNION:
             united.append(view)
         elif kind == _RUNS:
+            if n > MOST_RUNS:
+                msg = f"view {view!r} has {n} runs; {MOST_RUNS} are allowed"
+                raise ValueError(msg)
             steps, at = _read_column(body, at, n)
             views[view] = with_beginnings(require_runs(np.cumsum(steps)))
         elif kind == _FIELDS:

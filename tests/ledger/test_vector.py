@@ -234,6 +234,17 @@ def test_a_run_takes_two_bytes_or_three():
     )
 
 
+def test_runs_are_few(monkeypatch):
+    """More of them are stored as any features; a byte could stand for eighty."""
+    x = {"grams": runs_of(np.arange(9))}
+    written = encode(x)
+    monkeypatch.setattr(vector, "MOST_RUNS", 8)
+
+    with pytest.raises(CorruptVector, match="'grams' has 9 runs; 8 are allowed"):
+        decode(written)
+    assert x == decode(encode(x))
+
+
 @pytest.mark.parametrize("steps", [[2**24], [5, 0]])
 def test_runs_that_are_none_are_refused(steps):
     """Out of range, or twice the same."""
