@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 
@@ -23,13 +23,28 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A time with a time zone, which is in UTC when it is read."""
 
 
-class RequestDocument(BaseModel):
+def _unwrapped(schema: dict[str, Any]) -> None:
+    """Put each description of a schema into one line."""
+    for field in schema["properties"].values():
+        if "description" in field:
+            field["description"] = " ".join(field["description"].split())
+
+
+class DescribedDocument(BaseModel):
+    """A document, whose fields are described by the texts below them."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True, json_schema_extra=_unwrapped
+    )
+
+
+class RequestDocument(DescribedDocument):
     """A document or a query of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
-class AnswerDocument(BaseModel):
+class AnswerDocument(DescribedDocument):
     """A document of an answer."""
 
     model_config = ConfigDict(from_attributes=True)

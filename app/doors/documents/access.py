@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.access.lists import (
     MAX_NOTE,
@@ -28,56 +28,49 @@ if TYPE_CHECKING:
 class KeyIn(RequestDocument):
     """A key that is to be made."""
 
-    name: str = Field(
-        max_length=MAX_NAME,
-        description="Name of the key; its source in the ledger is `key:` and the name.",
-    )
-    rights: list[Right] = Field(min_length=1, description="Its rights.")
-    profiles: list[str] = Field(
-        default=[],
-        description="The profiles that it may use; `@example.org` means the profile of "
-        "the domain and those of its addresses. Empty: all.",
-    )
-    labels: list[str] = Field(
-        default=[], description="The labels that it may teach. Empty: all."
-    )
-    networks: list[str] = Field(
-        default=[],
-        description="Addresses and networks that it may be used from. Empty: any.",
-    )
-    names_sources: bool = Field(
-        default=False,
-        description="Whether it may set the `source` of feedback, as a mail server "
-        "that knows its users does.",
-    )
-    expires_at: Moment | None = Field(
-        default=None, description="When it expires; null: never."
-    )
+    name: str = Field(max_length=MAX_NAME)
+    """Name of the key; its source in the ledger is `key:` and the name."""
+    rights: list[Right] = Field(min_length=1)
+    """Its rights."""
+    profiles: list[str] = Field(default=[])
+    """The profiles that it may use; `@example.org` means the profile of the domain and
+    those of its addresses. Empty: all.
+    """
+    labels: list[str] = Field(default=[])
+    """The labels that it may teach. Empty: all."""
+    networks: list[str] = Field(default=[])
+    """Addresses and networks that it may be used from. Empty: any."""
+    names_sources: bool = False
+    """Whether it may set the `source` of feedback, as a mail server that knows its
+    users does.
+    """
+    expires_at: Moment | None = None
+    """When it expires; null: never."""
 
 
 class KeyOut(AnswerDocument):
     """A key, without its text."""
 
-    name: str = Field(description="Its name.")
-    rights: list[str] = Field(description="Its rights.")
-    profiles: list[str] | None = Field(
-        description="The profiles that it may use; null: all."
-    )
-    labels: list[str] | None = Field(
-        description="The labels that it may teach; null: all."
-    )
-    networks: list[str] = Field(
-        description="Addresses and networks that it may be used from; empty: any."
-    )
-    names_sources: bool = Field(
-        description="Whether it may set the `source` of feedback."
-    )
-    created_at: datetime = Field(description="When it was created.")
-    expires_at: datetime | None = Field(description="When it expires; null: never.")
-    last_used_at: datetime | None = Field(
-        description="When it was last used, to the minute; up to two minutes late."
-    )
-    revoked_at: datetime | None = Field(description="When it was revoked.")
+    name: str
+    """Its name."""
+    rights: list[str]
+    """Its rights."""
+    profiles: list[str] | None
+    """The profiles that it may use; null: all."""
+    labels: list[str] | None
+    """The labels that it may teach; null: all."""
+    networks: list[str]
+    """Addresses and networks that it may be used from; empty: any."""
+    names_sources: bool
+    """Whether it may set the `source` of feedback."""
+    created_at: datetime
+    """When it was created."""
+    expires_at: datetime | None
+    """When it expires; null: never."""
+    last_used_at: datetime | None
+    """When it was last used, to the minute; up to two minutes late."""
+    revoked_at: datetime | None
+    """When it was revoked."""
 
     @classmethod
     def of(cls, key: AccessKey, /, **more: Any) -> Self:
@@ -95,61 +88,60 @@ class KeyOut(AnswerDocument):
 class NewKeyOut(KeyOut):
     """A key that was just made."""
 
-    key: str = Field(description="The key itself, which is shown only this once.")
+    key: str
+    """The key itself, which is shown only this once."""
 
 
-class KeysOut(BaseModel):
+class KeysOut(AnswerDocument):
     """All keys."""
 
-    keys: list[KeyOut] = Field(
-        description="The keys in the order of their names, including revoked ones."
-    )
+    keys: list[KeyOut]
+    """The keys in the order of their names, including revoked ones."""
 
 
 class PersonIn(RequestDocument):
     """A new person."""
 
-    name: str = Field(
-        max_length=MAX_NAME,
-        description="Name to sign in with; in the ledger, the source is `user:` and "
-        "the name.",
-    )
+    name: str = Field(max_length=MAX_NAME)
+    """Name to sign in with; in the ledger, the source is `user:` and the name."""
     role: str = Field(max_length=MAX_NAME, description=f"One of {', '.join(ROLES)}.")
-    password: str | None = Field(
-        default=None,
-        description="Null: a proxy or a provider signs them in.",
-    )
-    profile: str | None = Field(
-        default=None, description="The only profile that they can see; null: all."
-    )
+    password: str | None = None
+    """Null: a proxy or a provider signs them in."""
+    profile: str | None = None
+    """The only profile that they can see; null: all."""
 
 
 class PasswordIn(RequestDocument):
     """A change of the client's own password."""
 
-    password: str = Field(description="The present one.")
-    new_password: str = Field(description="The new password, of 8 characters or more.")
+    password: str
+    """The present one."""
+    new_password: str
+    """The new password, of 8 characters or more."""
 
 
 class NewPasswordIn(RequestDocument):
     """Another password of somebody."""
 
-    password: str = Field(description="8 characters or more.")
+    password: str
+    """8 characters or more."""
 
 
 class PersonOut(AnswerDocument):
     """A person who can sign in, without the password."""
 
-    name: str = Field(description="Name to sign in with.")
-    role: str = Field(description="Their role.")
-    profile: str | None = Field(
-        description="The only profile that they can see; null: all."
-    )
-    has_password: bool = Field(
-        description="Whether they sign in with a password; otherwise a proxy or a "
-        "provider signs them in."
-    )
-    created_at: datetime = Field(description="When they were added.")
+    name: str
+    """Name to sign in with."""
+    role: str
+    """Their role."""
+    profile: str | None
+    """The only profile that they can see; null: all."""
+    has_password: bool
+    """Whether they sign in with a password; otherwise a proxy or a provider signs them
+    in.
+    """
+    created_at: datetime
+    """When they were added."""
 
     @classmethod
     def of(cls, person: Person) -> Self:
@@ -157,35 +149,39 @@ class PersonOut(AnswerDocument):
         return cls.describing(person, has_password=person.password is not None)
 
 
-class PeopleOut(BaseModel):
+class PeopleOut(AnswerDocument):
     """The people who can sign in."""
 
-    people: list[PersonOut] = Field(
-        description="The people in the order of their names."
-    )
+    people: list[PersonOut]
+    """The people in the order of their names."""
 
 
 class EventOut(AnswerDocument):
     """An administrative event."""
 
-    id: int = Field(description="Its number; later events have greater numbers.")
-    time: datetime = Field(description="When.")
-    who: str = Field(
-        description="The principal: `key:NAME`, `user:NAME`, `http` for a client "
-        "without a key, or `cli:USER`."
-    )
-    act: str = Field(description="What was done.")
-    object: str = Field(description="The key, the person or the profile.")
-    details: dict[str, Any] | None = Field(description="Further details; null: none.")
+    id: int
+    """Its number; later events have greater numbers."""
+    time: datetime
+    """When."""
+    who: str
+    """The principal: `key:NAME`, `user:NAME`, `http` for a client without a key, or
+    `cli:USER`.
+    """
+    act: str
+    """What was done."""
+    object: str
+    """The key, the person or the profile."""
+    details: dict[str, Any] | None
+    """Further details; null: none."""
 
 
-class EventsOut(BaseModel):
+class EventsOut(AnswerDocument):
     """Some events, the newest first."""
 
-    events: list[EventOut] = Field(description="The events.")
-    next: int | None = Field(
-        description="The `before` of the next request; null: these are the oldest."
-    )
+    events: list[EventOut]
+    """The events."""
+    next: int | None
+    """The `before` of the next request; null: these are the oldest."""
 
 
 MAX_LISTED_ENTRIES: Final = 1000
@@ -196,20 +192,12 @@ class ListEntryIn(RequestDocument):
     """An entry that is to be set."""
 
     entry: str = Field(max_length=MAX_VALUE + 16, description=f"Its subject: {SAYS}.")
-    nats: float = Field(
-        ge=-MAX_NATS,
-        le=MAX_NATS,
-        description="Nats that it adds to the log-odds: negative ones allow, positive "
-        "ones deny.",
-    )
-    expires_at: Moment | None = Field(
-        default=None, description="When it expires; null: never."
-    )
-    note: str = Field(
-        default="",
-        max_length=MAX_NOTE,
-        description="A note of one line, for other people.",
-    )
+    nats: float = Field(ge=-MAX_NATS, le=MAX_NATS)
+    """Nats that it adds to the log-odds: negative ones allow, positive ones deny."""
+    expires_at: Moment | None = None
+    """When it expires; null: never."""
+    note: str = Field(default="", max_length=MAX_NOTE)
+    """A note of one line, for other people."""
 
     def read(self, *, source: str, now: datetime) -> ListEntry:
         """Return the entry, as set by a source now."""
@@ -224,26 +212,27 @@ class ListEntryIn(RequestDocument):
 class ListsIn(RequestDocument):
     """Entries that are to be set, all or none."""
 
-    entries: list[ListEntryIn] = Field(
-        min_length=1,
-        max_length=MAX_LISTED_ENTRIES,
-        description="The entries; each replaces an entry with the same subject.",
-    )
+    entries: list[ListEntryIn] = Field(min_length=1, max_length=MAX_LISTED_ENTRIES)
+    """The entries; each replaces an entry with the same subject."""
 
 
 class ListEntryOut(AnswerDocument):
     """An entry."""
 
-    entry: str = Field(description="Its subject, in the form of a request.")
-    kind: ListKind = Field(description="The kind of the subject.")
-    nats: float = Field(
-        description="Nats that it adds to the log-odds: negative ones allow, positive "
-        "ones deny."
-    )
-    source: str = Field(description="Who set it.")
-    created_at: datetime = Field(description="When it was set.")
-    expires_at: datetime | None = Field(description="When it expires; null: never.")
-    note: str = Field(description="A note of one line, or empty.")
+    entry: str
+    """Its subject, in the form of a request."""
+    kind: ListKind
+    """The kind of the subject."""
+    nats: float
+    """Nats that it adds to the log-odds: negative ones allow, positive ones deny."""
+    source: str
+    """Who set it."""
+    created_at: datetime
+    """When it was set."""
+    expires_at: datetime | None
+    """When it expires; null: never."""
+    note: str
+    """A note of one line, or empty."""
 
     @classmethod
     def of(cls, entry: ListEntry) -> Self:
@@ -255,13 +244,13 @@ class ListEntryOut(AnswerDocument):
         )
 
 
-class ListsOut(BaseModel):
+class ListsOut(AnswerDocument):
     """Some entries of a profile, by kind and value."""
 
-    entries: list[ListEntryOut] = Field(description="The entries.")
-    next: str | None = Field(
-        description="The `after` of the next request; null: these are the last."
-    )
+    entries: list[ListEntryOut]
+    """The entries."""
+    next: str | None
+    """The `after` of the next request; null: these are the last."""
 
     @classmethod
     def of(cls, entries: Sequence[ListEntry], limit: int) -> Self:

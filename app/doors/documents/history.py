@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import BaseModel, Field
-
 from app.bayes.posterior import probability_of
 from app.doors.documents import AnswerDocument
 from app.doors.documents.verdict import ClassifyOut
@@ -25,52 +23,58 @@ Decision = Literal["spam", "ham", "unsure"]
 class LineReasonOut(AnswerDocument):
     """One of the strongest reasons of a verdict."""
 
-    text: str = Field(description="The words, the header, or the domain of the links.")
-    log_odds: float = Field(description="Nats that it added.")
+    text: str
+    """The words, the header, or the domain of the links."""
+    log_odds: float
+    """Nats that it added."""
 
 
 class HistoryEntryOut(AnswerDocument):
     """One verdict, and the present state of its message."""
 
-    id: str = Field(description="The id of the message, which can be used to teach it.")
-    time: datetime = Field(description="When it was scored, in UTC.")
-    door: Door = Field(description="The door through which the verdict was requested.")
-    decision: Decision = Field(description="The decision at that time.")
-    probability: float | None = Field(
-        description="Probability of spam at that time; null if undefined."
-    )
-    log_odds: float | None = Field(
-        description="Spam against the rest at that time, in nats; null if infinite."
-    )
-    size: int = Field(description="Size of the message in bytes.")
-    features: int = Field(description="Number of features of the message.")
-    unseen: int = Field(description="Features that were new to the profile.")
-    sender: str | None = Field(
-        description="Its header From, with control characters as escapes; this and the "
-        "texts below are null if POSTBAYES_STORE_WORDS is off."
-    )
-    subject: str | None = Field(description="Its header Subject.")
-    recipients: str | None = Field(
-        description="Recipients of this profile as the mail server gave them; "
-        "otherwise the header To."
-    )
-    envelope: str | None = Field(
-        description="Sender of the SMTP envelope, if the door knows it."
-    )
-    reasons: list[LineReasonOut] | None = Field(
-        description="The strongest reasons at that time; null if no explanation was "
-        "requested: `/history/{id}` then explains the message with what is learned "
-        "now."
-    )
-    label: str | None = Field(description="Label of the message now; null: not taught.")
-    source: str | None = Field(
-        description="Source of the latest feedback, or of the undo that took it back."
-    )
-    teachable: bool = Field(description="Whether the message can be taught by its id.")
-    worth: float = Field(
-        description="Value of teaching the message, from 0 to 2: 4p(1 - p)(1 + s), "
-        "where s is the share of new features."
-    )
+    id: str
+    """The id of the message, which can be used to teach it."""
+    time: datetime
+    """When it was scored, in UTC."""
+    door: Door
+    """The door through which the verdict was requested."""
+    decision: Decision
+    """The decision at that time."""
+    probability: float | None
+    """Probability of spam at that time; null if undefined."""
+    log_odds: float | None
+    """Spam against the rest at that time, in nats; null if infinite."""
+    size: int
+    """Size of the message in bytes."""
+    features: int
+    """Number of features of the message."""
+    unseen: int
+    """Features that were new to the profile."""
+    sender: str | None
+    """Its header From, with control characters as escapes; this and the texts below are
+    null if POSTBAYES_STORE_WORDS is off.
+    """
+    subject: str | None
+    """Its header Subject."""
+    recipients: str | None
+    """Recipients of this profile as the mail server gave them; otherwise the header To.
+    """
+    envelope: str | None
+    """Sender of the SMTP envelope, if the door knows it."""
+    reasons: list[LineReasonOut] | None
+    """The strongest reasons at that time; null if no explanation was requested:
+    `/history/{id}` then explains the message with what is learned now.
+    """
+    label: str | None
+    """Label of the message now; null: not taught."""
+    source: str | None
+    """Source of the latest feedback, or of the undo that took it back."""
+    teachable: bool
+    """Whether the message can be taught by its id."""
+    worth: float
+    """Value of teaching the message, from 0 to 2: 4p(1 - p)(1 + s), where s is the
+    share of new features.
+    """
 
     @classmethod
     def of(cls, entry: HistoryEntry) -> Self:
@@ -90,15 +94,17 @@ class HistoryEntryOut(AnswerDocument):
         )
 
 
-class HistoryOut(BaseModel):
+class HistoryOut(AnswerDocument):
     """The answer of `/history`."""
 
-    profile: str = Field(description="The profile that answered.")
-    entries: list[HistoryEntryOut] = Field(description="Verdicts, newest first.")
-    before: str | None = Field(
-        description="The `before` of the next request; null: these are the last. One "
-        "search examines 20,000 verdicts, so there can be more even if none was found."
-    )
+    profile: str
+    """The profile that answered."""
+    entries: list[HistoryEntryOut]
+    """Verdicts, newest first."""
+    before: str | None
+    """The `before` of the next request; null: these are the last. One search examines
+    20,000 verdicts, so there can be more even if none was found.
+    """
 
     @classmethod
     def found(
@@ -115,27 +121,35 @@ class HistoryOut(BaseModel):
 class TaughtOut(AnswerDocument):
     """One row of the ledger about a message."""
 
-    revision: int = Field(description="Number of the row.")
-    time: datetime = Field(description="When it was written, in UTC.")
-    label_before: str | None = Field(description="Label before; null: not learned.")
-    label: str | None = Field(description="New label; null: not learned.")
-    source: str = Field(description="Who taught it.")
+    revision: int
+    """Number of the row."""
+    time: datetime
+    """When it was written, in UTC."""
+    label_before: str | None
+    """Label before; null: not learned."""
+    label: str | None
+    """New label; null: not learned."""
+    source: str
+    """Who taught it."""
 
 
-class MessageHistoryOut(BaseModel):
+class MessageHistoryOut(AnswerDocument):
     """The answer of `/history/{id}`."""
 
-    id: str = Field(description="The id of the message.")
-    profile: str = Field(description="The profile that answered.")
-    entries: list[HistoryEntryOut] = Field(
-        description="Its newest verdicts, 20 at most; empty if it was only taught, or "
-        "if the verdicts are older than POSTBAYES_HISTORY_DAYS."
-    )
-    taught: list[TaughtOut] = Field(description="Its feedback, oldest first.")
-    now: ClassifyOut | None = Field(
-        description="The verdict with what is learned now, which may include the "
-        "message itself; null if its features are no longer stored."
-    )
+    id: str
+    """The id of the message."""
+    profile: str
+    """The profile that answered."""
+    entries: list[HistoryEntryOut]
+    """Its newest verdicts, 20 at most; empty if it was only taught, or if the verdicts
+    are older than POSTBAYES_HISTORY_DAYS.
+    """
+    taught: list[TaughtOut]
+    """Its feedback, oldest first."""
+    now: ClassifyOut | None
+    """The verdict with what is learned now, which may include the message itself; null
+    if its features are no longer stored.
+    """
 
     @classmethod
     def found(
@@ -155,14 +169,13 @@ class MessageHistoryOut(BaseModel):
         )
 
 
-class ReviewOut(BaseModel):
+class ReviewOut(AnswerDocument):
     """The answer of `/review`."""
 
-    profile: str = Field(description="The profile that answered.")
-    entries: list[HistoryEntryOut] = Field(
-        description="Messages that were not taught, *unsure* ones first, and then by "
-        "`worth`."
-    )
+    profile: str
+    """The profile that answered."""
+    entries: list[HistoryEntryOut]
+    """Messages that were not taught, *unsure* ones first, and then by `worth`."""
 
 
 def cursor(place: Place) -> str:
@@ -181,34 +194,39 @@ def cursor(place: Place) -> str:
 class LedgerRowOut(AnswerDocument):
     """One row of the ledger."""
 
-    revision: int = Field(description="Its number; later rows have greater numbers.")
-    time: datetime = Field(description="When it was written, in UTC.")
-    id: str | None = Field(
-        description="The id of the message; null for a sum of many messages."
-    )
-    kind: RowKind = Field(
-        description="`message`; `sum`: many messages of an import, or pruned features; "
-        "or `note`: what a followed site says of a message, which adds nothing."
-    )
-    label_before: str | None = Field(description="Label before; null: not learned.")
-    label: str | None = Field(description="New label; null: not learned.")
-    source: str = Field(description="Who taught it.")
-    undo: str | None = Field(description="The undo that wrote the row; null: feedback.")
-    taken_back: bool = Field(description="Whether an undo in force takes it back.")
+    revision: int
+    """Its number; later rows have greater numbers."""
+    time: datetime
+    """When it was written, in UTC."""
+    id: str | None
+    """The id of the message; null for a sum of many messages."""
+    kind: RowKind
+    """`message`; `sum`: many messages of an import, or pruned features; or `note`: what
+    a followed site says of a message, which adds nothing.
+    """
+    label_before: str | None
+    """Label before; null: not learned."""
+    label: str | None
+    """New label; null: not learned."""
+    source: str
+    """Who taught it."""
+    undo: str | None
+    """The undo that wrote the row; null: feedback."""
+    taken_back: bool
+    """Whether an undo in force takes it back."""
 
 
 class LedgerOut(AnswerDocument):
     """Some rows of a ledger, newest first."""
 
-    profile: str = Field(description="The profile of the ledger.")
-    rows: list[LedgerRowOut] = Field(description="The rows.")
-    next: int | None = Field(
-        description="The `before` of the next request; null: these are the last."
-    )
-    unfinished: int = Field(
-        description="Changes of recorded undos that the service has not carried out "
-        "yet."
-    )
+    profile: str
+    """The profile of the ledger."""
+    rows: list[LedgerRowOut]
+    """The rows."""
+    next: int | None
+    """The `before` of the next request; null: these are the last."""
+    unfinished: int
+    """Changes of recorded undos that the service has not carried out yet."""
 
     @classmethod
     def of(cls, found: LedgerPage) -> Self:

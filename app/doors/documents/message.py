@@ -10,7 +10,7 @@ import hashlib
 from datetime import datetime  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.doors.documents import AnswerDocument, RequestDocument
 from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
@@ -22,59 +22,47 @@ if TYPE_CHECKING:
 class SentIn(RequestDocument):
     """A message that a user of the site has sent."""
 
-    sender: str = Field(
-        max_length=MAX_ADDRESS,
-        description="The sender: the address, or the login name of the user.",
-    )
-    recipients: list[str] = Field(
-        min_length=1,
-        max_length=MAX_RECIPIENTS,
-        description="The envelope's recipients. If there are more than 20, they are "
-        "ignored.",
-    )
+    sender: str = Field(max_length=MAX_ADDRESS)
+    """The sender: the address, or the login name of the user."""
+    recipients: list[str] = Field(min_length=1, max_length=MAX_RECIPIENTS)
+    """The envelope's recipients. If there are more than 20, they are ignored."""
 
 
-class SentOut(BaseModel):
+class SentOut(AnswerDocument):
     """The correspondents that a sent message counted."""
 
-    counted: int = Field(
-        description="Recipients who are correspondents now; always 0 without "
-        "POSTBAYES_AUTHSERV_ID."
-    )
+    counted: int
+    """Recipients who are correspondents now; always 0 without POSTBAYES_AUTHSERV_ID."""
 
 
 class CorrespondentsOut(AnswerDocument):
     """Whom the users of a profile have written to."""
 
-    addresses: int = Field(
-        description="Number of addresses; 1 or 0 if an address was requested."
-    )
-    messages: int = Field(description="Messages to these addresses.")
-    last: datetime | None = Field(
-        description="Day of the latest message, in UTC; null if there is none."
-    )
+    addresses: int
+    """Number of addresses; 1 or 0 if an address was requested."""
+    messages: int
+    """Messages to these addresses."""
+    last: datetime | None
+    """Day of the latest message, in UTC; null if there is none."""
 
 
 class TextIn(RequestDocument):
     """A message as JSON: whole in `message`, or as the fields of a form."""
 
-    message: str | None = Field(
-        None,
-        description="The whole message (RFC 5322) as text, in place of the other "
-        "fields.",
-    )
-    subject: str | None = Field(None, description="The subject of the form or comment.")
-    from_: str | None = Field(
-        None,
-        alias="from",
-        description="The sender, as `Name <address>` or an address.",
-    )
-    to: str | None = Field(None, description="The recipient.")
-    reply_to: str | None = Field(
-        None, description="Address for answers, if not the sender."
-    )
-    body: str | None = Field(None, description="The text.")
-    html: str | None = Field(None, description="The same text as HTML.")
+    message: str | None = None
+    """The whole message (RFC 5322) as text, in place of the other fields."""
+    subject: str | None = None
+    """The subject of the form or comment."""
+    from_: str | None = Field(None, alias="from")
+    """The sender, as `Name <address>` or an address."""
+    to: str | None = None
+    """The recipient."""
+    reply_to: str | None = None
+    """Address for answers, if not the sender."""
+    body: str | None = None
+    """The text."""
+    html: str | None = None
+    """The same text as HTML."""
 
     def raw(self) -> bytes | None:
         """Return the message in bytes; None if there is none."""
@@ -97,13 +85,17 @@ class TextIn(RequestDocument):
         return self.message is not None and bool(form & self.model_fields_set)
 
 
-class ProblemOut(BaseModel):
+class ProblemOut(AnswerDocument):
     """An error, RFC 9457."""
 
-    type: str = Field(description="A URN for the type of problem, for programs.")
-    title: str = Field(description="The status in words.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="The problem, and what to do about it.")
+    type: str
+    """A URN for the type of problem, for programs."""
+    title: str
+    """The status in words."""
+    status: int
+    """The HTTP status."""
+    detail: str
+    """The problem, and what to do about it."""
 
 
 def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> bytes:

@@ -6,7 +6,7 @@ import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from app import __version__
 from app.bayes.posterior import probability_of
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 class ViewStateOut(AnswerDocument):
     """The counts of one view."""
 
-    features: int = Field(
-        description="Distinct features seen in any class, or fields measured."
-    )
-    occurrences: dict[str, int] = Field(
-        description="Occurrences of features per label; empty for measurements."
-    )
+    features: int
+    """Distinct features seen in any class, or fields measured."""
+    occurrences: dict[str, int]
+    """Occurrences of features per label; empty for measurements."""
 
 
 class ThresholdOut(AnswerDocument):
     """Where a decision begins, on two scales."""
 
-    log_odds: float = Field(description="Log-odds of spam against the rest, in nats.")
-    probability: float = Field(description="The same as a probability of spam.")
+    log_odds: float
+    """Log-odds of spam against the rest, in nats."""
+    probability: float
+    """The same as a probability of spam."""
 
     @classmethod
     def of(cls, log_odds: float) -> Self:
@@ -63,90 +63,87 @@ def thresholds_of(made_of: Specification) -> dict[str, ThresholdOut | None]:
 class FusionOut(AnswerDocument):
     """The weights of the views."""
 
-    weights: dict[str, float] = Field(
-        description="Weight of each view, by its normaliser."
-    )
-    bias: dict[str, float] = Field(description="Added for each label, in nats.")
-    fitted_revision: int = Field(
-        description="The latest ledger row that they were fitted to."
-    )
-    fitted_messages: int = Field(
-        description="Number of messages that they were fitted to; 0: the shipped "
-        "weights."
-    )
+    weights: dict[str, float]
+    """Weight of each view, by its normaliser."""
+    bias: dict[str, float]
+    """Added for each label, in nats."""
+    fitted_revision: int
+    """The latest ledger row that they were fitted to."""
+    fitted_messages: int
+    """Number of messages that they were fitted to; 0: the shipped weights."""
 
 
 class DecayOut(AnswerDocument):
     """The decay of old mail."""
 
-    half_life: float = Field(description="Months after which a message counts half.")
-    epoch: int | None = Field(
-        description="The month from which ages are counted, YYYYMM: that of the newest "
-        "ledger row; null before the first."
-    )
+    half_life: float
+    """Months after which a message counts half."""
+    epoch: int | None
+    """The month from which ages are counted, YYYYMM: that of the newest ledger row;
+    null before the first.
+    """
 
 
-class ListedOut(BaseModel):
+class ListedOut(AnswerDocument):
     """One profile of many."""
 
-    name: str = Field(description="The profile's name.")
-    revision: int = Field(
-        description="Its newest ledger row that this process has learned."
-    )
-    messages: dict[str, int] = Field(description="Messages learned, per label.")
+    name: str
+    """The profile's name."""
+    revision: int
+    """Its newest ledger row that this process has learned."""
+    messages: dict[str, int]
+    """Messages learned, per label."""
 
 
-class ProfilesOut(BaseModel):
+class ProfilesOut(AnswerDocument):
     """Some profiles, in the order of their names."""
 
-    profiles: list[ListedOut] = Field(description="The profiles.")
-    next: str | None = Field(
-        description="The `after` of the next request; null: these are the last."
-    )
+    profiles: list[ListedOut]
+    """The profiles."""
+    next: str | None
+    """The `after` of the next request; null: these are the last."""
 
 
 class ProfileOut(AnswerDocument):
     """One profile: its specification and its counts."""
 
-    name: str = Field(description="The profile's name.")
-    labels: list[str] = Field(description="The labels of its messages.")
-    spam_labels: list[str] = Field(description="The labels of unwanted mail.")
-    feature_set: int = Field(
-        description="Version of the rules by which features are extracted."
-    )
-    created_at: datetime = Field(description="When it was created, in UTC.")
-    revision: int = Field(
-        description="Its newest ledger row that this process has learned."
-    )
-    messages: dict[str, int] = Field(description="Messages learned, per label.")
-    views: dict[str, ViewStateOut] = Field(description="What each view has learned.")
-    spam_threshold: ThresholdOut = Field(
-        description="The decision is spam from here up."
-    )
-    ham_threshold: ThresholdOut = Field(
-        description="The decision is ham from here down, and unsure in between."
-    )
-    quarantine_from: ThresholdOut | None = Field(
-        description="The doors that can quarantine do so from here up; null: never."
-    )
-    reject_from: ThresholdOut | None = Field(
-        description="The doors that can reject do so from here up; null: never."
-    )
-    policy: dict[str, float | Literal["never"]] = Field(
-        description="Where the profile differs from the settings of the service: "
-        "`ham_cost`, and `ham_threshold`, `quarantine_from` and `reject_from` in nats."
-    )
-    fusion: FusionOut = Field(
-        description="The weights of the views, fitted to the feedback."
-    )
-    undo_days: float | None = Field(
-        description="Days during which feedback can be undone, changed or forgotten; "
-        "null: for ever."
-    )
-    decay: DecayOut | None = Field(
-        description="Decay of old mail; null if old mail weighs as much as new mail. "
-        "With decay, counts are current weights in whole messages."
-    )
+    name: str
+    """The profile's name."""
+    labels: list[str]
+    """The labels of its messages."""
+    spam_labels: list[str]
+    """The labels of unwanted mail."""
+    feature_set: int
+    """Version of the rules by which features are extracted."""
+    created_at: datetime
+    """When it was created, in UTC."""
+    revision: int
+    """Its newest ledger row that this process has learned."""
+    messages: dict[str, int]
+    """Messages learned, per label."""
+    views: dict[str, ViewStateOut]
+    """What each view has learned."""
+    spam_threshold: ThresholdOut
+    """The decision is spam from here up."""
+    ham_threshold: ThresholdOut
+    """The decision is ham from here down, and unsure in between."""
+    quarantine_from: ThresholdOut | None
+    """The doors that can quarantine do so from here up; null: never."""
+    reject_from: ThresholdOut | None
+    """The doors that can reject do so from here up; null: never."""
+    policy: dict[str, float | Literal["never"]]
+    """Where the profile differs from the settings of the service: `ham_cost`, and
+    `ham_threshold`, `quarantine_from` and `reject_from` in nats.
+    """
+    fusion: FusionOut
+    """The weights of the views, fitted to the feedback."""
+    undo_days: float | None
+    """Days during which feedback can be undone, changed or forgotten; null: for ever.
+    """
+    decay: DecayOut | None
+    """Decay of old mail; null if old mail weighs as much as new mail. With decay,
+    counts are current weights in whole messages.
+    """
 
     @classmethod
     def of(cls, application: Application, name: str) -> Self:
@@ -192,24 +189,18 @@ class ProfileOut(AnswerDocument):
 class ProfileIn(RequestDocument):
     """A profile that is to be made."""
 
-    name: str = Field(
-        max_length=128,
-        description="Its name: the address or domain of the recipients whose mail it "
-        "decides about, or any other name.",
-    )
-    kind: Literal["mail"] | None = Field(
-        default=None,
-        description="A named set of labels, instead of both lists. `mail`: ham, "
-        "newsletter, notification, phishing and spam; the last two count as spam.",
-    )
-    labels: list[str] = Field(
-        default=[],
-        description="The labels of its messages. Empty: POSTBAYES_LABELS.",
-    )
-    spam_labels: list[str] = Field(
-        default=[],
-        description="The labels of unwanted mail. Empty: POSTBAYES_SPAM_LABELS.",
-    )
+    name: str = Field(max_length=128)
+    """Its name: the address or domain of the recipients whose mail it decides about, or
+    any other name.
+    """
+    kind: Literal["mail"] | None = None
+    """A named set of labels, instead of both lists. `mail`: ham, newsletter,
+    notification, phishing and spam; the last two count as spam.
+    """
+    labels: list[str] = Field(default=[])
+    """The labels of its messages. Empty: POSTBAYES_LABELS."""
+    spam_labels: list[str] = Field(default=[])
+    """The labels of unwanted mail. Empty: POSTBAYES_SPAM_LABELS."""
 
     def of_labels(
         self, labels: tuple[str, ...], spam_labels: tuple[str, ...]
@@ -236,16 +227,10 @@ _Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
 class ThresholdIn(RequestDocument):
     """A threshold, on one of two scales."""
 
-    log_odds: _Nats | None = Field(
-        None, description="Log-odds of spam against the rest, in nats."
-    )
-    probability: float | None = Field(
-        None,
-        strict=True,
-        gt=0,
-        lt=1,
-        description="The same as a probability of spam.",
-    )
+    log_odds: _Nats | None = None
+    """Log-odds of spam against the rest, in nats."""
+    probability: float | None = Field(None, strict=True, gt=0, lt=1)
+    """The same as a probability of spam."""
 
     @model_validator(mode="after")
     def _in_one_way(self) -> Self:
@@ -265,26 +250,22 @@ class ThresholdIn(RequestDocument):
 class PolicyIn(RequestDocument):
     """A change of a policy: null resets a field to the settings of the service."""
 
-    ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = Field(
-        None,
-        description="Number of missed spam messages that one lost ham is worth. It "
-        "sets where spam begins and, on the other side of even odds, where ham ends.",
-    )
-    ham_threshold: ThresholdIn | None = Field(
-        None,
-        description="The decision is ham from here down, and unsure up to spam. If not "
-        "given, it is as far from even odds as the spam threshold.",
-    )
-    quarantine_from: ThresholdIn | Literal["never"] | None = Field(
-        None,
-        description="The doors that can quarantine do so from here up; `never` "
-        "overrides the settings of the service.",
-    )
-    reject_from: ThresholdIn | Literal["never"] | None = Field(
-        None,
-        description="The doors that can reject do so from here up; `never` overrides "
-        "the settings of the service.",
-    )
+    ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = None
+    """Number of missed spam messages that one lost ham is worth. It sets where spam
+    begins and, on the other side of even odds, where ham ends.
+    """
+    ham_threshold: ThresholdIn | None = None
+    """The decision is ham from here down, and unsure up to spam. If not given, it is as
+    far from even odds as the spam threshold.
+    """
+    quarantine_from: ThresholdIn | Literal["never"] | None = None
+    """The doors that can quarantine do so from here up; `never` overrides the settings
+    of the service.
+    """
+    reject_from: ThresholdIn | Literal["never"] | None = None
+    """The doors that can reject do so from here up; `never` overrides the settings of
+    the service.
+    """
 
     def changes(self) -> dict[str, float | Literal["never"] | None]:
         """Return the given fields, thresholds in nats."""
@@ -298,27 +279,34 @@ class PolicyIn(RequestDocument):
 class SettingOut(AnswerDocument):
     """One setting in force."""
 
-    variable: str = Field(description="Its variable, `POSTBAYES_…`.")
-    value: str | None = Field(
-        description="Its value as text; null: unset. Secrets are `(hidden)`."
-    )
-    default: str | None = Field(description="Its default as text; null: unset.")
-    description: str = Field(description="What it does.")
+    variable: str
+    """Its variable, `POSTBAYES_…`."""
+    value: str | None
+    """Its value as text; null: unset. Secrets are `(hidden)`."""
+    default: str | None
+    """Its default as text; null: unset."""
+    description: str
+    """What it does."""
 
 
 class SettingsOut(AnswerDocument):
     """Facts about a service."""
 
-    version: str = Field(description="Version of Postbayes.")
-    database: str = Field(description="`sqlite` or `postgresql`.")
-    database_url: str = Field(description="Its location, without the password.")
-    workers: int = Field(description="Number of processes of the service.")
-    profiles: int = Field(description="Number of profiles in the database.")
-    memory_bytes: int = Field(
-        description="Bytes that the counts of profiles take in the memory of the "
-        "process that answers."
-    )
-    settings: list[SettingOut] = Field(description="All settings.")
+    version: str
+    """Version of Postbayes."""
+    database: str
+    """`sqlite` or `postgresql`."""
+    database_url: str
+    """Its location, without the password."""
+    workers: int
+    """Number of processes of the service."""
+    profiles: int
+    """Number of profiles in the database."""
+    memory_bytes: int
+    """Bytes that the counts of profiles take in the memory of the process that answers.
+    """
+    settings: list[SettingOut]
+    """All settings."""
 
     @classmethod
     def of(cls, application: Application) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, SkipValidation
+from pydantic import AfterValidator, Field, SkipValidation
 
 from app.classifier.reasons import title
 from app.classifier.record import finite
@@ -28,33 +28,34 @@ Nats = Annotated[
 ]
 
 
-class ViewOut(BaseModel):
+class ViewOut(AnswerDocument):
     """The result of one naive Bayes classifier."""
 
-    event_model: str = Field(description="Its event model, such as `multinomial`.")
-    log_posterior: dict[str, Nats] = Field(
-        description="Log-posterior of each label, in nats."
-    )
+    event_model: str
+    """Its event model, such as `multinomial`."""
+    log_posterior: dict[str, Nats]
+    """Log-posterior of each label, in nats."""
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
-    features: int = Field(description="Features of the message that were seen before.")
+    features: int
+    """Features of the message that were seen before."""
 
 
-class VerdictOut(BaseModel):
+class VerdictOut(AnswerDocument):
     """A decision with its numbers."""
 
-    decision: Literal["spam", "ham", "unsure"] = Field(
-        description="What the filter says: `spam`, `ham`, or `unsure` between the "
-        "thresholds and while it knows too little."
-    )
-    label: str = Field(description="The most probable label.")
-    probability: float = Field(description="Probability of spam.")
+    decision: Literal["spam", "ham", "unsure"]
+    """What the filter says: `spam`, `ham`, or `unsure` between the thresholds and while
+    it knows too little.
+    """
+    label: str
+    """The most probable label."""
+    probability: float
+    """Probability of spam."""
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
-    log_posterior: dict[str, Nats] = Field(
-        description="Log-posterior of each label, in nats."
-    )
-    views: dict[str, ViewOut] = Field(
-        description="The verdict of each naive Bayes classifier, by name."
-    )
+    log_posterior: dict[str, Nats]
+    """Log-posterior of each label, in nats."""
+    views: dict[str, ViewOut]
+    """The verdict of each naive Bayes classifier, by name."""
 
 
 def verdict_fields(
@@ -91,45 +92,42 @@ def _by_label(labels: tuple[str, ...], values: NDArray[np.float64]) -> dict[str,
 class PartOut(AnswerDocument):
     """One feature of a reason."""
 
-    feature: str = Field(
-        description="The text of the feature, with the place where it stood before a "
-        "colon; `#` and its id where the text is not kept."
-    )
-    view: str = Field(description="The view of the feature.")
-    log_odds: float = Field(description="What it adds, in nats.")
-    messages: dict[str, int] = Field(
-        description="Learned messages of each label that hold it."
-    )
+    feature: str
+    """The text of the feature, with the place where it stood before a colon; `#` and
+    its id where the text is not kept.
+    """
+    view: str
+    """The view of the feature."""
+    log_odds: float
+    """What it adds, in nats."""
+    messages: dict[str, int]
+    """Learned messages of each label that hold it."""
 
 
 class EntryOut(AnswerDocument):
     """One summand of the log-odds."""
 
-    kind: Literal["prior", "reason", "rest"] = Field(
-        description="`prior`: the class prior with the bias of the fusion; `reason`: "
-        "features that a person sees as one, or an entry of the lists or a "
-        "correspondent; `rest`: the features of all reasons that are not listed."
-    )
-    text: str = Field(
-        description="The adjacent words, the header, the domain of the links, the list "
-        "entry or the correspondent; `(prior)` or `(rest)`."
-    )
-    family: str | None = Field(
-        description="The family of the reason, `list` or `people` for lists and "
-        "correspondents; null for the prior and the rest."
-    )
-    log_odds: float = Field(
-        description="Nats that the entry adds; positive is evidence of spam."
-    )
-    features: int = Field(
-        description="Number of features of the entry; 0 for lists and correspondents."
-    )
-    messages: dict[str, int] = Field(
-        description="For the prior: learned messages of each label."
-    )
-    parts: list[PartOut] = Field(
-        description="The strongest features of the reason, three at most."
-    )
+    kind: Literal["prior", "reason", "rest"]
+    """`prior`: the class prior with the bias of the fusion; `reason`: features that a
+    person sees as one, or an entry of the lists or a correspondent; `rest`: the
+    features of all reasons that are not listed.
+    """
+    text: str
+    """The adjacent words, the header, the domain of the links, the list entry or the
+    correspondent; `(prior)` or `(rest)`.
+    """
+    family: str | None
+    """The family of the reason, `list` or `people` for lists and correspondents; null
+    for the prior and the rest.
+    """
+    log_odds: float
+    """Nats that the entry adds; positive is evidence of spam."""
+    features: int
+    """Number of features of the entry; 0 for lists and correspondents."""
+    messages: dict[str, int]
+    """For the prior: learned messages of each label."""
+    parts: list[PartOut]
+    """The strongest features of the reason, three at most."""
 
     @property
     def title(self) -> str:
@@ -137,35 +135,38 @@ class EntryOut(AnswerDocument):
         return title(self.text, self.family, [part.feature for part in self.parts])
 
 
-class IdentifiedOut(BaseModel):
+class IdentifiedOut(AnswerDocument):
     """A document that begins with the id of a message."""
 
-    id: str = Field(description="Teach the message by this id.")
+    id: str
+    """Teach the message by this id."""
 
 
-class RecipientOut(BaseModel):
+class RecipientOut(AnswerDocument):
     """The answer for one recipient."""
 
-    profile: str = Field(description="The profile that answered.")
-    decision: Literal["spam", "ham", "unsure"] = Field(
-        description="What the filter says: `spam`, `ham`, or `unsure` between the "
-        "thresholds and while it knows too little."
-    )
-    action: Action = Field(
-        description="The action that its policy requests from a mail server."
-    )
-    probability: float = Field(description="Probability of spam.")
+    profile: str
+    """The profile that answered."""
+    decision: Literal["spam", "ham", "unsure"]
+    """What the filter says: `spam`, `ham`, or `unsure` between the thresholds and while
+    it knows too little.
+    """
+    action: Action
+    """The action that its policy requests from a mail server."""
+    probability: float
+    """Probability of spam."""
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
 
 class LevelOut(AnswerDocument):
     """The part of one level in a verdict."""
 
-    profile: str = Field(description="The profile.")
-    messages: dict[str, int] = Field(
-        description="Messages that it has learned, by label."
-    )
-    weight: int = Field(description="Weight of each of these messages.")
+    profile: str
+    """The profile."""
+    messages: dict[str, int]
+    """Messages that it has learned, by label."""
+    weight: int
+    """Weight of each of these messages."""
     log_odds: Nats = Field(description="Nats that they add.")
 
 
@@ -173,38 +174,37 @@ class LevelOut(AnswerDocument):
 class ClassifyOut(VerdictOut, IdentifiedOut):
     """The answer of `/classify`."""
 
-    action: Action = Field(
-        description="The action that the policy of the profile requests from a mail "
-        "server: `none`, `add header`, `quarantine` or `reject`. With several "
-        "recipients, a message is held or rejected only if the policy of each "
-        "recipient says so."
-    )
-    families: dict[str, float] = Field(
-        description="Subtotals of the words, pairs, headers, links and so on, of the "
-        "lists (`list`) and correspondents (`people`), and of the prior, the "
-        "strongest first. They sum to the log-odds."
-    )
-    explanation: list[EntryOut] = Field(
-        description="The prior, lists and correspondents, the strongest reasons on the "
-        "side of the verdict, those on the other side, and the rest. Their log_odds "
-        "sum to that of the verdict."
-    )
-    explained_pct: float | None = Field(
-        description="Share of the log-odds that the listed reasons add, in per cent; "
-        "more than 100 if the rest contradicts them. Null for *unsure*."
-    )
-    profile: str = Field(description="The profile that answered.")
-    levels: list[LevelOut] = Field(
-        description="For a profile that backs off: the part of each level, the most "
-        "personal first. Their log_odds, with those of lists and correspondents, sum "
-        "to that of the verdict."
-    )
-    revision: int = Field(description="The latest ledger row that was learned.")
-    defects: list[str] = Field(description="Defects of the message.")
-    recipients: dict[str, RecipientOut] = Field(
-        description="The answer for each `?recipient=`, by the profile of the "
-        "recipient."
-    )
+    action: Action
+    """The action that the policy of the profile requests from a mail server: `none`,
+    `add header`, `quarantine` or `reject`. With several recipients, a message is held
+    or rejected only if the policy of each recipient says so.
+    """
+    families: dict[str, float]
+    """Subtotals of the words, pairs, headers, links and so on, of the lists (`list`)
+    and correspondents (`people`), and of the prior, the strongest first. They sum to
+    the log-odds.
+    """
+    explanation: list[EntryOut]
+    """The prior, lists and correspondents, the strongest reasons on the side of the
+    verdict, those on the other side, and the rest. Their log_odds sum to that of the
+    verdict.
+    """
+    explained_pct: float | None
+    """Share of the log-odds that the listed reasons add, in per cent; more than 100 if
+    the rest contradicts them. Null for *unsure*.
+    """
+    profile: str
+    """The profile that answered."""
+    levels: list[LevelOut]
+    """For a profile that backs off: the part of each level, the most personal first.
+    Their log_odds, with those of lists and correspondents, sum to that of the verdict.
+    """
+    revision: int
+    """The latest ledger row that was learned."""
+    defects: list[str]
+    """Defects of the message."""
+    recipients: dict[str, RecipientOut]
+    """The answer for each `?recipient=`, by the profile of the recipient."""
 
     @classmethod
     def of(cls, delivered: Delivered) -> Self:
@@ -276,100 +276,93 @@ class BatchIn(RequestDocument):
     )
 
 
-class ResultOut(BaseModel):
+class ResultOut(AnswerDocument):
     """The result for one message."""
 
-    answer: ClassifyOut | None = Field(
-        description="The answer of `/classify`; null if the message cannot be used."
-    )
-    problem: ProblemOut | None = Field(
-        description="The problem of the message, as from `/classify`; else null."
-    )
+    answer: ClassifyOut | None
+    """The answer of `/classify`; null if the message cannot be used."""
+    problem: ProblemOut | None
+    """The problem of the message, as from `/classify`; else null."""
 
 
-class BatchOut(BaseModel):
+class BatchOut(AnswerDocument):
     """The answer of `/classify/batch`."""
 
-    results: list[ResultOut] = Field(
-        description="One result for each message, in the same order."
-    )
+    results: list[ResultOut]
+    """One result for each message, in the same order."""
 
 
 class FeatureHereOut(PartOut):
     """One feature at one of its places."""
 
-    places: int = Field(
-        description="Number of its places in the message; each adds the same part of "
-        "its log_odds."
-    )
+    places: int
+    """Number of its places in the message; each adds the same part of its log_odds."""
 
 
 class SegmentOut(AnswerDocument):
     """A run of text with its contribution."""
 
-    text: str = Field(description="The text.")
-    log_odds: float = Field(description="Nats that its features add here.")
-    shade: int = Field(
-        ge=-3,
-        le=3,
-        description="Strength of its features relative to the strongest of the "
-        "message, in steps; positive is evidence of spam, and 0 hardly counts.",
-    )
-    features: list[FeatureHereOut] = Field(
-        description="The strongest of its features; empty if `shade` is 0."
-    )
+    text: str
+    """The text."""
+    log_odds: float
+    """Nats that its features add here."""
+    shade: int = Field(ge=-3, le=3)
+    """Strength of its features relative to the strongest of the message, in steps;
+    positive is evidence of spam, and 0 hardly counts.
+    """
+    features: list[FeatureHereOut]
+    """The strongest of its features; empty if `shade` is 0."""
 
 
 class PassageOut(AnswerDocument):
     """A header, a text, a link or a file of a message."""
 
-    kind: Literal["header", "text", "link", "file"] = Field(
-        description="The kind of the passage."
-    )
-    name: str = Field(
-        description="For a header, its name; for a text, its place: `plain`, `html`, "
-        "`alternative`, `attached`, `alt` (stands in for an image) or `hidden` (no "
-        "reader sees it); for a link, its HTML element; for a file, its type."
-    )
-    log_odds: float = Field(description="Nats that the passage adds.")
-    segments: list[SegmentOut] = Field(
-        description="The segments, which joined are the whole text."
-    )
+    kind: Literal["header", "text", "link", "file"]
+    """The kind of the passage."""
+    name: str
+    """For a header, its name; for a text, its place: `plain`, `html`, `alternative`,
+    `attached`, `alt` (stands in for an image) or `hidden` (no reader sees it); for a
+    link, its HTML element; for a file, its type.
+    """
+    log_odds: float
+    """Nats that the passage adds."""
+    segments: list[SegmentOut]
+    """The segments, which joined are the whole text."""
 
 
-class AttachmentOut(BaseModel):
+class AttachmentOut(AnswerDocument):
     """A file of a message, which nobody opened."""
 
-    name: str = Field(description="Its name; empty if it has none.")
-    media_type: str = Field(description="Its declared media type.")
-    bytes: int = Field(description="Its decoded size.")
-    kind: str = Field(
-        description="Its type by its first bytes, such as `zip`; else empty."
-    )
+    name: str
+    """Its name; empty if it has none."""
+    media_type: str
+    """Its declared media type."""
+    bytes: int
+    """Its decoded size."""
+    kind: str
+    """Its type by its first bytes, such as `zip`; else empty."""
 
 
 class MessageOut(ClassifyOut):
     """The answer of `/message`."""
 
-    passages: list[PassageOut] = Field(
-        description="The message as the filter reads it, in order. The passages, "
-        "`elsewhere` and `prior` sum to the log-odds."
-    )
-    elsewhere: dict[str, float] = Field(
-        description="Nats that features without a place add, by view: structure, "
-        "measurements, whole addresses; and the lists (`list`) and correspondents "
-        "(`people`)."
-    )
+    passages: list[PassageOut]
+    """The message as the filter reads it, in order. The passages, `elsewhere` and
+    `prior` sum to the log-odds.
+    """
+    elsewhere: dict[str, float]
+    """Nats that features without a place add, by view: structure, measurements, whole
+    addresses; and the lists (`list`) and correspondents (`people`).
+    """
     prior: Nats = Field(
         description="Nats that the class prior and the bias of the fusion add."
     )
-    tricks: list[str] = Field(
-        description="Tricks with characters: `invisible`, `bidi`, `mixed` scripts and "
-        "`spaced` letters."
-    )
-    attachments: list[AttachmentOut] = Field(
-        description="The files of the message, which are listed but not opened."
-    )
+    tricks: list[str]
+    """Tricks with characters: `invisible`, `bidi`, `mixed` scripts and `spaced`
+    letters.
+    """
+    attachments: list[AttachmentOut]
+    """The files of the message, which are listed but not opened."""
 
 
 def message_fields(found: Inspected) -> dict[str, object]:
