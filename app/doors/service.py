@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from app import __version__
 from app.access.networks import Networks
 from app.doors.http.app import create_app
-from app.doors.milter.question import parse_authserv_id
+from app.doors.milter.codec import parse_authserv_id
 from app.doors.milter.server import milter
 from app.doors.mta import parse_flag
 from app.doors.rspamd.server import rspamd

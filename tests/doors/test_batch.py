@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
-from app.doors.documents.verdict import MAX_MESSAGES
+from app.doors.documents.message import MAX_MESSAGES
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from app.doors.documents.feedback import FeedbackOut
+from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import VerdictOut, ViewOut
 from app.doors.http import errors
 from app.doors.http.body import (

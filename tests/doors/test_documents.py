@@ -16,7 +16,7 @@ from app.classifier.reasons import ListedFeature, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
-from app.doors.documents.feedback import FeedbackOut, feedback_fields
+from app.doors.documents.message import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.app import create_app
 from app.doors.http.guard import document

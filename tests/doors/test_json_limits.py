@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.documents.message import TextIn
-from app.doors.documents.verdict import MAX_MESSAGES
+from app.doors.documents.message import MAX_MESSAGES, TextIn
 from app.doors.http.body import MOST_PARTS, require_few_parts
 from app.errors import MalformedRequest
 

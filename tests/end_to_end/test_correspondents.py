@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.milter.codec import PacketDecoder
-from app.doors.milter.question import Marks
-from app.doors.milter.session import MilterSession
+from app.doors.milter.session import Marks, MilterSession
 from tests.support import mail_site
 from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url

@@ -21,7 +21,7 @@ from app.doors.cli.console import (
     option,
     show,
 )
-from app.doors.documents.feedback import FeedbackOut
+from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
 from app.errors import InvalidInput
 from app.features.observation import parse_id

@@ -77,7 +77,7 @@ def _teach(
     # sender the command takes a fifth of the CPU time (0.24 s), which is mostly
     # imports.
     from app.doors.cli.client import ask, parse  # noqa: PLC0415
-    from app.doors.documents.feedback import FeedbackOut  # noqa: PLC0415
+    from app.doors.documents.message import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
     from app.mail.forwarded import forwarded as inside  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415

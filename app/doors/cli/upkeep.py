@@ -30,7 +30,7 @@ from app.doors.cli.console import (
     stage,
     undo_of,
 )
-from app.doors.documents.feedback import UndoOut
+from app.doors.documents.message import UndoOut
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection

@@ -1,16 +1,15 @@
-"""Documents of verdicts: explanations, batches, and a message with its shading."""
+"""Documents of verdicts: explanations, and a message with its shading."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, SkipValidation
+from pydantic import AfterValidator, Field
 
 from app.classifier.reasons import title
 from app.classifier.record import finite
 from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
-from app.doors.documents import AnswerDocument, RequestDocument
-from app.doors.documents.message import ProblemOut, TextIn  # noqa: TC001  read at run time
+from app.doors.documents import AnswerDocument
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
@@ -258,38 +257,6 @@ def _recipient_fields(classified: Classified) -> dict[str, object]:
 
 MAX_EXPLAINED: Final = 1000
 """Most reasons of each side in an explanation."""
-# An entry takes some 0.4 kB, so the entries of a message take 4 kB, and those of a
-# batch 4 MB.
-MAX_BATCH_EXPLAINED: Final = 5
-# A body of at most 8 MiB of JSON has 8 kB for each message. Precedent: batchModify of
-# Gmail's API takes 1,000 messages.
-MAX_MESSAGES: Final = 1000
-
-
-class BatchIn(RequestDocument):
-    """Messages as JSON, each of which is looked at by itself."""
-
-    # Validated one by one: an invalid message does not affect the others.
-    messages: list[SkipValidation[TextIn]] = Field(
-        description=f"The messages, {MAX_MESSAGES:,} at most, each with the fields of "
-        "the JSON of `/classify`."
-    )
-
-
-class ResultOut(AnswerDocument):
-    """The result for one message."""
-
-    answer: ClassifyOut | None
-    """The answer of `/classify`; null if the message cannot be used."""
-    problem: ProblemOut | None
-    """The problem of the message, as from `/classify`; else null."""
-
-
-class BatchOut(AnswerDocument):
-    """The answer of `/classify/batch`."""
-
-    results: list[ResultOut]
-    """One result for each message, in the same order."""
 
 
 class FeatureHereOut(PartOut):

@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.doors.documents.access import KeyIn, ListsIn, PersonIn
+from app.doors.documents.message import BatchIn
 from app.doors.documents.profile import PolicyIn
-from app.doors.documents.verdict import BatchIn
 from app.doors.http import errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.guard import (

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.doors.documents.feedback import FeedbackIn
-from app.doors.documents.message import TextIn
+from app.doors.documents.message import FeedbackIn, TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.errors import list_faults
 from app.doors.serving.process import computing

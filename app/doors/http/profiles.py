@@ -10,9 +10,8 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.access.rights import Right
-from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
-from app.doors.documents.message import CorrespondentsOut
+from app.doors.documents.message import CorrespondentsOut, UndoIn, UndoOut
 from app.doors.documents.profile import (
     ListedOut,
     PolicyIn,

@@ -20,17 +20,21 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
-from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
-from app.doors.documents.message import ProblemOut, SentIn, SentOut, TextIn
-from app.doors.documents.verdict import (
+from app.doors.documents.message import (
     MAX_BATCH_EXPLAINED,
     MAX_MESSAGES,
     BatchIn,
     BatchOut,
-    ClassifyOut,
+    FeedbackIn,
+    FeedbackOut,
+    ProblemOut,
     ResultOut,
-    answer_fields,
+    SentIn,
+    SentOut,
+    TextIn,
+    feedback_fields,
 )
+from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import (
     JSON_TYPE,
     Body,

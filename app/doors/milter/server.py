@@ -12,9 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.access.rights import Right
-from app.doors.milter.codec import MilterProtocolError, PacketDecoder
-from app.doors.milter.question import NAME, Marks, parse_authserv_id, received, result
-from app.doors.milter.session import MilterSession
+from app.doors.milter.codec import (
+    NAME,
+    MilterProtocolError,
+    PacketDecoder,
+    parse_authserv_id,
+    result,
+)
+from app.doors.milter.session import Marks, MilterSession, received
 from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
@@ -25,7 +30,7 @@ from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from app.classifier.verdict import Action
-    from app.doors.milter.question import Envelope, Question
+    from app.doors.milter.session import Envelope, Question
     from app.doors.serving.listener import Connection
     from app.services.application import Application
     from app.services.classify import Classified

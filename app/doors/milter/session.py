@@ -2,45 +2,44 @@
 
 A table lists the commands that are allowed in each state.  Any other command ends the
 connection, and the mail server goes on without a filter.  Only the end of a message
-needs a real answer: it becomes a `Question` (`app.doors.milter.question`), which the
-server of the door answers with a verdict.
+needs a real answer: it becomes a `Question`, which the server of the door answers with
+a verdict.
+
+Postfix and Sendmail add their own Received header before delivery, but do not pass it
+to a filter (Postfix, MILTER_README, "Limitations").  Mail learned from a mailbox has
+this header, and its features are learned.  The same header is therefore made here from
+the envelope, only for the classifier.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.doors.milter import codec
-from app.doors.milter.codec import Actions, MilterProtocolError, Packet, Steps
-from app.doors.milter.question import NAME, Envelope, Question, claims
+from app.doors.milter.codec import (
+    NAME,
+    Actions,
+    MilterProtocolError,
+    Packet,
+    Steps,
+    claims,
+)
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Postfix supports versions 2 to 6 (milter_protocol), and libmilter has version 6 since
 # Sendmail 8.14.
 VERSION: Final = 6
 OLDEST: Final = 2
-WANTED_ACTIONS: Final = (
-    Actions.ADD_HEADERS | Actions.CHANGE_HEADERS | Actions.QUARANTINE
-)
-# Events without an answer cost no round trip. Bodies are answered if the mail server
-# can skip the rest of one: up to 64 KiB come with the end anyway, and the part of a
-# large message that is not scored is not sent at all.
-WANTED_STEPS: Final = (
-    Steps.NO_UNKNOWN
-    | Steps.NO_DATA
-    | Steps.SKIP
-    | Steps.SILENT_CONNECT
-    | Steps.SILENT_HELO
-    | Steps.SILENT_MAIL
-    | Steps.SILENT_RECIPIENT
-    | Steps.SILENT_HEADER
-    | Steps.SILENT_END_OF_HEADERS
-    | Steps.SILENT_BODY
-    | Steps.LEADING_SPACE
-)
+# All that the codec names.
+WANTED_ACTIONS: Final = sum(Actions)
+WANTED_STEPS: Final = sum(Steps)
 # Most forged headers that are removed. A mail server with a limit of 100 kB of headers
 # (Postfix's header_size_limit) accepts fewer.
 MAX_FORGED: Final = 10_000
@@ -51,6 +50,153 @@ _HOST: Final = "j"
 _PROGRAM: Final = "v"
 _TLS: Final = "{tls_version}"
 _USER: Final = "{auth_authen}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """The data that come with a message but are not in its text.
+
+    Parameters
+    ----------
+    client, address, helo : str
+        The client's name in the DNS, its address, and the name in its HELO.
+    sender : str
+        Sender of the SMTP envelope.
+    recipients : tuple of str
+        Recipients of the SMTP envelope, in order.
+    queue_id, host, program, tls, user : str
+        The mail server's id of the message, its name and program, the version of TLS,
+        and the authenticated user; empty if unknown.
+    """
+
+    client: str = ""
+    address: str = ""
+    helo: str = ""
+    sender: str = ""
+    recipients: tuple[str, ...] = ()
+    queue_id: str = ""
+    host: str = ""
+    program: str = ""
+    tls: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Headers to add to a message, as names and folded values.
+
+    Parameters
+    ----------
+    below, above : sequence of (str, str)
+        To add below and above the present headers.
+    """
+
+    below: Sequence[tuple[str, str]] = ()
+    above: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A complete message, and the possible answers to the mail server.
+
+    Parameters
+    ----------
+    envelope : Envelope
+        The data from the mail server.
+    content : bytes
+        The message as received, without the mail server's own header.
+    forged : tuple of (bytes, int)
+        Headers in the message that only this filter may write: name, and number among
+        those with the name.  `content` does not have them.
+    actions : Actions
+        The changes that the mail server offers.
+    leading_space : bool
+        Whether the blank after a colon belongs to the value.
+    """
+
+    envelope: Envelope
+    content: bytes
+    forged: tuple[tuple[bytes, int], ...]
+    actions: Actions
+    leading_space: bool
+
+    def accept(self, marks: Marks) -> bytes:
+        """Let the message pass with some headers, without the forged ones."""
+        return self._changed(marks) + codec.CONTINUE
+
+    def quarantine(self, marks: Marks, *, reason: str) -> bytes:
+        """Have the message held if the mail server can; otherwise only mark it."""
+        held = Actions.QUARANTINE in self.actions
+        return (
+            self._changed(marks)
+            + (codec.quarantine(reason) if held else b"")
+            + codec.CONTINUE
+        )
+
+    def reject(self, reason: str) -> bytes:
+        """Refuse the message permanently."""
+        return codec.reply(f"550 5.7.1 {reason}")
+
+    def _changed(self, marks: Marks) -> bytes:
+        changes: list[bytes] = []
+        if Actions.CHANGE_HEADERS in self.actions:
+            # From the last one up, so it does not matter whether a mail server still
+            # counts deleted headers.
+            changes += (codec.delete_header(*each) for each in reversed(self.forged))
+        if Actions.ADD_HEADERS in self.actions:
+            blank = " " if self.leading_space else ""
+            changes += (
+                codec.add_header(name, blank + value) for name, value in marks.below
+            )
+            # At the top, as a trace header (RFC 8601 section 4.1).
+            changes += (
+                codec.insert_header(0, name, blank + value)
+                for name, value in marks.above
+            )
+        return b"".join(changes)
+
+
+MAX_NAME_CHARS: Final = 255
+"""Most characters of a host name (RFC 1035 section 2.3.4); longer ones are cut."""
+_STRANGE: Final = re.compile(r"[^!-~]")
+
+
+def received(envelope: Envelope, date: str) -> bytes:
+    r"""Return the Received header, with its line end.
+
+    Parameters
+    ----------
+    envelope : Envelope
+        The data from the mail server.
+    date : str
+        The present time in the format of RFC 5322.
+
+    Examples
+    --------
+    >>> client = Envelope(client="mx.example.org", address="192.0.2.1", helo="mx")
+    >>> received(client, "Fri, 6 Nov 2026 09:00:00 +0000")
+    b'Received: from mx (mx.example.org [192.0.2.1]) with SMTP;
+    Fri, 6 Nov 2026 09:00:00 +0000\r\n'
+    """
+    client, address, helo, host, queue_id = (
+        _STRANGE.sub("?", text[:MAX_NAME_CHARS])
+        for text in (
+            envelope.client,
+            envelope.address,
+            envelope.helo,
+            envelope.host,
+            envelope.queue_id,
+        )
+    )
+    program = _STRANGE.sub("?", envelope.program[:MAX_NAME_CHARS].partition(" ")[0])
+    secure = "ESMTPS" if envelope.tls else "ESMTP" if program else "SMTP"
+    line = f"Received: from {helo or client} ({client} [{address}])"
+    if host:
+        line += f" by {host} ({program or 'mail'})"
+    line += f" with {secure}"
+    if queue_id:
+        line += f" id {queue_id}"
+    return f"{line}; {date}\r\n".encode()
 
 
 @dataclass(slots=True)
@@ -128,7 +274,7 @@ class MilterSession:
                 "oldest"
             )
             raise MilterProtocolError(msg)
-        self._actions = WANTED_ACTIONS & Actions(actions & WANTED_ACTIONS)
+        self._actions = Actions(actions & WANTED_ACTIONS)
         self._steps = Steps(steps & WANTED_STEPS)
         if Steps.SKIP in self._steps:
             self._steps &= ~Steps.SILENT_BODY

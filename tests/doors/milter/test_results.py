@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.milter.question import claims, parse_authserv_id, result
+from app.doors.milter.codec import claims, parse_authserv_id, result
 from app.errors import InvalidSetting
 from app.mail.parse import parse
 from tests.support.standin import classified

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from app.doors.milter import codec
 from app.doors.milter.codec import MilterProtocolError, Packet
-from app.doors.milter.question import Envelope, Marks, Question
-from app.doors.milter.session import MAX_FORGED, MAX_RECIPIENTS, MilterSession
+from app.doors.milter.session import (
+    MAX_FORGED,
+    MAX_RECIPIENTS,
+    Envelope,
+    Marks,
+    MilterSession,
+    Question,
+)
 from app.mail.limits import MAX_BYTES
 
 OURS = frozenset({"x-postbayes"})

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents import Moment  # noqa: TC001  read at run time
-from app.doors.documents.feedback import MAX_IDS, UndoOut
 from app.doors.documents.history import LedgerOut
+from app.doors.documents.message import MAX_IDS, UndoOut
 from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import (
