@@ -203,6 +203,7 @@ def test_a_table_shows_which_folder_gets_which_label(run, tmp_path):
     _, as_json, _ = run(*arguments, "--json")
 
     shown = [" ".join(line.split()) for line in out.splitlines()]
+    assert {"─"} == set(shown.pop(1))
     assert [
         "label files folder",
         f"ham 1 {tmp_path}/Maildir",

@@ -17,6 +17,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,15 +26,17 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
+from rich.text import Text
 
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, UnreadableSource, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from pydantic import BaseModel
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
 
 class _Output(Console):
@@ -44,8 +47,9 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-# Names of files and profiles are printed without markup.
-OUT = _Output(highlight=False, soft_wrap=True, markup=False, emoji=False)
+# Names of files and profiles are printed without markup.  The width is that of any
+# table: cells that were cut to the width of the terminal would mislead.
+OUT = _Output(highlight=False, soft_wrap=True, markup=False, emoji=False, width=100_000)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 """The signals that end a process at once unless it handles them."""
@@ -129,6 +133,39 @@ def show(
         ]
     for line in lines:
         to.print(line)
+
+
+def plain(words: str | Text) -> Text:
+    """Return text from a file, without terminal control characters."""
+    if isinstance(words, Text):
+        return words
+    return Text("".join(c if c.isprintable() else "\ufffd" for c in words))
+
+
+def grid(
+    header: Iterable[str | Text],
+    rows: Iterable[Iterable[str | Text]],
+    *,
+    numbers: Container[int] = (),
+) -> Table:
+    """Return a table in full width.
+
+    Parameters
+    ----------
+    header : iterable of str or Text
+        The names of the columns.
+    rows : iterable of iterable of str or Text
+        The cells of each row.
+    numbers : container of int
+        The columns that are aligned on the right.
+    """
+    found = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for at, name in enumerate(header):
+        justify: JustifyMethod = "right" if at in numbers else "left"
+        found.add_column(plain(name), justify=justify, no_wrap=True)
+    for row in rows:
+        found.add_row(*map(plain, row))
+    return found
 
 
 @contextmanager

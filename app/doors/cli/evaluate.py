@@ -15,6 +15,7 @@ from app.doors.cli.console import (
     OUT,
     Json,
     Processes,
+    grid,
     interruptible,
     option,
     progress,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-    from rich.console import Console
+    from rich.console import RenderableType
 
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Plan, Run
@@ -57,8 +58,6 @@ HEADINGS: Final = {
     "ece_pct": "ece %",
 }
 """The figures in the table of several runs."""
-# Columns that hold names.
-_NAMES: Final = 2
 
 
 def plan_of(
@@ -276,12 +275,9 @@ def evaluate(
             seed=seed,
         )
         _write(report, page(document))
-    if as_json:
-        show(figures.as_json(), (), as_json=True)
-    else:
-        figures.show(OUT)
-        if report is not None:
-            OUT.print(f"The diagrams are in {report}")
+    show(figures.as_json(), figures.lines(), as_json=as_json)
+    if report is not None and not as_json:
+        OUT.print(f"The diagrams are in {report}")
     raise_for(len(unreadable))
 
 
@@ -415,37 +411,22 @@ class RunFigures:
             "comparisons": [asdict(comparison) for comparison in self.comparisons],
         }
 
-    def show(self, console: Console) -> None:
-        """Print the figures of one run as a list, and of several as a table."""
+    def lines(self) -> Iterator[RenderableType]:
+        """Yield the figures of one run as a list, and of several as a table."""
         if len(self.runs) == 1:
-            for line in _of_one(self.runs[0], seed=self.seed):
-                console.print(line)
+            yield from _of_one(self.runs[0], seed=self.seed)
             return
-        for line in self._lines():
-            console.print(line)
-        for comparison in self.comparisons:
-            console.print(sentence(comparison))
-
-    def _lines(self) -> Iterator[str]:
-        """Yield a table of all runs.
-
-        Rich's tables are not used because they cut names to the width of the terminal,
-        and names of configurations often differ at their ends.
-        """
         headings = dict(HEADINGS)
         if any(run.several for run in self.runs):
             headings["macro_f1_pct"] = "F1 %"
-        rows = [("stream", "configuration", *headings.values())]
+        rows = []
         for run in self.runs:
             figures = asdict(run.report())
             cells = [_shown(figures[name]) for name in headings]
             rows.append((run.stream, run.configuration, *cells))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            yield "  ".join(
-                cell.ljust(width) if at < _NAMES else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
+        header = ("stream", "configuration", *headings.values())
+        yield grid(header, rows, numbers=range(2, len(header)))
+        yield from map(sentence, self.comparisons)
 
 
 def _of_one(run: Run, *, seed: int) -> Iterator[str]:

@@ -8,16 +8,24 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, JsonDocument, Profile, argument, flag, show
+from app.doors.cli.console import (
+    OUT,
+    JsonDocument,
+    Profile,
+    argument,
+    flag,
+    grid,
+    show,
+)
 from app.doors.documents.figures import FiguresOut, WordOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.table import Table
 
     from app.doors.documents.figures import ErrorsOut, WordInViewOut
 
@@ -69,7 +77,9 @@ def _lines(document: FiguresOut) -> Iterator[str | Table]:
         yield f"1-ROCA        {document.roca_pct:.3f} % ({low:.3f} to {high:.3f})"
     if document.ece_pct is not None:
         yield f"calibration   off by {document.ece_pct:.2f} % on average"
-    yield from (_curve(document), _reliability(document), teachers_table(document))
+    yield from ("", "Errors over time, oldest first", _curve(document))
+    yield from ("", "Predicted and actual spam", _reliability(document))
+    yield from ("", "Who labelled them", teachers_table(document))
 
 
 def _share(part: int, whole: int) -> str:
@@ -79,19 +89,18 @@ def _share(part: int, whole: int) -> str:
 
 def _curve(document: FiguresOut) -> Table:
     """Return the learning curve as a table with bars."""
-    table = Table(title="Errors over time, oldest first", title_justify="left")
-    for name in ("revisions", "ham lost", "spam missed"):
-        table.add_column(name, justify="right")
-    table.add_column("wrong")
-    worst = max(_wrong(part) for part in document.learning_curve) or 1.0
-    for part in document.learning_curve:
-        table.add_row(
+    worst = max(map(_wrong, document.learning_curve)) or 1.0
+    rows = [
+        (
             f"{part.first_revision}-{part.last_revision}",
             f"{part.ham_lost} of {part.ham}",
             f"{part.spam_missed} of {part.spam}",
             bar(_wrong(part) / worst),
         )
-    return table
+        for part in document.learning_curve
+    ]
+    header = ("revisions", "ham lost", "spam missed", "wrong")
+    return grid(header, rows, numbers=range(3))
 
 
 def _wrong(part: ErrorsOut) -> float:
@@ -101,37 +110,21 @@ def _wrong(part: ErrorsOut) -> float:
 
 def _reliability(document: FiguresOut) -> Table:
     """Return predicted probabilities beside actual shares."""
-    table = Table(title="Predicted and actual spam", title_justify="left")
-    for name in ("probability", "messages", "spam in them"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    rows = []
     # Most mail is nearly certain, so bins that print alike share a row.
     for promised, alike in groupby(document.reliability, lambda b: f"{b.mean:.3f}"):
         bins = list(alike)
         messages = sum(part.messages for part in bins)
         share = sum(part.spam for part in bins) / messages
-        table.add_row(promised, f"{messages}", f"{share:.3f}", bar(share))
-    return table
+        rows.append((promised, f"{messages}", f"{share:.3f}", bar(share)))
+    header = ("probability", "messages", "spam in them", "")
+    return grid(header, rows, numbers=range(3))
 
 
 def teachers_table(document: FiguresOut) -> Table:
     """Return the table of teachers, with the verdicts that they contradict."""
-    # Narrow, so that no cell is cut in a terminal of 80 columns.
-    table = Table(
-        title="Who labelled them",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("source", overflow="fold")
-    for name in (
-        *("ham", "spam", "unsure", "contra-\ndicted", "of them\nsure"),
-        "corrected\nby others",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("last", no_wrap=True)
-    for each in document.sources:
-        table.add_row(
+    rows = [
+        (
             Text(each.source, style="bold red" if each.suspect else ""),
             f"{each.ham}",
             f"{each.spam}",
@@ -141,7 +134,22 @@ def teachers_table(document: FiguresOut) -> Table:
             f"{each.corrected}",
             "" if each.last is None else f"{each.last:%Y-%m-%d}",
         )
-    return table
+        for each in document.sources
+    ]
+    # In two lines, for a terminal of 80 columns.
+    narrow = [
+        Text(name)
+        for name in ("contra-\ndicted", "of them\nsure", "corrected\nby others")
+    ]
+    header: tuple[str | Text, ...] = (
+        "source",
+        "ham",
+        "spam",
+        "unsure",
+        *narrow,
+        "last",
+    )
+    return grid(header, rows, numbers=range(1, 7))
 
 
 def bar(share: float) -> str:
@@ -177,9 +185,7 @@ def teachers(
             OUT.print(
                 f"{each.source} contradicts confident verdicts of the filter. "
                 "To see what an undo would take back: postbayes undo "
-                f"--profile {name} --source {source} --dry-run",
-                markup=False,
-                soft_wrap=True,
+                f"--profile {name} --source {source} --dry-run"
             )
 
 
@@ -200,42 +206,33 @@ def word(
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)
     document = WordOut.model_validate(state)
-    lines: list[str | Table] = [
-        _months(view, part, document) for view, part in document.views.items()
-    ]
     learned = sum(document.messages.values())
     unseen = (
         f"{document.profile} has not seen {word!r} in the {learned} messages it has "
         "learned"
     )
-    show(document, lines or [unseen], as_json=as_json)
+    lines: list[str | Table] = []
+    for view, part in document.views.items():
+        lines += ("", *_months(view, part, document))
+    show(document, lines[1:] or [unseen], as_json=as_json)
 
 
-def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
-    """Return the months of a word in one view."""
+def _months(view: str, part: WordInViewOut, document: WordOut) -> tuple[str, Table]:
+    """Return the months of a word in one view, below a title."""
     counts = ", ".join(
         f"{part.messages[label]} of {number} {label}"
         for label, number in part.learned.items()
     )
-    table = Table(
-        title=f"{view}: {document.word} in {counts}; adds {part.log_odds:+.2f} nats",
-        title_justify="left",
-    )
-    table.add_column("month")
-    table.add_column("label")
     # Short headings: with three digits in each column, the table fills a terminal.
-    for name in ("messages", "times"):
-        table.add_column(name, justify="right")
-    table.add_column("share")
-    table.add_column("spam : ham", justify="right")
-    if document.half_life is not None:
-        table.add_column("weight", justify="right")
+    header = ["month", "label", "messages", "times", "share", "spam : ham", "weight"]
+    if document.half_life is None:
+        header.pop()
     of_month = {
         month.epoch: (_ratio(month.log_odds), f"{month.weight:.3f}")
         for month in part.months
     }
-    for count in part.epochs:
-        row = (
+    rows = [
+        (
             f"{count.epoch // 100}-{count.epoch % 100:02}",
             count.label,
             f"{count.messages} of {count.learned}",
@@ -243,9 +240,13 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
             bar(count.messages / count.learned),
             # These are of the month, not of the label, so only in its first row.
             *of_month.pop(count.epoch, ()),
-        )
-        table.add_row(*row[: len(table.columns)])
-    return table
+        )[: len(header)]
+        for count in part.epochs
+    ]
+    return (
+        f"{view}: {document.word} in {counts}; adds {part.log_odds:+.2f} nats",
+        grid(header, rows, numbers={2, 3, 5, 6}),
+    )
 
 
 def _ratio(log_odds: float) -> str:

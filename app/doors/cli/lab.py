@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
-
-from app.doors.cli.console import OUT, Json, argument, complete_or_absent, option
+from app.doors.cli.console import (
+    OUT,
+    Json,
+    argument,
+    complete_or_absent,
+    grid,
+    option,
+    plain,
+)
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
@@ -426,27 +429,15 @@ def _nats(number: float) -> str:
 
 
 def _say(sentence: str) -> None:
-    OUT.print(_text(sentence))
-
-
-def _text(words: str) -> Text:
-    """Return text from a file, without terminal control characters."""
-    return Text("".join(c if c.isprintable() else "\ufffd" for c in words))
+    OUT.print(plain(sentence))
 
 
 def _grid(
     title: str | None, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table in full width, because cut cells would mislead."""
-    if not rows:
-        return
-    _say("")
-    if title:
-        _say(title)
-    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in header:
-        grid.add_column(_text(name), no_wrap=True)
-    for row in rows:
-        grid.add_row(*(_text(cell) for cell in row))
-    wide = Console(file=OUT.file, width=100_000, highlight=False)
-    wide.print(grid, width=wide.measure(grid).maximum)
+    """Print a table with its title."""
+    if rows:
+        _say("")
+        if title:
+            _say(title)
+        OUT.print(grid(header, rows))

@@ -28,6 +28,7 @@ from app.doors.cli.console import (
     Profile,
     argument,
     flag,
+    grid,
     interruptible,
     number_of,
     option,
@@ -229,13 +230,15 @@ def _show(folders: Sequence[MailFolder]) -> None:
     """Show the label of each folder, if there are several."""
     if len(folders) < 2:  # noqa: PLR2004  a single folder is the one that was named
         return
-    lines = [("label", "files", "folder")]
-    for folder in folders:
-        label = f"left out: {folder.use}" if folder.left_out else folder.label or "-"
-        lines.append((label, str(len(folder.files)), decoded(str(folder.path))))
-    width = max(len(label) for label, *_ in lines)
-    for label, files, path in lines:
-        OUT.print(f"{label:<{width}}  {files:>7}  {path}")
+    rows = [
+        (
+            f"left out: {folder.use}" if folder.left_out else folder.label or "-",
+            f"{len(folder.files)}",
+            decoded(str(folder.path)),
+        )
+        for folder in folders
+    ]
+    OUT.print(grid(("label", "files", "folder"), rows, numbers={1}))
 
 
 def _name(where: str, error: UnreadableMessage) -> None:

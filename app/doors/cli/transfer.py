@@ -11,9 +11,6 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from app.classifier.specification import check_name
 from app.doors.cli.console import (
     ERR,
@@ -24,6 +21,7 @@ from app.doors.cli.console import (
     argument,
     confirm,
     flag,
+    grid,
     interruptible,
     located_stage,
     number_of,
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.progress import Progress
+    from rich.table import Table
 
     from app.settings import Settings
 
@@ -319,16 +318,10 @@ def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
 
 def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
     """Return the table of imported and skipped tokens of a dump."""
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False)
-    grid.add_column(f"tokens of {program}", overflow="fold")
-    grid.add_column("carried over", justify="right")
-    grid.add_column("left", justify="right")
-    for kind, number in carried.most_common():
-        grid.add_row(kind, f"{number:,}", "")
-    for reason, number in left.most_common():
-        grid.add_row(reason, "", f"{number:,}")
-    grid.add_row("all", f"{carried.total():,}", f"{left.total():,}")
-    return grid
+    rows = [(kind, f"{number:,}", "") for kind, number in carried.most_common()]
+    rows += [(reason, "", f"{number:,}") for reason, number in left.most_common()]
+    rows.append(("all", f"{carried.total():,}", f"{left.total():,}"))
+    return grid((f"tokens of {program}", "carried over", "left"), rows, numbers={1, 2})
 
 
 @contextmanager
