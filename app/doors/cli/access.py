@@ -1,4 +1,4 @@
-"""Commands of access: `keys`, `people` and `events`."""
+"""Commands of access: `keys`, `people`, `events`, `lists` and `correspondents`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,42 @@ import json
 import sys
 from datetime import timedelta
 from getpass import getpass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from app.access.lists import (
+    DEFAULT_NATS,
+    SAYS,
+    ListEntry,
+    ListSubject,
+    expiry_of,
+    nats_of,
+    parse_lists,
+)
 from app.access.rights import MAX_LIFE, MEANINGS, Right
+from app.classifier.verdict import MAX_NATS
 from app.doors.cli.console import (
     ERR,
     OUT,
+    STANDARD,
     Json,
+    Profile,
     argument,
     flag,
+    number_of,
     option,
+    read_bytes,
     show,
     this_user,
 )
-from app.doors.documents.access import EventOut, KeyOut, NewKeyOut
+from app.doors.documents.access import (
+    EventsOut,
+    KeyOut,
+    KeysOut,
+    ListsOut,
+    NewKeyOut,
+    PeopleOut,
+)
 from app.errors import InvalidInput
 from app.services.access import (
     MAX_EVENTS,
@@ -30,6 +52,11 @@ from app.services.access import (
     revoke_key,
 )
 from app.services.clock import now
+from app.services.correspondents import (
+    forget_correspondent,
+    list_correspondents,
+)
+from app.services.lists import add_entries, list_entries, remove_entry
 from app.services.sessions import (
     add_person,
     check_password,
@@ -41,9 +68,11 @@ from app.services.startup import opened_database
 from app.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from app.access.rights import AccessKey
+    from app.doors.documents.access import PersonOut
+
 
 _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items())
 
@@ -87,7 +116,9 @@ def keys(
     refuses a revoked one within two.
     """
     if action == "list":
-        _list_keys(as_json=as_json)
+        with opened_database(load_settings()) as engine:
+            listed = KeysOut.of(list_keys(engine))
+        show(listed, map(_key_line, listed.keys), as_json=as_json)
     elif name is None:
         raise InvalidInput(f"give the name of the key to {action}")
     elif action == "revoke":
@@ -106,34 +137,27 @@ def keys(
         )
         with opened_database(load_settings(), make=True) as engine:
             add_key(engine, key, who=this_user())
-        document = NewKeyOut.of(key, key=text).model_dump(mode="json")
-        show(document, [text], as_json=as_json)
+        show(NewKeyOut.of(key, key=text), [text], as_json=as_json)
         if not as_json:
             ERR.print(
                 f"the key {name} is shown only now; the database stores only its digest"
             )
 
 
-def _list_keys(*, as_json: bool) -> None:
-    with opened_database(load_settings()) as engine:
-        found = list_keys(engine)
-    documents = [KeyOut.of(each).model_dump(mode="json") for each in found]
-    show({"keys": documents}, map(_key_line, found), as_json=as_json)
-
-
-def _key_line(key: AccessKey) -> str:
+def _key_line(key: KeyOut) -> str:
     """Return a key as a line."""
-    parts = [key.name, ", ".join(sorted(key.rights))]
-    for what, limits in (
-        ("profiles", key.profiles),
-        ("labels", key.labels),
-        ("from", key.networks),
-    ):
-        if limits:
-            parts.append(f"{what} {', '.join(sorted(limits))}")
-    if key.names_sources:
-        parts.append("names sources")
-    parts.append(f"made {_day(key.created_at)}")
+    limits = {"profiles": key.profiles, "labels": key.labels, "from": key.networks}
+    parts = [
+        key.name,
+        ", ".join(key.rights),
+        *(
+            f"{what} {', '.join(sorted(names))}"
+            for what, names in limits.items()
+            if names
+        ),
+        *(["names sources"] if key.names_sources else ()),
+        f"made {_day(key.created_at)}",
+    ]
     if key.expires_at is not None:
         parts.append(f"expires {_day(key.expires_at)}")
     parts.append(
@@ -174,7 +198,9 @@ def people(
     removal ends the sessions of the person within two seconds.
     """
     if action == "list":
-        _list_people(as_json=as_json)
+        with opened_database(load_settings()) as engine:
+            listed = PeopleOut.of(list_people(engine))
+        show(listed, map(_person_line, listed.people), as_json=as_json)
         return
     if name is None:
         msg = f"give the name of the person: `postbayes people {action} NAME`"
@@ -200,19 +226,14 @@ def people(
     OUT.print(f"{name} can sign in now")
 
 
-def _list_people(*, as_json: bool) -> None:
-    with opened_database(load_settings()) as engine:
-        found = list_people(engine)
-    names = ("name", "role", "profile")
-    lines = (
-        f"{each.name}  {each.role}"
-        + (f"  profile {each.profile}" if each.profile else "")
-        + ("" if each.password else "  no password")
-        + f"  added {each.created_at:%Y-%m-%d}"
-        for each in found
+def _person_line(person: PersonOut) -> str:
+    """Return a person as a line."""
+    return (
+        f"{person.name}  {person.role}"
+        + (f"  profile {person.profile}" if person.profile else "")
+        + ("" if person.has_password else "  no password")
+        + f"  added {_day(person.created_at)}"
     )
-    documents = [{n: getattr(each, n) for n in names} for each in found]
-    show({"people": documents}, lines, as_json=as_json)
 
 
 def _password(name: str) -> str:
@@ -239,11 +260,145 @@ def events(
     changed, correspondents forgotten, undos, and profiles created and deleted.
     """
     with opened_database(load_settings()) as engine:
-        found = list_events(engine, limit=last)
-    documents = [EventOut.describing(each).model_dump(mode="json") for each in found]
+        found = EventsOut.of(list_events(engine, limit=last), last)
     lines = (
         f"{each.time:%Y-%m-%d %H:%M:%S}  {each.who}  {each.act}  {each.object}"
         + ("" if each.details is None else f"  {json.dumps(each.details)}")
-        for each in found
+        for each in found.events
     )
-    show({"events": documents}, lines, as_json=as_json)
+    show(found, lines, as_json=as_json)
+
+
+def lists(
+    action: Literal["list", "add", "remove", "import"] = argument(
+        "list, add, remove or import.", metavar="ACTION", default="list"
+    ),
+    what: list[str] | None = argument(
+        f"Entries to add or remove, each {SAYS}; or the file to import (- "
+        "for standard input).",
+        metavar="ENTRY",
+    ),
+    profile: Profile = None,
+    allow: bool | None = option(
+        "Whether the entries to add allow or deny.", "--allow/--deny"
+    ),
+    nats: float | None = option(
+        f"Strength of the entries in nats, up to {MAX_NATS:g}; "
+        f"{DEFAULT_NATS:g} if not given."
+    ),
+    expires: str | None = option(
+        "When they expire: a number of days, or a date such as 2026-12-31.",
+        metavar="DAYS|DATE",
+    ),
+    note: str = option("A note of one line, for other people.", default=""),
+    as_json: Json = False,
+) -> None:
+    """Show, set and remove the allow and deny entries of a profile.
+
+    An entry adds nats to the log-odds of a sender's messages, and appears among the
+    reasons of their verdicts. A file to import has lines such as
+    `allow ann@example.org` and `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as
+    `list` prints them. A running service follows within a second.
+    """
+    settings, who, time = load_settings(), this_user(), now()
+    name, given = profile or settings.profile, what or []
+    if action == "list":
+        wanted = {ListSubject.parse(each) for each in given}
+        with opened_database(settings) as engine:
+            found = list_entries(engine, name)
+        found = [each for each in found if not wanted or each.subject in wanted]
+        document = ListsOut.of(found, len(found) + 1)
+        show(document, (each.line() for each in found), as_json=as_json)
+        return
+    if not given or (action == "import" and len(given) != 1):
+        some = "the file" if action == "import" else "the entries"
+        msg = f"give {some} to {action}; `postbayes lists --help` has an example"
+        raise InvalidInput(msg)
+    if action == "remove":
+        subjects = [ListSubject.parse(each) for each in given]
+        with opened_database(settings) as engine:
+            for each in subjects:
+                remove_entry(engine, name, each, who=who)
+                OUT.print(f"the entry {each} of {name} is removed")
+        return
+    if action == "import":
+        entries = _read(given[0], source=who, time=time)
+    else:
+        if allow is None:
+            msg = "give --allow or --deny"
+            raise InvalidInput(msg)
+        entries = [
+            ListEntry(
+                subject=ListSubject.parse(each),
+                nats=nats_of("allow" if allow else "deny", nats),
+                source=who,
+                created_at=time,
+                expires_at=None if expires is None else expiry_of(expires, time),
+                note=note,
+            )
+            for each in given
+        ]
+    with opened_database(settings) as engine:
+        add_entries(engine, name, entries, who=who)
+    OUT.print(f"entries set for {name}: {len(entries):,}")
+
+
+def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
+    """Return the entries of a file."""
+    content = sys.stdin.buffer.read() if file == STANDARD else read_bytes(Path(file))
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        msg = f"{file} is not UTF-8 text, at byte {error.start}"
+        raise InvalidInput(msg) from error
+    return parse_lists(text, file, source=source, now=time)
+
+
+def correspondents(
+    action: Literal["list", "forget"] = argument(
+        "list or forget.", metavar="ACTION", default="list"
+    ),
+    address: str | None = argument(
+        "The address to look up or forget, such as ann@example.org.", metavar="ADDRESS"
+    ),
+    profile: str | None = option(
+        "The only profile to show or change; all if not given.", metavar="PROFILE"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Show the number of correspondents of users, and forget one of them.
+
+    The database has only digests of addresses: with an address, list shows the
+    profiles that know it. A running service forgets it within a minute.
+    """
+    settings = load_settings()
+    with opened_database(settings) as engine:
+        if action == "list":
+            listed = list_correspondents(
+                engine, settings, address=address, profile=profile
+            )
+            documents = [
+                {
+                    "profile": name,
+                    "addresses": each.addresses,
+                    "messages": each.messages,
+                    "last": _day(each.last),
+                }
+                for name, each in listed
+            ]
+            lines = (
+                f"{name}  "
+                + ("" if address else f"{number_of(each.addresses, 'address')}  ")
+                + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
+                for name, each in listed
+            )
+            show({"correspondents": documents}, lines, as_json=as_json)
+            return
+        if address is None:
+            msg = "give the address: `postbayes correspondents forget ADDRESS`"
+            raise InvalidInput(msg)
+        forgot = forget_correspondent(
+            engine, settings, address, profile=profile, who=this_user()
+        )
+    line = f"{address} is forgotten by {', '.join(forgot) or 'no profile'}"
+    show({"profiles": forgot}, [line], as_json=as_json)

@@ -128,10 +128,9 @@ COMMANDS: Final = {
 }
 """The line for each command in `--help`, in this order."""
 FILES: Final = {
-    "access": ("keys", "people", "events"),
+    "access": ("keys", "people", "events", "lists", "correspondents"),
     "classify": ("classify", "why", "feedback"),
     "figures": ("figures", "teachers", "word"),
-    "lists": ("lists", "correspondents"),
     "profiles": ("profiles", "policy"),
     "transfer": ("export", "import"),
     "upkeep": ("fold", "prune", "undo", "audit", "backup", "migrate"),

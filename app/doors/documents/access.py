@@ -20,9 +20,9 @@ from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, Moment, RequestDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from app.access.rights import AccessKey, Person
+    from app.access.rights import AccessKey, AuditEvent, Person
 
 
 class KeyIn(RequestDocument):
@@ -98,6 +98,11 @@ class KeysOut(AnswerDocument):
     keys: list[KeyOut]
     """The keys in the order of their names, including revoked ones."""
 
+    @classmethod
+    def of(cls, keys: Iterable[AccessKey]) -> Self:
+        """Return the document of some keys."""
+        return cls(keys=[KeyOut.of(each) for each in keys])
+
 
 class PersonIn(RequestDocument):
     """A new person."""
@@ -155,6 +160,11 @@ class PeopleOut(AnswerDocument):
     people: list[PersonOut]
     """The people in the order of their names."""
 
+    @classmethod
+    def of(cls, people: Iterable[Person]) -> Self:
+        """Return the document of some people."""
+        return cls(people=[PersonOut.of(each) for each in people])
+
 
 class EventOut(AnswerDocument):
     """An administrative event."""
@@ -182,6 +192,12 @@ class EventsOut(AnswerDocument):
     """The events."""
     next: int | None
     """The `before` of the next request; null: these are the oldest."""
+
+    @classmethod
+    def of(cls, events: Sequence[AuditEvent], limit: int) -> Self:
+        """Return the document of the found events, at most `limit`."""
+        full = len(events) == limit
+        return cls(events=events, next=events[-1].id if full else None)
 
 
 MAX_LISTED_ENTRIES: Final = 1000

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from app.access.lists import expiry_of
 from app.access.rights import MAX_NAME, MEANINGS, ROLES, Right
 from app.doors.documents.access import (
-    EventOut,
     EventsOut,
     KeyIn,
     KeyOut,
@@ -95,8 +94,7 @@ Next = Annotated[str, Query(max_length=2000)]
 @managed.get("/keys", responses=problems(422, 503))
 async def keys(app: ApplicationDep) -> KeysOut:
     """List the keys, including revoked ones, without their secrets."""
-    found = await in_database(list_keys, app.engine)
-    return KeysOut(keys=[KeyOut.of(each) for each in found])
+    return KeysOut.of(await in_database(list_keys, app.engine))
 
 
 @managed.post(
@@ -131,8 +129,7 @@ async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOu
 @managed.get("/people", responses=problems(422, 503))
 async def people(app: ApplicationDep) -> PeopleOut:
     """List the people who can sign in, without their passwords."""
-    found = await in_database(list_people, app.engine)
-    return PeopleOut(people=[PersonOut.of(each) for each in found])
+    return PeopleOut.of(await in_database(list_people, app.engine))
 
 
 @managed.post(
@@ -202,8 +199,7 @@ async def events(
     keys and passwords are metrics, not events.
     """
     found = await in_database(list_events, app.engine, before=before, limit=limit)
-    last = found[-1].id if len(found) == limit else None
-    return EventsOut(events=[EventOut.describing(each) for each in found], next=last)
+    return EventsOut.of(found, limit)
 
 
 def safe(there: str) -> str:
