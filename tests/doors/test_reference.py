@@ -7,8 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app
-from app.doors.http.reference import page
+from app.doors.http.app import create_app, reference_page
 from app.services.application import Application
 from app.settings import Settings
 from tests.support.databases import sqlite_url
@@ -70,7 +69,7 @@ def test_texts_are_no_markup():
         },
     }
 
-    text = page(api, "http://127.0.0.1")
+    text = reference_page(api, "http://127.0.0.1")
 
     assert "<script" not in text
     assert "<code>&lt;i&gt;</code> &amp; more" in text

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from app import __version__
 from app.access.rights import Right
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.profiles import WINDOW
+from app.doors.http.page.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.figures import suspects

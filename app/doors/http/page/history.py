@@ -35,7 +35,7 @@ from app.doors.http.page.environment import (
 )
 from app.doors.http.page.forms import read_form
 from app.doors.http.page.message import teach_by_id
-from app.doors.http.profiles import UNDO_THREADS
+from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database, in_thread
 from app.errors import MalformedRequest

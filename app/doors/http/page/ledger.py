@@ -22,7 +22,7 @@ from app.doors.http.page.environment import (
     see_other,
 )
 from app.doors.http.page.forms import moment_of, read_form
-from app.doors.http.profiles import UNDO_THREADS
+from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database, in_thread
 from app.errors import InvalidSelection

@@ -26,7 +26,7 @@ from app.doors.http.body import (
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import read_form
-from app.doors.http.profiles import Name  # noqa: TC001  read at run time
+from app.doors.http.page.profiles import Name  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database
 from app.errors import InvalidInput

@@ -24,7 +24,7 @@ from app.doors.documents.figures import (
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking
 from app.doors.http.page.environment import LARGE, pages, render
-from app.doors.http.profiles import MAX_WORD, WINDOW
+from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import computing, in_database
 from app.drawing import (
