@@ -52,7 +52,12 @@ LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s]*)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TERM = re.compile(r"^\*\*(.+?)\*\*: ", re.MULTILINE)
 TWO_SENTENCES = re.compile(r"[a-z)`]\. [A-Z]")
-LOADED = {name: load(name) for name in COMMANDS}
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Every command by its name."""
+    return {name: load(name) for name in COMMANDS}
 
 
 def named(path):
@@ -153,15 +158,15 @@ def test_every_setting_is_documented():
     assert all(field.description for field in Settings.model_fields.values())
 
 
-def test_every_command_and_option_is_documented():
+def test_every_command_and_option_is_documented(loaded):
     """Each command has a section with all its options, a help and exit codes."""
     page = text(DOCS / "reference" / "commands.md")
     sections = dict(
         part.split("\n", 1) for part in page.split("\n## ")[1:] if "\n" in part
     )
 
-    assert LOADED.keys() == command_pages.EXITS.keys()
-    for name, command in LOADED.items():
+    assert loaded.keys() == command_pages.EXITS.keys()
+    for name, command in loaded.items():
         options = [p for p in command.params if p.param_type_name == "option"]
 
         assert command.help
@@ -515,13 +520,13 @@ def used():
                     yield named(path), shlex.split(found[1], comments=True)
 
 
-def test_commands_in_the_documents_have_the_options_that_they_use():
+def test_commands_in_the_documents_have_the_options_that_they_use(loaded):
     """`postbayes x --y` in a document is a command and an option of it."""
     lines = list(used())
 
     assert len(lines) > 8
     for where, (name, *words) in lines:
-        options = {o for p in LOADED[name].params for o in (*p.opts, *p.secondary_opts)}
+        options = {o for p in loaded[name].params for o in (*p.opts, *p.secondary_opts)}
         given = {w.partition("=")[0] for w in words if w.startswith("--")}
 
         assert given <= options, (where, name)

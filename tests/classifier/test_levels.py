@@ -60,7 +60,10 @@ def table_of(lessons):
     return FeatureTable.of(total), total
 
 
-SITE = taught(map(ham, range(300)), map(spam, range(300)))
+@pytest.fixture(scope="module")
+def site():
+    """A profile that was taught 600 messages."""
+    return taught(map(ham, range(300)), map(spam, range(300)))
 
 
 @given(
@@ -126,35 +129,35 @@ def test_lessons_weigh_as_if_all_above_them_were_as_large_as_the_reach():
     assert [62, 50, 1] == weights([3, 100, 50 * REACH])[:3]
 
 
-def test_a_new_profile_says_what_the_site_says():
+def test_a_new_profile_says_what_the_site_says(site):
     """To the last bit, with its numbers and its reasons."""
-    new = backed_off(levels_of(ann=Snapshot.empty(SHIPPED), site=SITE))
+    new = backed_off(levels_of(ann=Snapshot.empty(SHIPPED), site=site))
     for raw in (ham(7), spam(7), b"Subject: unheard of\n\nzyx"):
         views = views_of(raw)
-        here, there = (score(each, views) for each in (new, SITE))
+        here, there = (score(each, views) for each in (new, site))
 
         assert here.log_odds == there.log_odds
         assert here.log_posterior.tolist() == there.log_posterior.tolist()
         assert record(here, SHIPPED) == record(there, SHIPPED)
 
 
-def test_few_lessons_turn_the_verdict_of_the_site():
+def test_few_lessons_turn_the_verdict_of_the_site(site):
     """Ann wants what the site takes for spam; nobody else is asked to want it."""
     wanted = [spam(n) for n in range(20)]
-    before = score(SITE, views_of(spam(77)))
-    ann = backed_off(levels_of(ann=taught(hams=wanted), site=SITE))
+    before = score(site, views_of(spam(77)))
+    ann = backed_off(levels_of(ann=taught(hams=wanted), site=site))
     after = score(ann, views_of(spam(77)))
 
     assert before.decision == "spam"
     assert after.log_odds < before.log_odds - 1.0
-    assert before.log_odds == score(SITE, views_of(spam(77))).log_odds
+    assert before.log_odds == score(site, views_of(spam(77))).log_odds
 
 
-def test_the_shares_of_the_levels_sum_to_the_log_odds():
+def test_the_shares_of_the_levels_sum_to_the_log_odds(site):
     """The shares and the reasons both sum to the log-odds, whoever taught a word."""
     domain = taught(map(ham, range(400, 440)), map(spam, range(300, 310)))
     ann = taught(hams=[spam(1)], spams=[ham(1), ham(2)])
-    scorer = backed_off(levels_of(ann=ann, domain=domain, site=SITE))
+    scorer = backed_off(levels_of(ann=ann, domain=domain, site=site))
     for raw in (ham(1), spam(1), spam(3)):
         views = views_of(raw)
         verdict = score(scorer, views)
@@ -166,8 +169,8 @@ def test_the_shares_of_the_levels_sum_to_the_log_odds():
         assert ["ann", "domain", "site"] == [share.profile for share in shares]
         assert [3, 50, 600] == [sum(share.messages.values()) for share in shares]
         assert verdict.log_odds == pytest.approx(sum(s.log_odds for s in shares))
-        above = backed_off(levels_of(domain=domain, site=SITE))
-        alone = [score(each, views).log_odds for each in (above, SITE)]
+        above = backed_off(levels_of(domain=domain, site=site))
+        alone = [score(each, views).log_odds for each in (above, site)]
         assert alone == verdict.above
         assert [shares[1].log_odds, shares[2].log_odds] == [
             alone[0] - alone[1],
@@ -228,12 +231,12 @@ def test_counts_that_decay_weigh_as_many_messages():
         ),
     ],
 )
-def test_who_is_made_of_something_else_has_no_part(other):
+def test_who_is_made_of_something_else_has_no_part(other, site):
     """Only levels with the same specification are summed."""
     ann, elsewhere = taught(hams=[ham(1)]), Snapshot.empty(other)
 
     assert ann is backed_off(levels_of(ann=ann, site=elsewhere))
-    both = backed_off(levels_of(ann=ann, domain=elsewhere, site=SITE))
+    both = backed_off(levels_of(ann=ann, domain=elsewhere, site=site))
     shares = both.shares(score(both, views_of(ham(1))))
     assert ["ann", "site"] == [share.profile for share in shares]
 

@@ -7,12 +7,8 @@ from collections import defaultdict
 from fractions import Fraction
 
 import pytest
-from hypothesis import settings
 
 from app.doors.cli.main import main
-
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 
 @pytest.fixture
