@@ -35,8 +35,7 @@ from app.services.learn import Learn, LearnSums
 from app.services.startup import load_profiles, open_database, specify
 from app.services.upkeep import Criterion, Folding, Prune
 from app.settings import Settings
-from app.storage import profiles, retention
-from app.storage.counts import runs
+from app.storage import profiles, retention, runs
 from app.storage.database.engine import reading, writing
 
 if TYPE_CHECKING:

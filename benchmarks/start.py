@@ -28,8 +28,7 @@ from app.bayes.state import History, State
 from app.services.cache import LiveProfiles
 from app.services.startup import open_database, specify
 from app.settings import Settings
-from app.storage import profiles
-from app.storage.counts import fold, runs
+from app.storage import fold, profiles, runs
 from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 

@@ -231,7 +231,7 @@ class FeatureCounts(Statistics):
         if not np.count_nonzero(signs):
             return cls.zero(signs.size)
         columns = np.empty((x.size, 2 * signs.size), np.int64)
-        np.multiply(x.counts[:, np.newaxis], signs, out=half(columns, "occurrences"))
+        np.multiply(x.values[:, np.newaxis], signs, out=half(columns, "occurrences"))
         half(columns, "presence")[:] = signs
         return cls(signs, x.ids, columns)
 
@@ -262,10 +262,6 @@ class FeatureCounts(Statistics):
             *beside([alone.rows for alone in classes]),
         )
 
-    def __add__(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the statistics of both sets of messages together."""
-        return FeatureCounts.sum((self, other), n_classes=self.n_classes)
-
     def __neg__(self) -> FeatureCounts:
         """Return the inverse element."""
         return FeatureCounts(-self.messages, self.ids, -self.columns)
@@ -283,18 +279,6 @@ class FeatureCounts(Statistics):
             msg = f"a count of {largest} is too large to be taken {times} times"
             raise InvalidObservation(msg)
         return FeatureCounts(self.messages * times, self.ids, self.columns * times)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare exactly: no tolerance."""
-        if not isinstance(other, FeatureCounts):
-            return NotImplemented
-        return (
-            np.array_equal(self.messages, other.messages)
-            and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.columns, other.columns)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def rows(self) -> Rows:

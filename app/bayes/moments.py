@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.measurements import Measurements
+    from app.bayes.sparse import Measurements
 
 ROOM: Final = 2**62
 """Sums below this are stored in 64 bits, because the sum of two of them fits too.
@@ -137,7 +137,7 @@ class MomentSums(Statistics):
 
     Examples
     --------
-    >>> from app.bayes.measurements import Measurements
+    >>> from app.bayes.sparse import Measurements
     >>> x = Measurements(np.array([1, 2]), np.array([3, -4]))
     >>> state = MomentSums.of(x, label=1, n_classes=2)
     >>> state.sums[:, 1].tolist(), state.products[:, :, 1].tolist()
@@ -234,10 +234,6 @@ class MomentSums(Statistics):
         ids = _all_of([part.ids for part in kept])
         return _without_empty_fields(reduce(_fieldwise, (_over(ids, p) for p in kept)))
 
-    def __add__(self, other: MomentSums) -> MomentSums:
-        """Return the statistics of both sets of messages together."""
-        return MomentSums.sum((self, other), n_classes=self.n_classes)
-
     def __neg__(self) -> MomentSums:
         """Return the inverse element."""
         return MomentSums(
@@ -255,20 +251,6 @@ class MomentSums(Statistics):
             self.pairs * times,
             self.products * times,
         )
-
-    def __eq__(self, other: object) -> bool:
-        """Compare exactly: no tolerance."""
-        if not isinstance(other, MomentSums):
-            return NotImplemented
-        return (
-            np.array_equal(self.messages, other.messages)
-            and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.first, other.first)
-            and np.array_equal(self.pairs, other.pairs)
-            and np.array_equal(self.second, other.second)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def documents(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Sparse vectors of counts, and sums of sorted rows.
+"""Sparse vectors of counts and measurements, and sums of sorted rows.
 
 Contract of this file: `ids` is strictly increasing, and a row of zeros is left out,
 so equal sums are equal arrays.
@@ -6,9 +6,10 @@ so equal sums are equal arrays.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-
 
 LARGEST_COUNT: Final = 2**63 - 1
 """Sums beyond it are refused: 64 bits would make them negative."""
@@ -92,15 +92,89 @@ def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseCounts:
+class Vector:
+    """Numbers of one message by id.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Strictly increasing.
+    values : ndarray of int64, shape (n,)
+        The number of each id.
+
+    Raises
+    ------
+    InvalidObservation
+        If the lengths differ, or `ids` is not strictly increasing.
+    """
+
+    ids: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    holds: ClassVar[str] = "values"
+    """The numbers, as an error names them."""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that are not a sparse vector."""
+        if self.ids.dtype.kind != "i" or self.values.dtype.kind != "i":
+            msg = (
+                f"ids and {self.holds} must be whole numbers, "
+                f"got {self.ids.dtype} and {self.values.dtype}"
+            )
+            raise InvalidObservation(msg)
+        if self.ids.ndim != 1 or self.ids.shape != self.values.shape:
+            msg = (
+                f"ids and {self.holds} must be one-dimensional and equally long, "
+                f"got shapes {self.ids.shape} and {self.values.shape}"
+            )
+            raise InvalidObservation(msg)
+        # Not np.diff: ids use all 64 bits, and the difference of two of them
+        # overflows.
+        if np.count_nonzero(self.ids[1:] <= self.ids[:-1]):
+            msg = "ids must be strictly increasing"
+            raise InvalidObservation(msg)
+        self.require_in_range()
+
+    def require_in_range(self) -> None:
+        """Raise `InvalidObservation` if a value is out of its range."""
+
+    @classmethod
+    def of_sorted(cls, ids: NDArray[np.int64], values: NDArray[np.int64]) -> Self:
+        """Return the vector of a kernel's arrays, without checking them."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "ids", ids)
+        object.__setattr__(made, "values", values)
+        return made
+
+    @property
+    def size(self) -> int:
+        """Number of distinct ids."""
+        return int(self.ids.size)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare exactly, id by id."""
+        if not isinstance(other, Vector):
+            return NotImplemented
+        return (
+            self.holds == other.holds
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.values, other.values)
+        )
+
+    # Equal vectors are equal values, but arrays are mutable: no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseCounts(Vector):
     """How often each feature occurs in one message.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
         Feature ids, strictly increasing.
-    counts : ndarray of int64, shape (n,)
-        Occurrences of each feature, at least 1.
+    values : ndarray of int64, shape (n,)
+        Occurrences of each feature, at least 1; also called `counts`.
 
     Raises
     ------
@@ -115,30 +189,12 @@ class SparseCounts:
     ([-3, 7], [1, 2])
     """
 
-    ids: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    holds: ClassVar[str] = "counts"
 
-    def __post_init__(self) -> None:
-        """Refuse arrays that are not a sparse vector."""
-        if self.ids.dtype.kind != "i" or self.counts.dtype.kind != "i":
-            msg = (
-                "ids and counts must be whole numbers, "
-                f"got {self.ids.dtype} and {self.counts.dtype}"
-            )
-            raise InvalidObservation(msg)
-        if self.ids.ndim != 1 or self.ids.shape != self.counts.shape:
-            msg = (
-                "ids and counts must be one-dimensional and equally long, "
-                f"got shapes {self.ids.shape} and {self.counts.shape}"
-            )
-            raise InvalidObservation(msg)
-        # Not np.diff: ids use all 64 bits, and the difference of two of them
-        # overflows.
-        if np.count_nonzero(self.ids[1:] <= self.ids[:-1]):
-            msg = "ids must be strictly increasing"
-            raise InvalidObservation(msg)
-        if np.count_nonzero(self.counts < 1):
-            msg = f"counts must be at least 1, got {int(self.counts.min())}"
+    def require_in_range(self) -> None:
+        """Refuse counts below 1."""
+        if np.count_nonzero(self.values < 1):
+            msg = f"counts must be at least 1, got {int(self.values.min())}"
             raise InvalidObservation(msg)
 
     @classmethod
@@ -148,39 +204,106 @@ class SparseCounts:
         return cls(ids, integers([counts[i] for i in ids.tolist()], "a count"))
 
     @classmethod
-    def of_sorted(cls, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
-        """Return the vector of a kernel's arrays, without checking them."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "ids", ids)
-        object.__setattr__(made, "counts", counts)
-        return made
-
-    @classmethod
     def from_occurrences(cls, ids: NDArray[np.int64]) -> Self:
         """Return the vector of a sequence of ids, in any order, with repeats."""
         unique, counts = np.unique(ids, return_counts=True)
         return cls(unique, counts.astype(np.int64, copy=False))
 
     @property
-    def values(self) -> NDArray[np.int64]:
-        """The counts, under the name that `Sparse` requires."""
-        return self.counts
+    def counts(self) -> NDArray[np.int64]:
+        """Occurrences of each feature."""
+        return self.values
 
-    @property
-    def size(self) -> int:
-        """Number of distinct features."""
-        return int(self.ids.size)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare exactly, feature by feature."""
-        if not isinstance(other, SparseCounts):
-            return NotImplemented
-        return np.array_equal(self.ids, other.ids) and np.array_equal(
-            self.counts, other.counts
+FRACTION_BITS: Final = 16
+"""Default position of the binary point: a step of 2**-16, about 1.5e-5."""
+LIMIT: Final = 2**47 - 1
+"""Largest magnitude of a value.  Unit: steps.
+
+The product of two values is below 2**94, so three words of 32 bits hold it,
+and 2**31 messages may be summed before a 64-bit column of words overflows
+(`app.ledger.sums`).  With the default step, values go to 2.1e9.
+"""
+MOST_FIELDS: Final = 128
+"""Largest number of fields of a view; the sums of their products grow with its square.
+
+Mail has 16 (`app.features.measured`).
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurements(Vector):
+    """The measured values of one message.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (D,)
+        Field ids, strictly increasing.
+    values : ndarray of int64, shape (D,)
+        Value of each field.  Unit: steps, that is 2**-fraction_bits.
+
+    Raises
+    ------
+    InvalidObservation
+        If the lengths differ, `ids` is not strictly increasing, or a value is
+        beyond `LIMIT`.
+
+    Notes
+    -----
+    Values are rounded once, here.  Their sums are integers: exact, the same in
+    any order, and reversible.
+
+    Examples
+    --------
+    >>> x = Measurements.of({4: 0.5, 1: -2.0})
+    >>> x.ids.tolist(), x.values.tolist()
+    ([1, 4], [-131072, 32768])
+    """
+
+    def require_in_range(self) -> None:
+        """Refuse values beyond `LIMIT`."""
+        # Not np.abs: the smallest 64-bit integer has no absolute value.
+        beyond = (self.values > LIMIT) | (self.values < -LIMIT)
+        if np.count_nonzero(beyond):
+            msg = (
+                f"a measurement must be between -{LIMIT} and {LIMIT} steps, "
+                f"got {int(self.values[beyond][0])}"
+            )
+            raise InvalidObservation(msg)
+
+    @classmethod
+    def of(
+        cls, values: Mapping[int, float], *, fraction_bits: int = FRACTION_BITS
+    ) -> Self:
+        """Return measurements rounded to fixed point, ties to even.
+
+        Parameters
+        ----------
+        values : mapping of int to float
+            Value of each field.
+        fraction_bits : int, default 16
+            Position of the binary point: a step is 2**-fraction_bits.
+
+        Raises
+        ------
+        InvalidObservation
+            If a value is not finite or too large.
+        """
+        ids = sorted(values)
+        steps = [_steps(values[i], fraction_bits) for i in ids]
+        return cls(np.array(ids, np.int64), np.array(steps, np.int64))
+
+
+def _steps(value: float, fraction_bits: int) -> int:
+    """Return the nearest number of steps."""
+    scaled = math.ldexp(value, fraction_bits) if abs(value) <= LIMIT else math.inf
+    if not abs(scaled) <= LIMIT:
+        msg = (
+            f"a measurement must be finite and at most {LIMIT} steps of "
+            f"2**-{fraction_bits}, got {value!r}"
         )
-
-    # Equal vectors are equal values, but arrays are mutable: no hash.
-    __hash__ = None  # type: ignore[assignment]
+        raise InvalidObservation(msg)
+    return round(scaled)
 
 
 def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
@@ -303,21 +426,7 @@ def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
     return first
 
 
-class Sparse(Protocol):
-    """A message of few features among many."""
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """Feature or field ids, shape (n,), strictly increasing."""
-        ...
-
-    @property
-    def values(self) -> NDArray[np.int64]:
-        """The count or the measured value of each."""
-        ...
-
-
-def in_a_row(xs: Sequence[Sparse]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def in_a_row(xs: Sequence[Vector]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the ids and the values of several messages, one after the other."""
     empty = np.empty(0, np.int64)
     return (

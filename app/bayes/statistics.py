@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+import numpy as np
+
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -44,9 +45,9 @@ class Statistics(ABC):
     def sum(cls, parts: Iterable[Self], *, n_classes: int) -> Self:
         """Return the sum of many statistics in one pass."""
 
-    @abstractmethod
     def __add__(self, other: Self) -> Self:
         """Return the statistics of both sets of messages together."""
+        return self.sum((self, other), n_classes=self.n_classes)
 
     @abstractmethod
     def __neg__(self) -> Self:
@@ -61,6 +62,16 @@ class Statistics(ABC):
         InvalidObservation
             If a count would leave the 64-bit integers.
         """
+
+    def __eq__(self, other: object) -> bool:
+        """Compare exactly: no tolerance."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        names: tuple[str, ...] = type(self).__slots__
+        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
+
+    # Equal sums are equal values, but arrays are mutable: no hash.
+    __hash__ = None  # type: ignore[assignment]
 
     def __sub__(self, other: Self) -> Self:
         """Return the statistics with those of `other` taken back."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts, one_hot
+from app.bayes.sparse import Measurements, SparseCounts, one_hot
 from app.bayes.state import State
 from app.errors import InconsistentCounts
 
@@ -164,7 +163,7 @@ def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
     2000
     """
     return {
-        view: SparseCounts.of_sorted(x.ids[:MOST_TAUGHT], x.counts[:MOST_TAUGHT])
+        view: SparseCounts.of_sorted(x.ids[:MOST_TAUGHT], x.values[:MOST_TAUGHT])
         if isinstance(x, SparseCounts) and x.size > MOST_TAUGHT
         else x
         for view, x in views.items()

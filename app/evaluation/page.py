@@ -32,12 +32,14 @@ from app.drawing import (
 )
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.features.extract import extract
-from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import reliability
 from app.figures.metrics import (
     error_over_time,
+    interval,
+    lam_replicates,
     learning_curve,
     roc,
+    roca_replicates,
     spam_missed_at,
     wilson,
 )

@@ -17,9 +17,16 @@ import numpy as np
 
 from app.classifier.reasons import Summand
 from app.errors import InvalidObservation
-from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import brier, expected_calibration_error
-from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
+from app.figures.metrics import (
+    Errors,
+    interval,
+    lam_replicates,
+    macro_f1_pct,
+    roca_pct,
+    roca_replicates,
+    spam_missed_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

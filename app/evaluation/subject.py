@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from app.bayes.measurements import Measurements
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.classifier.explain import attribute, explain
@@ -410,7 +409,7 @@ class Corpus:
                 for view, (ids, values) in parts.items():
                     x = seen.get(view, SparseCounts.of({}))
                     ids.append(x.ids)
-                    values.append(x.values if isinstance(x, Measurements) else x.counts)
+                    values.append(x.values)
                 number += 1
             advance(len(chunk))
         columns = {

@@ -34,11 +34,10 @@ from app.exchange.format import (
 from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
 from app.ledger.sums import Amounts
+from app.storage import fold, runs, undo_records, undo_work
 from app.storage.bulk import FEATURES_PER_ROW
-from app.storage.counts import fold, runs
 from app.storage.follow import offer
 from app.storage.ledger import batches_after, rows_after
-from app.storage.undo import records, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +141,7 @@ def export(
             progress(len(rows))
         # The sums of rows with dropped vectors.
         _write_sums(writer, connection, profile, "sealed")
-        for record in records.read(connection, profile.id):
+        for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
         _write_sums(writer, connection, profile, "counts", progress)
@@ -156,7 +155,7 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     """Return the last revision of an export."""
     if contents == "counts":
         return fold.folded_revision(connection, profile.id)
-    if work.pending(connection, profile.id):
+    if undo_work.pending(connection, profile.id):
         msg = (
             f"an undo of the profile {profile.name!r} is running; export it again in "
             "a moment"

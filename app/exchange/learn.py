@@ -39,11 +39,10 @@ from app.exchange.survey import (
 from app.features.extract import FEATURE_SET
 from app.ledger.entry import epoch_of
 from app.ledger.sums import Amounts
-from app.storage import bulk, profiles
+from app.storage import bulk, fold, profiles
 from app.storage.bulk import sums_in_force
-from app.storage.counts import fold
-from app.storage.counts.fold import replayed
 from app.storage.database.engine import reading, writing
+from app.storage.fold import replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

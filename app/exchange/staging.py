@@ -46,12 +46,20 @@ from app.features.observation import Observation
 from app.ledger.entry import ScoredRow, Teaching
 from app.ledger.sums import encode_sum
 from app.ledger.vector import encode, encode_names
-from app.storage import bulk, correspondents, ledger, profiles, scored, tables
+from app.storage import (
+    bulk,
+    correspondents,
+    fold,
+    ledger,
+    profiles,
+    runs,
+    scored,
+    tables,
+    undo_records,
+)
 from app.storage.bulk import known_digests, sums_in_force
-from app.storage.counts import fold, runs
-from app.storage.counts.fold import broken_rows
 from app.storage.database.engine import reading, writing, writing_then_pause
-from app.storage.undo import records
+from app.storage.fold import broken_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -214,13 +222,13 @@ class Staging:
     def _write_undo(self, content: bytes) -> None:
         record = read_undo(content)
         self.new.write(
-            records.write,
+            undo_records.write,
             profile_id=self._profile.id,
             record=dataclasses.replace(record, revisions=()),
         )
         for some in _pieces(record.revisions, _NAMES):
             self.new.write(
-                records.write_revisions,
+                undo_records.write_revisions,
                 profile_id=self._profile.id,
                 number=record.number,
                 revisions=some,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import FRACTION_BITS, Measurements, SparseCounts
 from app.kernels.text import joined, paired, quoted
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.bayes.measurements import Measurements
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.errors import UnknownMessage
 from app.features.hashing import Pairs, names_at, pair_names
 from app.features.id_key import UNKEYED
@@ -64,7 +63,7 @@ class Observation:
         for view, x in views.items():
             if isinstance(x, SparseCounts):
                 ids, places = key.ordered(view, x.ids)
-                views[view] = SparseCounts.of_sorted(ids, x.counts.take(places))
+                views[view] = SparseCounts.of_sorted(ids, x.values.take(places))
                 if view in names:
                     names[view] = names_at(names[view], places)
         return replace(self, views=views, names=names)

@@ -176,7 +176,7 @@ def _recipients(message: Message) -> str:
     return "one" if number else "none"
 
 
-# Declared types for the kinds of `app.mail.files`. Modern office files are zip.
+# Declared types for the kinds of `app.mail.parse`. Modern office files are zip.
 _CALLED: Final = {
     "zip": {"zip", "jar", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "apk"},
     "exe": {"exe", "dll", "scr", "com", "pif", "cpl", "sys", "x-msdownload"},

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from app.bayes.likelihood import Product
 from app.bayes.models.regression import LogisticRegression, regress
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_posterior
-from app.bayes.prior import FittedPrior
+from app.bayes.posterior import FittedPrior, Product, log_posterior
 from app.errors import MalformedTable
 from app.lab.groups import (
     FACTORS,

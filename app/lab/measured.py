@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 import numpy as np
 
 from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
-from app.bayes.measurements import LIMIT, Measurements
-from app.bayes.models.discriminant import (
+from app.bayes.models.gaussian import (
+    Added,
     Discriminant,
     DiscriminantLikelihood,
+    Floor,
+    Gaussian,
+    GaussianLikelihood,
     Shrinkage,
     StatedFraction,
 )
-from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import LIMIT, Measurements
 from app.errors import MalformedTable
 from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
 from app.lab.table import is_number

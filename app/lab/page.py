@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.discriminant import DiscriminantLikelihood
-from app.bayes.models.gaussian import GaussianLikelihood
+from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
 from app.drawing import (
     WIDTH,
     Axis,

@@ -48,9 +48,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT, MOST_FIELDS
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, MOST_FIELDS, SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger.vector import MOST_VIEWS, read_name, require_new
@@ -372,7 +371,7 @@ def rows(state: MomentSums) -> list[MomentRow]:
 
     Examples
     --------
-    >>> from app.bayes.measurements import Measurements
+    >>> from app.bayes.sparse import Measurements
     >>> x = Measurements(np.array([7]), np.array([-3]))
     >>> for row in rows(MomentSums.of(x, label=1, n_classes=2)):
     ...     tuple(row)
@@ -407,7 +406,7 @@ def from_rows(stored: Iterable[MomentRow], messages: NDArray[np.int64]) -> Momen
 
     Examples
     --------
-    >>> from app.bayes.measurements import Measurements
+    >>> from app.bayes.sparse import Measurements
     >>> x = Measurements(np.array([7, 9]), np.array([-3, 2]))
     >>> state = MomentSums.of(x, label=1, n_classes=2)
     >>> from_rows(rows(state), state.messages) == state
@@ -434,7 +433,7 @@ def from_rows(stored: Iterable[MomentRow], messages: NDArray[np.int64]) -> Momen
 
 MOST_MESSAGES: Final = 2**31 - 1
 """Most messages of a view: their sums of measurements fit into three words
-(`app.bayes.measurements.LIMIT`), and bogofilter has the same limit."""
+(`app.bayes.sparse.LIMIT`), and bogofilter has the same limit."""
 MOST_OCCURRENCES: Final = 2**50
 """Most occurrences of all features of a view: half a million for each message."""
 _LONGEST_VIEW: Final = 255

@@ -62,9 +62,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.measurements import MOST_FIELDS, Measurements
 from app.bayes.models.chain import EMPTY_RUN, require_runs, runs_in, with_beginnings
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import MOST_FIELDS, Measurements, SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import FeatureNames, Pairs
 from app.kernels.text import paired

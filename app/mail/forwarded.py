@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.mail.encoding import decode_transfer
 from app.mail.limits import (
     MAX_BYTES,
     MAX_FORWARDED,
@@ -18,7 +19,6 @@ from app.mail.limits import (
     Budget,
 )
 from app.mail.parse import parse
-from app.mail.transfer import decode
 from app.mail.tree import Node, nested
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _attached(raw: bytes) -> tuple[Node, list[bytes], list[str]]:
             continue
         # The line end before a boundary belongs to it (RFC 2046 section 5.1.1).
         body = node.content.removesuffix(b"\n") if node.depth else node.content
-        content, _ = decode(body, node.encoding)
+        content, _ = decode_transfer(body, node.encoding)
         if node.media_type in _MESSAGES or node.filename.lower().endswith(".eml"):
             if content.strip():
                 messages.append(content)

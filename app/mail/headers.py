@@ -7,7 +7,7 @@ from binascii import Error, a2b_base64, a2b_qp
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from app.mail import charset
+from app.mail.encoding import decode_text
 from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS, Budget
 
 # Verdicts of other filters leak labels: a filter that learns from them agrees with
@@ -160,7 +160,7 @@ def decode_value(
     if not raw.isascii():
         defects.add("header-8bit")
         content = raw.encode("utf-8", "surrogateescape")
-        raw, _ = charset.decode(content, fallback, budget)
+        raw, _ = decode_text(content, fallback, budget)
     if "=?" in raw:
         raw, broken = _decode_words(raw, budget)
         if broken:
@@ -192,7 +192,7 @@ def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
         # Against RFC 2047 section 5, encoders split characters between words: join
         # the bytes first if the charset is the same.
         if waiting and (between.strip() or name != waiting_charset):
-            pieces.append(charset.decode(b"".join(waiting), waiting_charset, budget)[0])
+            pieces.append(decode_text(b"".join(waiting), waiting_charset, budget)[0])
             waiting = []
         if between.strip() or not end:
             pieces.append(between)
@@ -202,7 +202,7 @@ def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
         waiting_charset = name
         end = word.end()
     if waiting:
-        pieces.append(charset.decode(b"".join(waiting), waiting_charset, budget)[0])
+        pieces.append(decode_text(b"".join(waiting), waiting_charset, budget)[0])
     else:
         broken = True
     pieces.append(raw[end:])
@@ -276,4 +276,4 @@ def _join_extended(pieces: list[tuple[int, bool, str]], budget: Budget | None) -
             name, _, piece = piece.split("'", 2)
         raw = piece.encode("utf-8", "surrogateescape")
         content += unquote_to_bytes(raw) if encoded else raw
-    return charset.decode(content, name, budget)[0]
+    return decode_text(content, name, budget)[0]

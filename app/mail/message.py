@@ -112,7 +112,7 @@ class Part:
         Hash of the decoded content with line ends normalised, 16 bytes: the
         same before and after a mail server changes the transfer encoding.
     kind : str
-        The type of a file by its first bytes (see `app.mail.files.MAGIC`); empty if
+        The type of a file by its first bytes (see `app.mail.parse.MAGIC`); empty if
         it is unknown, and for text.
     members : tuple of str
         Names of the files in it, if it is a zip archive.

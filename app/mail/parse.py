@@ -2,22 +2,27 @@
 
 Contract of this file: any bytes in, a Message out.  `app.mail.limits` bounds time and
 memory; errors in the input are defects of the Message.  If a decoder fails on a part,
-the rest of the message is still read.
+the rest of the message is still read.  Nothing is unpacked: only the directory of an
+archive is read.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.mail import charset, files, headers, html, transfer
+from app.mail import headers, html
+from app.mail.encoding import decode_text, decode_transfer, without_uuencoded
 from app.mail.limits import (
     MAX_BYTES,
     MAX_HEADER_CHARS,
     MAX_HEADERS_CHARS,
     MAX_LINES,
     MAX_LINKS,
+    MAX_MEMBER_NAME_BYTES,
+    MAX_MEMBERS,
     MAX_PARTS,
     MAX_TEXT_CHARS,
     Budget,
@@ -153,14 +158,14 @@ class _Reader:
     def _read_leaf(self, node: Node, place: Place | None) -> None:
         """Decode a part and its visible content."""
         encoding, declared, media_type = node.encoding, node.charset, node.media_type
-        content, defect = transfer.decode(node.content, encoding)
+        content, defect = decode_transfer(node.content, encoding)
         if defect:
             self.defects.add(defect)
         # A multipart without parts: its boundary is missing or wrong.
         shown = media_type.startswith(("text/", "multipart/"))
         disposition = node.disposition
         shown = shown and disposition != "attachment"
-        kind = "" if shown else files.kind(content)
+        kind = "" if shown else file_kind(content)
         part = Part(
             media_type=media_type,
             charset=declared,
@@ -178,7 +183,7 @@ class _Reader:
             return
         if b"begin " in content:
             content = self.take_uuencoded(content, node.depth)
-        text, as_declared = charset.decode(content, declared, self.budget)
+        text, as_declared = decode_text(content, declared, self.budget)
         if not as_declared:
             self.defects.add("charset-mismatch")
         self.charset = self.charset or declared
@@ -189,18 +194,18 @@ class _Reader:
 
     def list_members(self, content: bytes) -> tuple[str, ...]:
         """Return the names in an archive."""
-        names, defect = files.members(content)
+        names, defect = members_of(content)
         if defect:
             self.defects.add(defect)
         return names
 
     def take_uuencoded(self, content: bytes, depth: int) -> bytes:
         """Return a text without the files that are uuencoded in it."""
-        content, found, defect = transfer.without_uuencoded(content)
+        content, found, defect = without_uuencoded(content)
         if defect:
             self.defects.add(defect)
         for filename, file in found[: max(0, MAX_PARTS - len(self.parts))]:
-            kind = files.kind(file)
+            kind = file_kind(file)
             self.parts.append(
                 Part(
                     media_type="application/octet-stream",
@@ -275,3 +280,75 @@ def _with_lf(content: bytes) -> bytes:
     if b"\r\r\n" in content:
         content = _DOUBLED.sub(b"\n", content)
     return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+MAGIC: Final = (
+    (b"PK\x03\x04", "zip"),
+    (b"MZ", "exe"),
+    (b"%PDF-", "pdf"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF8", "gif"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "ole"),
+    (b"{\\rtf", "rtf"),
+    (b"Rar!\x1a\x07", "rar"),
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+)
+"""First bytes of file formats, from their specifications."""
+# APPNOTE.TXT 6.3.10, sections 4.3.16 and 4.3.12: end of central directory,
+# and one entry of it up to its variable fields.
+_END: Final = struct.Struct("<4s4H2LH")
+_ENTRY: Final = struct.Struct("<4s4B4HL2L5H2L")
+_END_MAGIC: Final = b"PK\x05\x06"
+_ENTRY_MAGIC: Final = b"PK\x01\x02"
+_MAX_COMMENT: Final = 65_535
+_UTF8_FLAG: Final = 0x800
+
+
+def file_kind(content: bytes) -> str:
+    r"""Return the type of a file by its first bytes, or "".
+
+    Examples
+    --------
+    >>> file_kind(b"%PDF-1.7\n"), file_kind(b"hello")
+    ('pdf', '')
+    """
+    return next((name for magic, name in MAGIC if content.startswith(magic)), "")
+
+
+def members_of(content: bytes) -> tuple[tuple[str, ...], str]:
+    """Return the names in a zip archive, and its defect, or "".
+
+    Parameters
+    ----------
+    content : bytes
+        The archive, possibly truncated.
+
+    Returns
+    -------
+    names : tuple of str
+        The first `MAX_MEMBERS`, in the order of the directory.
+    defect : str
+        ``archive-broken`` or ``archive-too-large``.
+    """
+    # Not zipfile: it reads a directory of any size before its size is known, and
+    # raises any error of struct, codecs and seek.
+    end = content.rfind(_END_MAGIC, max(0, len(content) - _MAX_COMMENT - _END.size))
+    if end < 0 or end + _END.size > len(content):
+        return (), "archive-broken"
+    _, _, _, _, total, size, _, _ = _END.unpack_from(content, end)
+    at = end - size
+    names: list[str] = []
+    while at >= 0 and at + _ENTRY.size <= end and len(names) < MAX_MEMBERS:
+        entry = _ENTRY.unpack_from(content, at)
+        if entry[0] != _ENTRY_MAGIC:
+            return tuple(names), "archive-broken"
+        flags, name_size, extra_size, comment_size = entry[5], *entry[12:15]
+        start = at + _ENTRY.size
+        name = content[start : start + min(name_size, MAX_MEMBER_NAME_BYTES)]
+        names.append(name.decode("utf-8" if flags & _UTF8_FLAG else "cp437", "replace"))
+        at = start + name_size + extra_size + comment_size
+    if len(names) == MAX_MEMBERS and at < end:
+        return tuple(names), "archive-too-large"
+    return tuple(names), "" if at == end and len(names) == total else "archive-broken"

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.classifier.correspondents import (
+from app.classifier.statement import (
     SITE_SHARE,
     Correspondence,
+    Statement,
     identity_digest,
     ladder,
 )
-from app.classifier.statement import Statement
 from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfile
 from app.mail.authentication import is_server_name, normal_address, verified_sender
 from app.services.access import note

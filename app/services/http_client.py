@@ -1,17 +1,42 @@
-"""HTTP client: the whole answer of another server, within bounds of bytes and time."""
+"""HTTP client: requests to other servers, and the webhook that events are posted to.
+
+Contract of this file: an answer is read within bounds of bytes and time.  Verdicts and
+feedback do not wait for a receiver.  An event has only the fields of its log line.
+Events wait for one thread in a queue of bounded length; if it is full, the oldest is
+dropped and counted.  They are posted in order, each until it is accepted or refused
+for good, so a receiver may get an event twice.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+import hmac
+import json
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import KW_ONLY, InitVar, dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 from app import __version__
-from app.errors import reason
+from app.errors import InvalidSetting, reason
+from app.services.clock import Failures
+from app.settings import read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     import httpx2
+
+    from app.services.log import Event
+    from app.services.metrics import Tally
+    from app.settings import Settings
 
 
 class NoAnswer(Exception):
@@ -91,3 +116,240 @@ def ask(
         raise NoAnswer(reason(error)) from error
     except TimeoutError as error:
         raise NoAnswer(f"the answer took longer than {within:g} s") from error
+
+
+log = logging.getLogger(__name__)
+EVENTS: Final = ("feedback", "spam", "unsure", "ham")
+"""The kinds of events: feedback, and verdicts by decision."""
+MOST_WAITING: Final = 1_000
+"""Most waiting events: about 1 MB."""
+TIMEOUT: Final = 10.0
+"""How long a receiver may be silent.  Unit: seconds."""
+LAST: Final = 2.0
+"""How long a stopping service goes on posting waiting events.  Unit: seconds."""
+SIGNATURE: Final = "Postbayes-Signature"
+"""Header `t=…,v1=…`: Unix time, and HMAC-SHA256 of it, a dot and the body, in hex."""
+_LOOK: Final = 0.25
+# Answers after which a receiver may accept the event later.
+_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class Posted(NamedTuple):
+    """The answer to an event: accepted, or refused with a reason, perhaps for good."""
+
+    taken: bool
+    final: bool
+    reason: str = ""
+
+
+def signature(secret: bytes, body: bytes, *, at: int) -> str:
+    """Return the signature of a body that is posted at a time, in Unix seconds.
+
+    Examples
+    --------
+    >>> signature(b"0123456789abcdef", b"{}", at=1793953800)[:24]
+    't=1793953800,v1=6aaf8ded'
+    """
+    made = hmac.new(secret, b"%d." % at + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={made}"
+
+
+@dataclass(eq=False)
+class Webhook:
+    """Posts events to one URL, from a thread of its own.
+
+    Parameters
+    ----------
+    url : str
+        Address of the receiver.
+    secret : bytes
+        Key of the signatures.
+    events : collection of str
+        Which of `EVENTS` are posted.
+    now : callable
+        Returns the time now, in UTC.
+    tally : Tally
+        Counts their outcomes.
+    failures : Failures
+        Decides when to try again.
+    most : int
+        Most waiting events.
+    """
+
+    url: str
+    secret: bytes
+    events: frozenset[str]
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    tally: Tally
+    failures: InitVar[Failures | None] = None
+    most: int = MOST_WAITING
+
+    def __post_init__(self, failures: Failures | None) -> None:
+        """Begin with an empty queue."""
+        self._failures = failures or Failures()
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._until: float | None = None
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def wants(self, kind: str) -> bool:
+        """Return whether events of a kind are posted."""
+        return kind in self.events
+
+    def __call__(self, event: Event) -> None:
+        """Add an event to the queue, without waiting."""
+        document = {
+            "event": event.name,
+            "event_id": uuid4().hex,
+            "time": self.now().isoformat(timespec="milliseconds"),
+            **{name: value for name, value in event.fields().items() if name != "ms"},
+        }
+        # A header can contain a lone surrogate, which is written as an escape.
+        body = json.dumps(document).encode()
+        with self._changed:
+            if len(self._waiting) >= self.most:
+                self._waiting.popleft()
+                self.tally.posted("dropped")
+            self._waiting.append(body)
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Post waiting events for a moment, and end the thread; idempotent."""
+        with self._changed:
+            if self._until is None:
+                self._until = time.monotonic() + LAST
+            self._changed.notify()
+        if self._thread.ident is not None:
+            # The client's limit begins again with each byte of an answer.
+            self._thread.join(LAST + TIMEOUT)
+
+    def _run(self) -> None:
+        # Imported here, since most services have no webhook.
+        import httpx2  # noqa: PLC0415
+
+        with httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client:
+            while (body := self._next()) is not None:
+                try:
+                    self._attempt(client, body)
+                except Exception:  # the thread's outermost loop: it must go on
+                    log.exception("a webhook event was lost")
+                    self._done(body, "dropped")
+        left = len(self._waiting)
+        for _ in range(left):
+            self.tally.posted("dropped")
+        if left:
+            log.warning("%d webhook events were lost", left)
+
+    def _next(self) -> bytes | None:
+        """Wait for an event and for the end of a pause; None means stop."""
+        with self._changed:
+            while True:
+                if self._until is not None and (
+                    not self._waiting or time.monotonic() >= self._until
+                ):
+                    return None
+                if self._waiting and not self._failures.pausing(self.url):
+                    return self._waiting[0]
+                pausing = bool(self._waiting) or self._until is not None
+                self._changed.wait(_LOOK if pausing else None)
+
+    def _attempt(self, client: httpx2.Client, body: bytes) -> None:
+        answer = self._post(client, body)
+        if answer.taken:
+            self._done(body, "sent")
+            if self._failures.resolve(self.url):
+                log.info("the webhook accepts events again")
+            return
+        self.tally.posted("failed")
+        if answer.final:
+            log.warning(
+                "the webhook refused an event, which was dropped: %s", answer.reason
+            )
+            self._done(body, "dropped")
+        elif self._failures.report(self.url, answer.reason):
+            log.warning(
+                "the webhook does not accept events, which are kept for now: %s",
+                answer.reason,
+            )
+
+    def _post(self, client: httpx2.Client, body: bytes) -> Posted:
+        from httpx2 import TransportError  # noqa: PLC0415
+
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"Postbayes/{__version__}",
+            SIGNATURE: signature(self.secret, body, at=int(time.time())),
+        }
+        try:
+            # Only the status counts. The body is not read, because it may have no end.
+            with client.stream(
+                "POST", self.url, content=body, headers=headers
+            ) as answer:
+                status = answer.status_code
+        except TransportError as error:
+            return Posted(taken=False, final=False, reason=reason(error))
+        return Posted(
+            taken=answer.is_success,
+            final=not answer.is_server_error and status not in _LATER,
+            reason=f"it answered {status}",
+        )
+
+    def _done(self, body: bytes, outcome: str) -> None:
+        """Remove an event from the queue, unless it was dropped already."""
+        with self._changed:
+            if self._waiting and self._waiting[0] is body:
+                self._waiting.popleft()
+                self.tally.posted(outcome)
+
+
+def webhook_of(
+    settings: Settings, now: Callable[[], datetime], tally: Tally
+) -> Webhook | None:
+    """Return the webhook of the settings; None without one.
+
+    Raises
+    ------
+    InvalidSetting
+        As `webhook_secret`.
+    """
+    secret = webhook_secret(settings)
+    if settings.webhook is None or secret is None:
+        return None
+    events = frozenset(settings.webhook_events)
+    return Webhook(settings.webhook, secret, events, now=now, tally=tally)
+
+
+def webhook_secret(settings: Settings) -> bytes | None:
+    """Return the secret of the webhook; None without a webhook.
+
+    Raises
+    ------
+    InvalidSetting
+        If the settings of the webhook are invalid.
+    """
+    if settings.webhook is None:
+        return None
+    parts = urlsplit(settings.webhook)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        msg = (
+            "POSTBAYES_WEBHOOK is not a web address; write one like "
+            "https://hooks.example.org/postbayes"
+        )
+        raise InvalidSetting(msg)
+    strangers = [each for each in settings.webhook_events if each not in EVENTS]
+    if strangers or not settings.webhook_events:
+        msg = (
+            f"POSTBAYES_WEBHOOK_EVENTS can be {', '.join(EVENTS)}, got "
+            f"{', '.join(strangers) or 'none'}"
+        )
+        raise InvalidSetting(msg)
+    return read_secret(
+        settings.webhook_secret_file,
+        "POSTBAYES_WEBHOOK_SECRET_FILE",
+        purpose="POSTBAYES_WEBHOOK needs a secret that signs its events",
+    )

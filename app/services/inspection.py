@@ -18,11 +18,9 @@ from app.features.extract import extract, meant
 from app.features.places import passages, placed
 from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
-from app.storage import ledger
-from app.storage.counts import fold
-from app.storage.counts.fold import folded_revision
+from app.storage import fold, ledger, undo_records, undo_work
 from app.storage.database.engine import reading
-from app.storage.undo import records, work
+from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
     from app.services.live import LiveProfile
     from app.services.recent import RecentMessages
-    from app.storage.counts.fold import EpochCount
+    from app.storage.fold import EpochCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,11 +235,11 @@ class Ledgers:
             )
             rows = tuple(found[:limit])
             # Rows that an undo wrote carry it out; it does not take them back.
-            taken = records.taken_by(
+            taken = undo_records.taken_by(
                 connection, row.id, {each.revision for each in rows}
             )
-            force = in_force(records.all_of(connection, row.id)) if taken else ()
-            unfinished = work.pending(connection, row.id)
+            force = in_force(undo_records.all_of(connection, row.id)) if taken else ()
+            unfinished = undo_work.pending(connection, row.id)
         return LedgerPage(
             profile=row.name,
             rows=rows,

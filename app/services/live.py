@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.levels import Level, backed_off
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.ledger.entry import epoch_of, learning
-from app.storage import ledger
-from app.storage.counts import fold
+from app.storage import fold, ledger
 from app.storage.database.engine import connections_opened, reading
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from app.services.access import expire_events
 from app.services.clock import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import profiles, retention, scored
-from app.storage.counts import runs
+from app.storage import profiles, retention, runs, scored, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -40,7 +39,6 @@ from app.storage.database.engine import (
 )
 from app.storage.profiles import lock
 from app.storage.retention import Limits
-from app.storage.undo import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -322,7 +320,7 @@ class Maintenance:
             self.correspondents.flush()
         # Undos of processes that ended before carrying them out.
         with reading(with_short_timeout(self.engine)) as connection:
-            pending = work.profiles_pending(connection)
+            pending = undo_work.profiles_pending(connection)
         self._undoing = deque(_in_turn(self._undoing, pending))
         behind = self.live.unfolded
         self._unfolded = {key: behind[key] for key in _in_turn(self._unfolded, behind)}

@@ -17,8 +17,8 @@ from app.figures.metrics import Errors
 from app.services.access import note
 from app.services.profiles import learned
 from app.storage import scored as scores
+from app.storage import undo_records, undo_work
 from app.storage.database.engine import pause, reading, writing
-from app.storage.undo import records, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.ledger.undo import Selection
     from app.services.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.work import Plan
+    from app.storage.undo_work import Plan
 
 # The live figures of a forecast are of all messages.
 WINDOW: Final = 2**31 - 1
@@ -134,13 +134,15 @@ class Undo:
         require_something(asked)
         live = self.live.find(profile)
         with reading(self.engine) as connection:
-            plan = work.plan(connection, live.row, asked, source="", time=self.clock())
+            plan = undo_work.plan(
+                connection, live.row, asked, source="", time=self.clock()
+            )
             confirm = None
             if _is_large(plan, live):
-                confirm = work.token(
+                confirm = undo_work.token(
                     connection, live.row, asked, revision=plan.basis.revision
                 )
-            features = records.features_of(connection, live.row, plan.work)
+            features = undo_records.features_of(connection, live.row, plan.work)
             scored = scores.newest(
                 connection,
                 live.row.id,
@@ -218,9 +220,9 @@ class Undo:
         upto = None if given is None else int(given[1])
         # A read transaction: it may take a while for many rows, and blocks nobody.
         with reading(self.engine) as connection:
-            if work.pending(connection, live.row.id):
+            if undo_work.pending(connection, live.row.id):
                 return None
-            plan = work.plan(
+            plan = undo_work.plan(
                 connection,
                 live.row,
                 replace(asked, upto=upto),
@@ -229,7 +231,8 @@ class Undo:
             )
             if _is_large(plan, live) and (
                 upto is None
-                or confirm != work.token(connection, live.row, asked, revision=upto)
+                or confirm
+                != undo_work.token(connection, live.row, asked, revision=upto)
             ):
                 raise Unconfirmed(_unconfirmed(plan, live, confirm))
             return plan
@@ -237,7 +240,7 @@ class Undo:
     def _record(self, live: CachedProfile, plan: Plan) -> bool:
         """Record a plan; return whether it was still valid."""
         with writing(self.engine) as connection:
-            begun = work.begin(connection, live.row, plan)
+            begun = undo_work.begin(connection, live.row, plan)
             if begun and not plan.empty:
                 undo = plan.undo
                 note(
@@ -326,8 +329,8 @@ def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
     No row is appended if a later teaching has the same effect.
     """
     with writing(engine) as connection:
-        rows = work.step(connection, profile, limit=work.STEP)
-        return rows, work.pending(connection, profile.id) > 0
+        rows = undo_work.step(connection, profile, limit=undo_work.STEP)
+        return rows, undo_work.pending(connection, profile.id) > 0
 
 
 def require_something(asked: Selection) -> None:

@@ -11,12 +11,11 @@ from app.classifier.specification import TEXT_VIEWS
 from app.errors import DatabaseUnavailable, explaining
 from app.ledger.entry import epoch_of
 from app.services.profiles import list_profiles
-from app.storage import bulk, retention
-from app.storage.counts import fold as folding
-from app.storage.counts import runs
-from app.storage.counts.fold import folded_revision
+from app.storage import bulk, retention, runs
+from app.storage import fold as folding
 from app.storage.database.engine import backup as copy
 from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
+from app.storage.fold import folded_revision
 from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.storage.bulk import Pruning
-    from app.storage.counts.fold import Audit, Step
+    from app.storage.fold import Audit, Step
     from app.storage.profiles import ProfileRow
 
     Progress = Callable[[int], object]

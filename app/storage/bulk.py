@@ -20,11 +20,9 @@ from app.ledger.entry import PRUNED, LedgerRow
 from app.ledger.sums import Amounts, encode_sum
 from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
-from app.storage import ledger, profiles, tables
-from app.storage.counts import runs
-from app.storage.counts.fold import folded_revision, unfolded
+from app.storage import ledger, profiles, runs, tables, undo_records
 from app.storage.database.dialect import chunks, where_in
-from app.storage.undo import records
+from app.storage.fold import folded_revision, unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -208,7 +206,7 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
     Raises
     ------
     CorruptVector, InconsistentCounts
-        As `app.storage.counts.fold.unfolded`.
+        As `app.storage.fold.unfolded`.
     InvalidObservation
         If the unfolded rows alone exceed 64 bits.
     """
@@ -414,8 +412,8 @@ def known_digests(
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether sums of a source are learned, and were not taken back."""
-    rows = records.matching(connection, profile_id, Selection(source=source))
+    rows = undo_records.matching(connection, profile_id, Selection(source=source))
     sums = [row.revision for row in rows if row.is_sum]
-    taken = records.taken_by(connection, profile_id, sums)
-    standing = in_force(records.all_of(connection, profile_id))
+    taken = undo_records.taken_by(connection, profile_id, sums)
+    standing = in_force(undo_records.all_of(connection, profile_id))
     return any(not taken.get(revision, set()) & standing for revision in sums)

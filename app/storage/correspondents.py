@@ -27,7 +27,7 @@ class CorrespondentRow(NamedTuple):
     profile_id : int
         The profile.
     address, domain : bytes
-        Digests (`app.classifier.correspondents.identity_digest`).
+        Digests (`app.classifier.statement.identity_digest`).
     messages : int
         Number of messages.
     last : datetime

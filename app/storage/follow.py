@@ -19,9 +19,8 @@ from sqlalchemy import bindparam, delete, insert, select
 from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
 from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
-from app.storage import ledger, profiles, tables
+from app.storage import ledger, profiles, tables, undo_records, undo_work
 from app.storage.database.dialect import chunks
-from app.storage.undo import records, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -93,8 +92,8 @@ def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
     OtherProfile
         If the cursor is invalid, or belongs to another ledger.
     """
-    undos = records.all_of(connection, profile.id)
-    newest = records.newest(undos)
+    undos = undo_records.all_of(connection, profile.id)
+    newest = undo_records.newest(undos)
     at = Cursor(0, newest, 0)
     if after:
         at = _read(after)
@@ -160,7 +159,7 @@ def _own_words(
     standing: frozenset[int],
 ) -> Iterator[LedgerRow]:
     """Yield the words of this site on messages with stored features."""
-    for digest, history, gone in work.histories(
+    for digest, history, gone in undo_work.histories(
         connection, profile.id, digests, standing
     ):
         word = own_word(history, gone)
@@ -277,7 +276,7 @@ def take(
     source = f"{SITE_PREFIX}{site}"
     given = {word.digest: word for word in words}
     latest = ledger.latest_of(connection, profile.id, given)
-    there = records.digests_known(connection, profile.id, given)
+    there = undo_records.digests_known(connection, profile.id, given)
     said = _said(connection, profile.id, source, given)
     rows: list[LedgerRow] = []
     for digest, word in given.items():
@@ -296,12 +295,12 @@ def take(
         )
         rows.append(row)
     ledger.write(connection, profile.id, rows)
-    merged = work.put_right(
+    merged = undo_work.put_right(
         connection,
         profile,
         {row.digest for row in rows if row.kind == "note"},
         UndoRow(number=MERGED, source=source, time=time, takes=frozenset()),
-        in_force=in_force(records.all_of(connection, profile.id)),
+        in_force=in_force(undo_records.all_of(connection, profile.id)),
         revision=revision + len(rows),
     )
     ledger.write(connection, profile.id, merged)

@@ -7,7 +7,7 @@ taken back, and the counts that it added are in the sealed sums.
 Contract of this file: the sealed sums and the rows with vectors add up to the whole
 ledger, and the oldest rows lose their vectors first.  So one row tells an undo that
 was planned without a lock whether the vectors that it needs are there
-(`app.storage.undo.work`).
+(`app.storage.undo_work`).
 
 A forgotten message loses all its vectors earlier and at once, because its rows add up
 to zero, except for rows that were sealed before (`prepare_erasure`).  No undo needs
@@ -27,10 +27,8 @@ from sqlalchemy import and_, exists, func, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.storage import ledger, profiles, scored, tables
-from app.storage.counts import fold, runs
-from app.storage.counts.fold import folded_revision
-from app.storage.undo import work
+from app.storage import fold, ledger, profiles, runs, scored, tables, undo_work
+from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from app.bayes.state import History
-    from app.storage.counts.runs import RunPart
     from app.storage.profiles import ProfileRow
+    from app.storage.runs import RunPart
 
 # Vectors of a batch, but for the last row: the names of their features are rows, which
 # are written under SQLite's one lock.  Sixty-four messages have half of it.
@@ -278,7 +276,7 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
     # The lock of everybody who needs vectors: an undo that has begun is sure of
     # those it found.
     profiles.lock(connection, profile)
-    if work.pending(connection, profile.id):
+    if undo_work.pending(connection, profile.id):
         return False
     row = tables.ledger.c
     mine = and_(

@@ -163,7 +163,7 @@ ledger: Final = Table(
         postgresql_where=text("vector IS NOT NULL"),
     ),
 )
-# Sums of statistics (`app.storage.counts.runs`): "counts" of the folded rows, "sealed"
+# Sums of statistics (`app.storage.runs`): "counts" of the folded rows, "sealed"
 # of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock
 # every writer of the counts holds, has one.
 run: Final = Table(
@@ -353,7 +353,7 @@ list_entry: Final = Table(
     Column("note", Text, nullable=False),
 )
 # Whom the owner of a profile wrote to.  Digests, so that the table names nobody
-# (`app.classifier.correspondents`).
+# (`app.classifier.statement`).
 correspondent: Final = Table(
     "correspondent",
     metadata,

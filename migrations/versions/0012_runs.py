@@ -19,8 +19,8 @@ from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
 from app.ledger.sums import MomentRow, decode_sum, from_rows, rows
-from app.storage.counts import fold
-from app.storage.counts.runs import encode
+from app.storage import fold
+from app.storage.runs import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import Measurements
 from app.bayes.models.logistic import GaussianPull, fit
 from app.bayes.posterior import log_odds, log_posterior
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.table import FeatureTable
 from app.errors import InvalidObservation
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.measurements import LIMIT, Measurements
+from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InvalidObservation
 
 

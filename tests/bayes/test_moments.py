@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InconsistentCounts, InvalidObservation
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from app.bayes.prior import (
+from app.bayes.posterior import (
     FadingPrior,
     FittedPrior,
     FixedPrior,

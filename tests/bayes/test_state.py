@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.state import History, State
 from app.bayes.statistics import total
 from app.errors import InconsistentCounts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.correspondents import (
+from app.classifier.statement import (
     DIGEST_BYTES,
     HALF_LIFE,
     Correspondence,

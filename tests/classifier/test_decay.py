@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical
-from app.bayes.models.discriminant import Discriminant
+from app.bayes.models.gaussian import Discriminant
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.prior import (
+from app.bayes.posterior import (
     FadingPrior,
     FittedPrior,
     FixedPrior,
@@ -23,7 +22,7 @@ from app.bayes.prior import (
     UniformPrior,
 )
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.classifier.decay import PARTS, Decay, weighted
 from app.classifier.learn import confident, delta
 from app.classifier.score import score

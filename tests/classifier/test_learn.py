@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from app.bayes import moments
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, Measurements, SparseCounts
 from app.classifier.learn import MOST_TAUGHT, Move, bounded, delta, sum_of_moves
 from app.errors import InconsistentCounts, InvalidObservation
 

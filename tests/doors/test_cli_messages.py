@@ -18,7 +18,7 @@ from app.errors import DatabaseUnavailable
 from app.services import learn as learning
 from app.services.transfer import Transfer
 from app.services.undo import Undo
-from app.storage.undo import work
+from app.storage import undo_work
 from tests.support.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
@@ -260,7 +260,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
 
     with monkeypatch.context() as patched:
-        patched.setattr(work, "step", failing)
+        patched.setattr(undo_work, "step", failing)
         code, _, err = run("undo", "--source", "ann")
     again = run("undo", "--source", "ann")
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from app.storage import profiles
-from app.storage.counts.fold import audit
 from app.storage.database.engine import open_engine, reading
+from app.storage.fold import audit
 from app.storage.ledger import batches_after
 from tests.support import postgres
 from tests.support.databases import sqlite_url

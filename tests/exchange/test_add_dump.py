@@ -16,8 +16,8 @@ from app.errors import UnknownLabel
 from app.features.extract import extract
 from app.mail.parse import parse
 from app.storage import tables
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading
+from app.storage.fold import audit, load
 from tests.support.builders import fold_all, named, new_profile, rows_of
 from tests.support.databases import on_sqlite
 from tests.support.transfer import add

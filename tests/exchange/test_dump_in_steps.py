@@ -6,8 +6,8 @@ import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.storage import bulk, profiles, tables
-from app.storage.counts.fold import audit
 from app.storage.database.engine import open_engine, reading, writing
+from app.storage.fold import audit
 from tests.support.builders import digest, new_profile, rows_of, taught, teach
 from tests.support.ledger import counted
 from tests.support.transfer import CutError, add, audited, seen, state, stored

@@ -19,8 +19,7 @@ from app.ledger.entry import OWN
 from app.services.cache import LiveProfiles
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, profiles, scored, tables
-from app.storage.counts import fold
+from app.storage import bulk, fold, profiles, scored, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
 from tests.support.builders import (

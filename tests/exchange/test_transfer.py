@@ -37,10 +37,9 @@ from app.services.cache import LiveProfiles
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, correspondents, profiles, scored, tables
+from app.storage import bulk, correspondents, profiles, scored, tables, undo_work
 from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import migrate, open_engine, reading, writing
-from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -511,7 +510,7 @@ def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
     pauses = []
-    monkeypatch.setattr(work, "STEP", 1)
+    monkeypatch.setattr(undo_work, "STEP", 1)
     monkeypatch.setattr(undoing, "pause", lambda: pauses.append(None))
     steps = [rows for rows in transfer(engine).fold(profile) if rows]
 

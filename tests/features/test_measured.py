@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.measurements import Measurements
+from app.bayes.sparse import Measurements
 from app.features.hashing import fixed
 from app.features.measured import FIELDS, measured
 from app.mail.parse import parse

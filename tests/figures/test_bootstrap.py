@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures.bootstrap import (
+from app.figures.metrics import (
+    Errors,
     interval,
     lam_replicates,
+    roca_pct,
     roca_replicates,
 )
-from app.figures.metrics import Errors, roca_pct
 
 SCORES = st.lists(
     st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=30

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bayes.measurements import FRACTION_BITS, Measurements
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import FRACTION_BITS, Measurements, SparseCounts
 from app.features.extract import FEATURE_SET, extract
 from app.mail.parse import parse
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, Measurements, SparseCounts
 from app.bayes.table import FeatureTable
 from app.errors import InconsistentCounts, InvalidObservation
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import LIMIT, Measurements
 from app.ledger.sums import MomentRow, from_rows, rows
 
 K = 2

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from app import zstd
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger import sums, vector

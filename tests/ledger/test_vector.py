@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.models.chain import runs_of
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, Measurements, SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.extract import VIEWS, extract
 from app.ledger import vector

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.charset import _CODECS as CODECS
-from app.mail.charset import REFUSED, codec_name, decode
+from app.mail.encoding import _CODECS as CODECS
+from app.mail.encoding import REFUSED, codec_name, decode_text
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (
@@ -43,7 +43,7 @@ NAMES = st.sampled_from(
 @given(st.binary(max_size=200), NAMES | st.text(max_size=10))
 def test_any_bytes_in_any_charset_are_text_that_can_be_encoded(content, charset):
     """Decoding is total, and what comes out has no lone surrogates."""
-    text, _ = decode(content, charset)
+    text, _ = decode_text(content, charset)
 
     assert text == text.encode("utf-8").decode("utf-8")
 
@@ -51,7 +51,11 @@ def test_any_bytes_in_any_charset_are_text_that_can_be_encoded(content, charset)
 @given(st.text(st.characters(codec="utf-8"), max_size=50))
 def test_utf8_needs_no_declaration(text):
     """What is valid UTF-8 is taken for it, unless another charset is declared."""
-    assert text == decode(text.encode(), "")[0] == decode(text.encode(), "us-ascii")[0]
+    assert (
+        text
+        == decode_text(text.encode(), "")[0]
+        == decode_text(text.encode(), "us-ascii")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_the_declared_charset_comes_first(charset, text):
     """Where the bytes fit, the declaration is believed."""
     content = text.encode("gb18030" if charset == "gb2312" else charset)
 
-    assert (text, True) == decode(content, charset)
+    assert (text, True) == decode_text(content, charset)
 
 
 @pytest.mark.parametrize(
@@ -77,18 +81,18 @@ def test_the_declared_charset_comes_first(charset, text):
 )
 def test_without_a_declaration_the_charset_is_detected(charset, text):
     """Neither declared nor UTF-8: the detector decides."""
-    assert (text, False) == decode(text.encode(charset), "")
+    assert (text, False) == decode_text(text.encode(charset), "")
 
 
 def test_latin_1_is_the_last_resort():
     """It gives a character for any byte."""
-    assert ("é", False) == decode(b"\xe9", "")
-    assert ("\xff", False) == decode(b"\xff", "us-ascii")
+    assert ("é", False) == decode_text(b"\xe9", "")
+    assert ("\xff", False) == decode_text(b"\xff", "us-ascii")
 
 
 def test_a_cut_character_does_not_lose_the_rest():
     """A message cut in the middle of a character keeps the characters before."""
-    text, as_declared = decode(RUSSIAN.encode()[:-3], "utf-8")
+    text, as_declared = decode_text(RUSSIAN.encode()[:-3], "utf-8")
 
     assert text.startswith(RUSSIAN[:-4])
     assert not as_declared
@@ -100,13 +104,13 @@ def test_a_cut_character_does_not_lose_the_rest():
 def test_names_that_are_no_charset_of_mail_are_refused(name):
     """Codecs that are dangerous, or not for mail, are unknown."""
     assert not codec_name(name)
-    assert ("Grüße", False) == decode("Grüße".encode(), name)
-    assert ("hello", False) == decode(b"hello", name)
+    assert ("Grüße", False) == decode_text("Grüße".encode(), name)
+    assert ("hello", False) == decode_text(b"hello", name)
 
 
 def test_lone_surrogates_of_utf_7_are_replaced():
     """They could not be hashed."""
-    assert ("?", True) == decode(b"+2AA-", "utf-7")
+    assert ("?", True) == decode_text(b"+2AA-", "utf-7")
 
 
 def test_every_label_of_python_is_known():
@@ -121,7 +125,7 @@ def test_every_label_of_python_is_known():
 def test_no_codec_fails_on_any_bytes(content):
     """Whatever it does, there is a text, and it can be encoded."""
     for codec in set(CODECS.values()):
-        text, _ = decode(content, codec)
+        text, _ = decode_text(content, codec)
 
         assert isinstance(text.encode(), bytes), codec
 

@@ -16,7 +16,7 @@ import pytest
 
 from app.features.extract import extract
 from app.kernels.markup import spaced
-from app.mail import charset, html, limits
+from app.mail import encoding, html, limits
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -364,9 +364,9 @@ def test_encoded_words_in_parameters_and_attached_subjects_are_counted(monkeypat
 def test_charsets_are_detected_in_bounds(monkeypatch):
     """Parts and headers beyond the limit are Latin-1."""
     calls = []
-    real = charset.cchardet.detect
+    real = encoding.cchardet.detect
     monkeypatch.setattr(
-        charset.cchardet, "detect", lambda content: calls.append(1) or real(content)
+        encoding.cchardet, "detect", lambda content: calls.append(1) or real(content)
     )
     header = b"X-A: \xe9\xe8 \xc3(\n" * 20
     raw = header + parts(b"\xe9\xe8 \xc3(", 20, b"text/plain")

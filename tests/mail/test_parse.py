@@ -350,11 +350,10 @@ def test_all_values_of_a_header_are_kept():
     )
 
 
-@pytest.mark.parametrize("floor", ["transfer", "charset", "files"])
-def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, floor):
+@pytest.mark.parametrize("name", ["decode_transfer", "decode_text", "file_kind"])
+def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, name):
     """It is listed with its size, a defect is noted, and the others are read."""
-    module = importlib.import_module(f"app.mail.{floor}")
-    name = "kind" if floor == "files" else "decode"
+    module = importlib.import_module("app.mail.parse")
     real = getattr(module, name)
 
     def decode(content, *of):
@@ -364,7 +363,7 @@ def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, f
         return real(content, *of)
 
     monkeypatch.setattr(module, name, decode)
-    bad = b"application/zip" if floor == "files" else b"text/plain"
+    bad = b"application/zip" if name == "file_kind" else b"text/plain"
     message = parse(
         b"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n"
         b"--b\nContent-Type: " + bad + b"\n\nbad\n"
@@ -380,7 +379,7 @@ def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, f
 
 def test_what_is_wrong_in_the_program_is_not_hidden(monkeypatch):
     """A defect of a part is one of its content, never of the code that reads it."""
-    monkeypatch.setattr("app.mail.transfer.decode", lambda *_: None)
+    monkeypatch.setattr("app.mail.parse.decode_transfer", lambda *_: None)
 
     with pytest.raises(TypeError):
         parse(b"Subject: a\n\nhello\n")

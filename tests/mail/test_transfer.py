@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.mail.encoding import decode_transfer, without_uuencoded
 from app.mail.limits import MAX_UUENCODED
-from app.mail.transfer import decode, without_uuencoded
 
 ENCODINGS = st.sampled_from(
     [
@@ -30,7 +30,7 @@ ENCODINGS = st.sampled_from(
 @given(st.binary(max_size=200), ENCODINGS)
 def test_any_bytes_are_decoded(content, encoding):
     """Decoding is total."""
-    decoded, defect = decode(content, encoding)
+    decoded, defect = decode_transfer(content, encoding)
 
     assert isinstance(decoded, bytes)
     assert isinstance(defect, str)
@@ -43,7 +43,7 @@ def test_any_bytes_are_decoded(content, encoding):
 )
 def test_what_is_repeated_is_decoded(pieces, times, encoding):
     """Decoding is total beyond the number of pieces that are decoded, too."""
-    decoded, _ = decode(b"".join(pieces) * times, encoding)
+    decoded, _ = decode_transfer(b"".join(pieces) * times, encoding)
 
     assert isinstance(decoded, bytes)
 
@@ -51,7 +51,7 @@ def test_what_is_repeated_is_decoded(pieces, times, encoding):
 @pytest.mark.parametrize("more", range(1, 9))
 def test_base64_of_many_paddings_is_decoded_up_to_the_limit(more):
     """The last piece that is decoded ends at its first padding."""
-    decoded, defect = decode(b"QQ=" * (1_000 + more), "base64")
+    decoded, defect = decode_transfer(b"QQ=" * (1_000 + more), "base64")
 
     assert (b"A" * 1_001, "base64-broken") == (decoded[:1_001], defect)
     assert 1_001 == len(decoded)
@@ -60,13 +60,15 @@ def test_base64_of_many_paddings_is_decoded_up_to_the_limit(more):
 @given(st.binary(max_size=300))
 def test_base64_is_read_back(content):
     """What was encoded by the book has no defect."""
-    assert (content, "") == decode(base64.encodebytes(content), "base64")
+    assert (content, "") == decode_transfer(base64.encodebytes(content), "base64")
 
 
 @given(st.binary(max_size=300).map(lambda content: content.replace(b"\r", b"")))
 def test_quoted_printable_is_read_back(content):
     """What was encoded by the book has no defect."""
-    assert (content, "") == decode(quopri.encodestring(content), "quoted-printable")
+    assert (content, "") == decode_transfer(
+        quopri.encodestring(content), "quoted-printable"
+    )
 
 
 @given(st.binary(max_size=200))
@@ -76,7 +78,7 @@ def test_uuencode_is_read_back(content):
         binascii.b2a_uu(content[i : i + 45]) for i in range(0, len(content), 45)
     )
 
-    assert (content, "") == decode(
+    assert (content, "") == decode_transfer(
         b"begin 644 a.txt\n" + lines + b"`\nend\n", "x-uuencode"
     )
 
@@ -95,7 +97,7 @@ def test_uuencode_is_read_back(content):
 )
 def test_what_can_be_decoded_is(content, encoding, expected):
     """Garbage is a defect, and does not stop decoding."""
-    decoded, defect = decode(content, encoding)
+    decoded, defect = decode_transfer(content, encoding)
 
     assert expected == decoded
     assert defect.endswith("-broken")
@@ -103,7 +105,7 @@ def test_what_can_be_decoded_is(content, encoding, expected):
 
 def test_an_unknown_encoding_is_left_as_it_is():
     """The unknown encoding is recorded as a defect."""
-    assert (b"x", "transfer-encoding-unknown") == decode(b"x", "x-secret")
+    assert (b"x", "transfer-encoding-unknown") == decode_transfer(b"x", "x-secret")
 
 
 BLOCK = b"begin 644 a.txt\n#0V%T\n`\nend\n"

@@ -10,8 +10,8 @@ from app.ledger.entry import ScoredRow
 from app.services import scheduler, upkeep
 from app.services.clock import LONGEST, Failures, now
 from app.storage import profiles, tables
-from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
+from app.storage.fold import folded_revision
 from app.storage.ledger import append
 from tests.support.application import maintain, running
 from tests.support.builders import observed, taught

@@ -13,8 +13,8 @@ from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
 from app.services.upkeep import Folding
 from app.storage import ledger
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading
+from app.storage.fold import audit, load
 from tests.support.application import running, teach
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam

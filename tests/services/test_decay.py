@@ -26,10 +26,8 @@ from app.services.learn import Learn
 from app.services.live import LiveProfile
 from app.services.startup import specification as specified
 from app.settings import Settings
-from app.storage import ledger
-from app.storage.counts import fold
+from app.storage import fold, ledger, undo_work
 from app.storage.database.engine import reading, writing
-from app.storage.undo import work
 from tests.support.application import running
 from tests.support.builders import (
     begin_undo,
@@ -169,7 +167,7 @@ def carry_out(operation, engine, profile, worker, now):
                     source="boss",
                     time=now,
                 )
-                while work.step(connection, profile, limit=2):
+                while undo_work.step(connection, profile, limit=2):
                     pass
 
 

@@ -9,8 +9,7 @@ from sqlalchemy import delete, select, update
 
 from app.classifier.snapshot import Snapshot
 from app.services.live import LiveProfile
-from app.storage import tables
-from app.storage.counts import fold
+from app.storage import fold, tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from tests.support.builders import taught

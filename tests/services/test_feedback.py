@@ -21,10 +21,10 @@ from app.ledger.entry import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.writer import Writer
+from app.storage import fold as folding
 from app.storage import profiles
-from app.storage.counts import fold as folding
-from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
+from app.storage.fold import folded_revision
 from app.storage.ledger import append
 from tests.support.application import maintain, running, teach
 from tests.support.builders import fold as fold_some

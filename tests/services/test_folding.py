@@ -18,11 +18,10 @@ from app.services.scheduler import Maintenance
 from app.services.startup import specify
 from app.services.upkeep import Folding
 from app.settings import Settings
-from app.storage import profiles, tables
-from app.storage.counts import fold, runs
-from app.storage.counts.fold import audit, folded_revision
+from app.storage import fold, profiles, runs, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, reading, writing
+from app.storage.fold import audit, folded_revision
 from tests.support.builders import new_profile, rows_of, taught, teach
 from tests.support.command import forked
 

@@ -11,8 +11,8 @@ from app.services.learn import Learn
 from app.services.profiles import create_profile, id_key_of_new
 from app.services.recent import HEADER
 from app.storage import ledger
-from app.storage.counts.fold import audit
 from app.storage.database.engine import reading
+from app.storage.fold import audit
 from tests.support.application import running
 from tests.support.builders import MARCH, counts_of, fold_all
 from tests.support.databases import on_sqlite

@@ -14,8 +14,8 @@ from app.errors import Expired, UnknownMessage
 from app.services import upkeep
 from app.services.clock import now
 from app.storage import tables
-from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit
 from tests.support.application import maintain, running
 from tests.support.messages import ham, spam
 

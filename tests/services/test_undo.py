@@ -20,9 +20,9 @@ from app.ledger.undo import Selection
 from app.services import undo as service
 from app.services.application import Application
 from app.settings import Settings
-from app.storage.counts.fold import audit, load
+from app.storage import undo_work
 from app.storage.database.engine import reading
-from app.storage.undo import work
+from app.storage.fold import audit, load
 from tests.support.application import running
 from tests.support.builders import APRIL, MARCH
 from tests.support.databases import on_sqlite
@@ -131,7 +131,7 @@ def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkey
     with stopped(database_url) as app:
         begun = app.undo.begin("default", asked, source="test")
         with monkeypatch.context() as patched:
-            patched.setattr(work, "step", full)
+            patched.setattr(undo_work, "step", full)
             with pytest.raises(DatabaseUnavailable, match=r"^undo:1 is recorded"):
                 list(app.undo.finish(begun))
             with pytest.raises(
@@ -140,7 +140,7 @@ def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkey
                 app.undo.begin("default", asked, source="test")
         again = undo(app, source="ben")
 
-        monkeypatch.setattr(work, "step", full)
+        monkeypatch.setattr(undo_work, "step", full)
 
         assert again.name is None
         with pytest.raises(DatabaseUnavailable, match=r"^full"):
@@ -155,7 +155,7 @@ def full(*_, **__):
 
 def test_feedback_goes_on_while_something_is_undone(app, monkeypatch):
     """In the end memory is what a start would load, and an audit finds nothing."""
-    monkeypatch.setattr(work, "STEP", 3)
+    monkeypatch.setattr(undo_work, "STEP", 3)
     for n in range(12):
         teach(app, ham(n), "spam", source="ben")
 
@@ -184,7 +184,7 @@ def test_others_may_write_between_the_steps_of_an_undo(database_url, monkeypatch
             teach(app, ham(n), "spam", source="ben")
     pauses = []
     monkeypatch.setattr("app.services.undo.pause", lambda: pauses.append(1))
-    monkeypatch.setattr(work, "STEP", 3)
+    monkeypatch.setattr(undo_work, "STEP", 3)
     with stopped(database_url) as app:
         begun = app.undo.begin("default", Selection(source="ben"), source="test")
         revisions = list(app.undo.finish(begun))

@@ -7,8 +7,8 @@ from threading import Barrier, Event, Thread
 
 from app.bayes.state import State
 from app.errors import DatabaseUnavailable
-from app.storage.counts.fold import audit, load, prepare, write
 from app.storage.database.engine import open_engine, reading, writing
+from app.storage.fold import audit, load, prepare, write
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
 from tests.support.builders import fold, new_profile, taught, teach

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 from app.storage import profiles
-from app.storage.counts.fold import audit
 from app.storage.database.engine import reading
+from app.storage.fold import audit
 from app.storage.ledger import rows_after
 from tests.support.builders import digest, fold_all, new_profile, taught, teach
 

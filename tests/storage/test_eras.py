@@ -14,7 +14,6 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.storage import profiles
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import (
     alembic_config,
     migrate,
@@ -23,6 +22,7 @@ from app.storage.database.engine import (
     reading,
     writing,
 )
+from app.storage.fold import audit, load
 from tests.support import eras
 from tests.support.builders import fold_all, new_profile, sparse
 from tests.support.ledger import counted

@@ -13,11 +13,10 @@ from app.errors import OtherProfile, PostbayesError
 from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import follow, profiles, tables
-from app.storage.counts.fold import audit, load_by_epoch
+from app.storage import follow, profiles, tables, undo_records
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit, load_by_epoch
 from app.storage.ledger import append, rows_after
-from app.storage.undo import records
 from tests.support.builders import (
     MARCH,
     begin_undo,
@@ -113,7 +112,7 @@ class Site:
         """Take back the undos of what other sites taught."""
         while True:
             with reading(self.engine) as connection:
-                undos = list(records.read(connection, self.profile.id))
+                undos = list(undo_records.read(connection, self.profile.id))
                 standing = self.standing(connection)
             against = [
                 undo.number
@@ -128,7 +127,7 @@ class Site:
     def standing(self, connection):
         """Return the numbers of the undos in force."""
         taken, found = set(), set()
-        for undo in reversed(records.all_of(connection, self.profile.id)):
+        for undo in reversed(undo_records.all_of(connection, self.profile.id)):
             if undo.number not in taken:
                 found.add(undo.number)
                 taken |= undo.takes
@@ -138,7 +137,7 @@ class Site:
         """Return what people taught here, as the rule asks for it: row, in force."""
         with reading(self.engine) as connection:
             rows = rows_after(connection, self.profile.id, revision=0, limit=10_000)
-            by = records.taken_by(
+            by = undo_records.taken_by(
                 connection, self.profile.id, [row.revision for row in rows]
             )
             standing = self.standing(connection)

@@ -12,8 +12,8 @@ from app.ledger.entry import HistoryLine, ScoredRow
 from app.ledger.undo import Selection
 from app.storage import correspondents, ledger, lists, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
-from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit
 from app.storage.follow import take
 from tests.support.builders import (
     APRIL,

@@ -10,8 +10,8 @@ import random
 
 import pytest
 
-from app.storage.counts.fold import audit
 from app.storage.database.engine import checkpoint, open_engine, reading, writing
+from app.storage.fold import audit
 from app.storage.ledger import rows_after
 from tests.support.builders import digest, fold, new_profile, taught, teach
 from tests.support.databases import on_sqlite

@@ -18,9 +18,8 @@ from app.errors import (
 from app.features.observation import Observation
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import bulk, tables
+from app.storage import bulk, tables, undo_records, undo_work
 from app.storage.database.engine import open_engine, reading, writing
-from app.storage.undo import records, work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -295,10 +294,10 @@ def test_an_undo_that_was_cut_short_is_finished_first(engine):
     teach(engine, profile, *(taught(n, "spam", {"a": 1}) for n in range(4)))
     begin(engine, profile, Selection(source="anna"))
     with writing(engine) as connection:
-        work.step(connection, profile, limit=3)
-        left = work.pending(connection, profile.id)
+        undo_work.step(connection, profile, limit=3)
+        left = undo_work.pending(connection, profile.id)
     with reading(engine) as connection:
-        waiting = work.profiles_pending(connection)
+        waiting = undo_work.profiles_pending(connection)
     halfway = labels_of(engine, profile)
     refused = begin(engine, profile, Selection(source="undo:1"))
     rows = finish(engine, profile)
@@ -406,18 +405,18 @@ def test_an_undo_whose_features_are_gone_says_so(engine):
         pytest.raises(InconsistentCounts, match=r"undo:1 .* Restore a backup"),
         writing(engine) as connection,
     ):
-        work.step(connection, profile, limit=9)
+        undo_work.step(connection, profile, limit=9)
 
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
     """Also where they are sorted several times on the way."""
-    monkeypatch.setattr(records, "_SORTED_AT_ONCE", 2)
+    monkeypatch.setattr(undo_records, "_SORTED_AT_ONCE", 2)
     profile = new_profile(engine)
     for each in range(9):
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
     plan = planned(engine, profile, Selection(source="anna"))
     with reading(engine) as connection:
-        features = records.features_of(connection, profile, plan.work)
+        features = undo_records.features_of(connection, profile, plan.work)
 
     assert 6 == features
 
@@ -432,10 +431,10 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
         taught(2, "spam", {"a": 1, "c": 2}),
     )
     with reading(engine) as connection:
-        plan = work.plan(
+        plan = undo_work.plan(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-        features = records.features_of(connection, profile, plan.work)
+        features = undo_records.features_of(connection, profile, plan.work)
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)

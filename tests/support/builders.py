@@ -11,19 +11,16 @@ from itertools import count
 
 import numpy as np
 
-from app.bayes.measurements import Measurements
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.ledger.entry import HistoryLine, ScoredRow, Teaching
 from app.mail.parse import parse
-from app.storage import profiles, retention, tables
-from app.storage.counts import runs
-from app.storage.counts.fold import is_behind, prepare, texts_of, write
+from app.storage import profiles, retention, runs, tables, undo_work
 from app.storage.database.engine import reading, writing
+from app.storage.fold import is_behind, prepare, texts_of, write
 from app.storage.ledger import append, rows_after
-from app.storage.undo import work
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
@@ -155,8 +152,8 @@ def fold_all(engine, profile, *, limit=1000):
 
 def begin_undo(connection, profile, asked, *, source, time):
     """Plan an undo and note it; return the plan, None if another is at work."""
-    made = work.plan(connection, profile, asked, source=source, time=time)
-    return made if work.begin(connection, profile, made) else None
+    made = undo_work.plan(connection, profile, asked, source=source, time=time)
+    return made if undo_work.begin(connection, profile, made) else None
 
 
 def drop_vectors(connection, profile, *, before, limit):

@@ -33,11 +33,11 @@ from app.storage import (
     profiles,
     scored,
     tables,
+    undo_work,
 )
 from app.storage.bulk import append_sums
 from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import migrate, open_engine, reading, writing
-from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -302,8 +302,8 @@ def finish(engine, profile):
     pending = True
     while pending:
         with writing(engine) as connection:
-            work.step(connection, profile, limit=work.STEP)
-            pending = work.pending(connection, profile.id) > 0
+            undo_work.step(connection, profile, limit=undo_work.STEP)
+            pending = undo_work.pending(connection, profile.id) > 0
 
 
 CHAPTERS: Final = {

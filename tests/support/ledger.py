@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from app.bayes.state import State
 from app.classifier.learn import delta
-from app.storage import tables
+from app.storage import fold, tables, undo_work
 from app.storage.bulk import append_sums
-from app.storage.counts import fold
-from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit
 from app.storage.ledger import latest_of
-from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -81,7 +79,7 @@ def begin(engine, profile, asked, *, source="boss", time=APRIL):
 def planned(engine, profile, asked, *, source="boss", time=APRIL):
     """Return the plan of an undo that is not noted yet."""
     with reading(engine) as connection:
-        return work.plan(connection, profile, asked, source=source, time=time)
+        return undo_work.plan(connection, profile, asked, source=source, time=time)
 
 
 def finish(engine, profile, *, limit=256):
@@ -89,10 +87,10 @@ def finish(engine, profile, *, limit=256):
     written = 0
     while True:
         with writing(engine) as connection:
-            rows = work.step(connection, profile, limit=limit)
+            rows = undo_work.step(connection, profile, limit=limit)
         if not rows:
             with reading(engine) as connection:
-                if not work.pending(connection, profile.id):
+                if not undo_work.pending(connection, profile.id):
                     return written
         written += len(rows)
 
@@ -116,4 +114,4 @@ def contents(engine, profile):
 def noted(engine, profile, plan):
     """Return whether a plan could be noted."""
     with writing(engine) as connection:
-        return work.begin(connection, profile, plan)
+        return undo_work.begin(connection, profile, plan)

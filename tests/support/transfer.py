@@ -13,8 +13,8 @@ from app.exchange.survey import survey
 from app.ledger.undo import Selection
 from app.services.transfer import Transfer
 from app.storage import profiles, tables
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit, load
 from tests.support.builders import (
     APRIL,
     begin_undo,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from app.bayes.measurements import LIMIT, Measurements
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, Measurements, SparseCounts
 
 feature_ids = st.integers(-(2**63), 2**63 - 1)
 

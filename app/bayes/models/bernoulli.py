@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.counts import FeatureModel, require_frequencies
-from app.bayes.likelihood import Contributions, Likelihood
+from app.bayes.posterior import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
 from app.kernels import likelihood

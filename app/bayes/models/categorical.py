@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.likelihood import Contributions, Likelihood
+from app.bayes.posterior import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts, first_of_each
 from app.errors import InvalidObservation

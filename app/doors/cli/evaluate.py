@@ -28,8 +28,7 @@ from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.page import Document, named, page
 from app.evaluation.run import Folds, Online, TrainFirst, compare
 from app.evaluation.subject import Training
-from app.figures.bootstrap import interval, roca_replicates
-from app.figures.metrics import Errors
+from app.figures.metrics import Errors, interval, roca_replicates
 from app.services.startup import specification
 from app.settings import Settings, load_settings
 

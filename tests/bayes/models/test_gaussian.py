@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
-from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.models.gaussian import Floor, Gaussian
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_posterior
-from app.bayes.prior import FittedPrior
+from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InvalidObservation
 
 STEP = 2.0**-16

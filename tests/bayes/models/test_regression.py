@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression as Oracle
 
 from app.bayes.linear import gaussian_form
-from app.bayes.measurements import Measurements
 from app.bayes.models import regression
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.regression import regress
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
+from app.bayes.sparse import Measurements
 from app.errors import InvalidObservation
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.errors import DatabaseUnavailable
 from app.services.clock import now
 from app.services.undo import Undo
-from app.storage.undo import work
+from app.storage import undo_work
 from tests.support.application import maintain, running, served
 from tests.support.messages import ham, spam
 
@@ -119,7 +119,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:
-        patched.setattr(work, "step", failing)
+        patched.setattr(undo_work, "step", failing)
         answer = client.post("/feedback/undo", json={"source": "ann"})
         again = client.post("/feedback/undo", json={"source": "ann"})
     while client.get("/profiles/default").json()["revision"] < 2:

@@ -9,8 +9,8 @@ import pytest
 from app.doors.http.page.overview import drawn
 from app.drawing import Months
 from app.services.inspection import WordInView
-from app.storage.counts.fold import EpochCount
 from app.storage.database.engine import writing
+from app.storage.fold import EpochCount
 from tests.support.application import served, teach
 from tests.support.builders import fold
 from tests.support.messages import ham, spam

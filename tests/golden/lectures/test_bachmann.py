@@ -13,14 +13,12 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.linear import discriminant_form
-from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.discriminant import Discriminant, StatedFraction
+from app.bayes.models.gaussian import Discriminant, StatedFraction
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_odds, log_posterior
-from app.bayes.prior import FittedPrior
+from app.bayes.posterior import FittedPrior, log_odds, log_posterior
 from app.bayes.smoothing import Lidstone, NoSmoothing
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 
 HAM, SPAM = 0, 1
 MESSAGES = [

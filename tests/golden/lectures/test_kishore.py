@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from app.bayes.measurements import Measurements
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.moments import MomentSums
-from app.bayes.prior import FittedPrior
+from app.bayes.posterior import FittedPrior
+from app.bayes.sparse import Measurements
 
 #        class  height  weight
 ROWS = [

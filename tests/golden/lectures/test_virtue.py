@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_posterior
-from app.bayes.prior import FittedPrior
+from app.bayes.posterior import FittedPrior, log_posterior
 from app.bayes.smoothing import Lidstone, NoSmoothing
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import Measurements, SparseCounts
 
 HAM, SPAM = 0, 1
 MESSAGES = [

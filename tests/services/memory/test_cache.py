@@ -21,8 +21,8 @@ from app.services.profiles import create_profile, learned
 from app.services.startup import specify
 from app.settings import Settings
 from app.storage import tables
-from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading
+from app.storage.fold import folded_revision
 from tests.support.application import maintain, running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from app.bayes.measurements import LIMIT
+from app.bayes.sparse import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
+from app.storage import fold as folding
 from app.storage import tables
-from app.storage.counts import fold as folding
-from app.storage.counts.fold import audit, folded_revision, load, prepare, write
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit, folded_revision, load, prepare, write
 from app.storage.ledger import append
 from tests.support.builders import (
     APRIL,

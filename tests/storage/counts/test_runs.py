@@ -10,15 +10,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import LIMIT, SparseCounts
 from app.bayes.state import History, State
 from app.classifier.decay import Decay
 from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.sums import LARGEST, decode_sum
-from app.storage import tables
-from app.storage.counts import fold, runs
+from app.storage import fold, runs, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     counts_of,

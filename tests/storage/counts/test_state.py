@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import LIMIT
 from app.errors import UnknownProfile
 from app.features.observation import Observation
 from app.ledger.entry import ScoredRow
 from app.storage import tables
-from app.storage.counts.fold import load
 from app.storage.database.engine import reading, writing
+from app.storage.fold import load
 from app.storage.ledger import batches_after
 from tests.support.builders import (
     APRIL,

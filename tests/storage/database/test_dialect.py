@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import app
-from app.storage.counts import fold
+from app.storage import fold
 from app.storage.database.dialect import PER_QUERY, Dialect, chunks, dialect_of
 from app.storage.database.engine import reading, with_short_timeout, writing
 from tests.support.builders import new_profile

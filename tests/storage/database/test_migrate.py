@@ -16,7 +16,6 @@ from sqlalchemy import inspect, text
 
 from app.errors import DatabaseTooNew, InconsistentCounts, InvalidSetting
 from app.storage import tables
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import (
     MIGRATIONS,
     alembic_config,
@@ -26,6 +25,7 @@ from app.storage.database.engine import (
     reading,
     writing,
 )
+from app.storage.fold import audit, load
 from app.storage.ledger import rows_after
 from tests.support.builders import feature, fold_all, new_profile, taught, teach
 from tests.support.databases import on_sqlite

@@ -9,10 +9,9 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.bayes.state import State
 from app.errors import InconsistentCounts, UnknownProfile
-from app.storage import tables
-from app.storage.counts import runs
-from app.storage.counts.fold import audit
+from app.storage import runs, tables
 from app.storage.database.engine import reading, writing
+from app.storage.fold import audit
 from tests.support.builders import (
     APRIL,
     fold,

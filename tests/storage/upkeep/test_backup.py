@@ -17,8 +17,8 @@ from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
 from app.ledger.entry import ScoredRow, Teaching
 from app.storage import profiles
-from app.storage.counts.fold import audit, load
 from app.storage.database.engine import backup, open_engine, reading, writing
+from app.storage.fold import audit, load
 from app.storage.ledger import append
 from tests.support import postgres
 from tests.support.builders import (

@@ -14,8 +14,7 @@ from app.errors import ProfileReplaced
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import retention, scored, tables
-from app.storage.counts.fold import audit, load_by_epoch
+from app.storage import retention, scored, tables, undo_work
 from app.storage.database.engine import (
     checkpoint,
     migrate,
@@ -23,9 +22,9 @@ from app.storage.database.engine import (
     reading,
     writing,
 )
+from app.storage.fold import audit, load_by_epoch
 from app.storage.ledger import rows_after
 from app.storage.scored import get_many, put_many
-from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -211,7 +210,7 @@ def test_an_undo_of_a_forgotten_message_alone_is_empty(engine):
     fold_all(engine, profile)
     erase(engine, profile)
     with reading(engine) as connection:
-        found = work.plan(
+        found = undo_work.plan(
             connection,
             profile,
             Selection(ids=frozenset({digest(1)})),

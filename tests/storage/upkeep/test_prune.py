@@ -12,8 +12,8 @@ from app.ledger.undo import Selection
 from app.services.upkeep import Criterion, Folding, Prune, months_before
 from app.storage import tables
 from app.storage.bulk import carry_out, find
-from app.storage.counts.fold import folded_revision
 from app.storage.database.engine import reading, writing
+from app.storage.fold import folded_revision
 from tests.support.builders import (
     APRIL,
     MARCH,

@@ -11,11 +11,10 @@ from sqlalchemy import delete, func, select
 
 from app.errors import Expired
 from app.ledger.undo import Selection
-from app.storage import retention, tables
-from app.storage.counts import runs
-from app.storage.counts.runs import RUNS
+from app.storage import retention, runs, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.ledger import rows_after
+from app.storage.runs import RUNS
 from tests.support.builders import (
     APRIL,
     MARCH,

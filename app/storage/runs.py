@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 Kind = Literal["counts", "sealed"]
-"""Of the folded rows (`app.storage.counts.fold`), and of those whose vectors were
+"""Of the folded rows (`app.storage.fold`), and of those whose vectors were
 dropped (`app.storage.retention`)."""
 # A larger number leaves more runs to read at a start, a smaller one merges each feature
 # more often.

@@ -13,8 +13,7 @@ from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.ledger.undo import UndoRecord, UndoRow
 from app.ledger.vector import IN_SUM
-from app.storage import ledger, tables
-from app.storage.counts import fold
+from app.storage import fold, ledger, tables
 from app.storage.database.dialect import chunks, where_in
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
-from app.storage import tables
-from app.storage.counts import runs
+from app.storage import runs, tables
 from app.storage.database.dialect import insert_into, where_in
 from app.storage.ledger import batches_after, rows_after, weight
 from app.storage.profiles import require_revision
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
     from app.classifier.decay import Decay
     from app.ledger.entry import LedgerRow
-    from app.storage.counts.runs import RunPart
+    from app.storage.runs import RunPart
 
 FEATURES: Final = FeatureCounts.kind
 """The kind of a view that counts features."""
@@ -641,7 +640,7 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     Raises
     ------
     CorruptVector, InconsistentCounts
-        As `app.storage.counts.runs.load`.
+        As `app.storage.runs.load`.
     """
     held = runs.load(connection, profile, "counts")
     return History.sum([held, *unfolded(connection, profile)])

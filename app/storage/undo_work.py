@@ -26,11 +26,10 @@ from app.ledger.undo import (
     to_take,
     transition,
 )
-from app.storage import ledger, profiles, tables
+from app.storage import ledger, profiles, tables, undo_records
 from app.storage.database.dialect import chunks, where_in
 from app.storage.ledger import WEIGHT_OF_SUM
-from app.storage.undo import records
-from app.storage.undo.records import (
+from app.storage.undo_records import (
     require_kept,
     require_reachable,
     require_whole,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import TaughtRow
+    from app.storage.undo_records import TaughtRow
 
 # A plan of many rows is made without a lock, and recorded under it.  Feedback in
 # between does not change it: the messages to put right are read again at that time,
@@ -88,7 +87,9 @@ class Basis:
         profile : ProfileRow
             Profile of the ledger.
         """
-        if self.undo != records.newest(records.all_of(connection, profile.id)):
+        if self.undo != undo_records.newest(
+            undo_records.all_of(connection, profile.id)
+        ):
             return False
         # Counts that a sum has taken away may be those that the plan takes back.
         summed = exists().where(
@@ -99,7 +100,7 @@ class Basis:
         if connection.execute(select(summed)).scalar_one():
             return False
         # Of the rows that there were, the oldest lose their vectors first.
-        kept = records.oldest_kept(connection, profile.id, upto=self.revision)
+        kept = undo_records.oldest_kept(connection, profile.id, upto=self.revision)
         return (
             self.needed is None
             or kept == self.kept
@@ -138,7 +139,7 @@ def basis_of(
     return Basis(
         revision=revision,
         undo=undo,
-        kept=records.oldest_kept(connection, profile.id, upto=revision),
+        kept=undo_records.oldest_kept(connection, profile.id, upto=revision),
         needed=min(times, default=None),
     )
 
@@ -247,23 +248,23 @@ def plan(
     Irreversible
         If counts that are needed have been pruned or replaced since.
     """
-    undos = records.all_of(connection, profile.id)
+    undos = undo_records.all_of(connection, profile.id)
     _require_known(connection, profile, asked, undos)
     before = in_force(undos)
     undo = UndoRow(
-        number=records.newest(undos) + 1,
+        number=undo_records.newest(undos) + 1,
         source=source,
         time=time,
         takes=to_take(undos, {each.number for each in undos if asked.matches(each)}),
     )
     after = in_force([*undos, undo]) - {undo.number}
-    matched = records.matching(connection, profile.id, asked)
+    matched = undo_records.matching(connection, profile.id, asked)
     reach = {row.revision: row for row in matched}
     reach |= {
         row.revision: row
-        for row in records.rows_of(connection, profile.id, before ^ after)
+        for row in undo_records.rows_of(connection, profile.id, before ^ after)
     }
-    taken = records.taken_by(connection, profile.id, reach)
+    taken = undo_records.taken_by(connection, profile.id, reach)
 
     def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
         return not taken.get(row.revision, set()) & undone
@@ -357,7 +358,7 @@ def token(
         profile.id,
         profile.created_at,
         asked.document(),
-        records.newest(records.all_of(connection, profile.id)),
+        undo_records.newest(undo_records.all_of(connection, profile.id)),
         *(row.identity for row in rows),
     )
     return f"{revision}-{blake2b(repr(of).encode(), digest_size=8).hexdigest()}"
@@ -426,7 +427,7 @@ def histories(
             values = row._asdict()
             found_of.setdefault(values.pop("digest"), []).append(MessageRow(**values))
         revisions = {step.revision for each in found_of.values() for step in each}
-        taken = records.taken_by(connection, profile_id, revisions)
+        taken = undo_records.taken_by(connection, profile_id, revisions)
         gone = {revision for revision, by in taken.items() if by & in_force}
         # Only of these messages: with all taken-back rows for each message, a plan of
         # 40,000 rows took ten times as long as one of 10,000.
@@ -456,7 +457,7 @@ def _require_known(
     undos: Iterable[UndoRow],
 ) -> None:
     """Raise if a message or a source is unknown."""
-    strange = asked.ids - records.digests_known(connection, profile.id, asked.ids)
+    strange = asked.ids - undo_records.digests_known(connection, profile.id, asked.ids)
     if strange:
         msg = (
             f"the profile {profile.name!r} never learned message "
@@ -465,7 +466,7 @@ def _require_known(
         raise UnknownMessage(msg)
     if asked.source is None or asked.source in {undo.name for undo in undos}:
         return
-    if not records.source_exists(connection, profile.id, asked.source):
+    if not undo_records.source_exists(connection, profile.id, asked.source):
         msg = (
             f"the profile {profile.name!r} was never taught by {asked.source!r}; "
             "nothing was undone"
@@ -505,7 +506,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         return False
     if plan.empty:
         return True
-    records.write(
+    undo_records.write(
         connection,
         profile.id,
         UndoRecord(
@@ -575,7 +576,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     ).all()
     if not found:
         return []
-    undos = records.all_of(connection, profile.id)
+    undos = undo_records.all_of(connection, profile.id)
     (undo,) = [each for each in undos if each.number == found[0].number]
     sums = [row for row in found if row.sign]
     messages = [row for row in found if not row.sign]

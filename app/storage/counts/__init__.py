@@ -1,1 +1,0 @@
-"""The counts, and the fold of ledger rows into them."""

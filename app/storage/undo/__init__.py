@@ -1,1 +1,0 @@
-"""Undo in the database."""
