@@ -27,6 +27,7 @@ from app.doors.cli.console import (
     Json,
     Profile,
     argument,
+    fields_of,
     flag,
     number_of,
     option,
@@ -378,12 +379,8 @@ def correspondents(
                 engine, settings, address=address, profile=profile
             )
             documents = [
-                {
-                    "profile": name,
-                    "addresses": each.addresses,
-                    "messages": each.messages,
-                    "last": _day(each.last),
-                }
+                {"profile": name, **fields_of(each, "addresses", "messages")}
+                | {"last": _day(each.last)}
                 for name, each in listed
             ]
             lines = (

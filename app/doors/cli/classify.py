@@ -17,10 +17,12 @@ from app.doors.cli.console import (
     Profile,
     Url,
     argument,
+    fields_of,
     flag,
     option,
     show,
 )
+from app.doors.documents.history import TaughtOut
 from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
 from app.errors import InvalidInput
@@ -191,32 +193,16 @@ def _said(row: LedgerRow) -> dict[str, Any] | None:
 
 
 def _document(found: MessageHistory) -> dict[str, object]:
-    now = found.now and ClassifyOut.of(Delivered.of(found.now)).model_dump(mode="json")
+    of_verdict = ("time", "door", "decision", "log_odds", "reasons")
     return {
         "profile": found.profile,
-        "scored": found.scored and found.scored.isoformat(),
-        "verdicts": [
-            {
-                "time": line.time.isoformat(),
-                "door": line.door,
-                "decision": line.decision,
-                "log_odds": line.log_odds,
-                "reasons": line.reasons,
-            }
-            for line in found.verdicts
-        ],
+        "scored": found.scored,
+        "verdicts": [fields_of(line, *of_verdict) for line in found.verdicts],
         "feedback": [
-            {
-                "revision": row.revision,
-                "time": row.time.isoformat(),
-                "label": row.label,
-                "label_before": row.label_before,
-                "source": row.source,
-                "verdict_before": _said(row),
-            }
+            fields_of(row, *TaughtOut.model_fields) | {"verdict_before": _said(row)}
             for row in found.rows
         ],
-        "now": now,
+        "now": found.now and ClassifyOut.of(Delivered.of(found.now)),
     }
 
 

@@ -126,13 +126,20 @@ def show(
 ) -> None:
     """Print a document as JSON, or as lines for people."""
     if as_json:
+        from pydantic_core import to_jsonable_python  # noqa: PLC0415  only for --json
+
         lines = [
-            json.dumps(document)
+            json.dumps(to_jsonable_python(document))
             if isinstance(document, Mapping)
             else document.model_dump_json()
         ]
     for line in lines:
         to.print(line)
+
+
+def fields_of(thing: object, *names: str) -> dict[str, Any]:
+    """Return some attributes of an object, for a document."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def plain(words: str | Text) -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -34,6 +33,7 @@ from app.doors.cli.console import (
     option,
     progress,
     run_stage,
+    show,
 )
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, PostbayesError
@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     from app.corpora.mailbox import MailFolder
     from app.errors import UnreadableMessage
 
+_OUTCOMES: Final = [
+    "learned",
+    "relabelled",
+    "unchanged",
+    "expired",
+    "empty",
+    "unreadable",
+]
 _SCORED: Final = (
     "Each message was scored before it was learned: `postbayes figures` includes them."
 )
@@ -166,17 +174,7 @@ def learn(
     rate = counted.total() / seconds
     result = {
         "messages": counted.total(),
-        **{
-            kind: counted[kind]
-            for kind in (
-                "learned",
-                "relabelled",
-                "unchanged",
-                "expired",
-                "empty",
-                "unreadable",
-            )
-        },
+        **{kind: counted[kind] for kind in _OUTCOMES},
         "scored": in_order,
         "messages_per_second": rate,
         "folding_seconds": folding_seconds,
@@ -192,26 +190,20 @@ def learn(
             for folder in folders
         ],
     }
-    if as_json:
-        OUT.print_json(json.dumps(result))
-    else:
-        passed = counted["unreadable"]
-        OUT.print(
-            f"{number_of(counted.total(), 'message')} in {seconds:.1f} s "
-            f"({rate:,.0f}/s): {counted['learned']} learned, "
-            f"{counted['relabelled']} relabelled, {counted['unchanged']} unchanged, "
-            f"{counted['empty']} empty"
-            + (
-                f", {counted['expired']} not changed because they are too old"
-                if counted["expired"]
-                else ""
-            )
-            + (f", {passed} skipped" if passed else "")
-            + f"; folded into the counts in {folding_seconds:.1f} s. "
-            f"Profile {taught.row.name!r} is at revision {learner.revision}."
-        )
-        if counted["learned"]:
-            OUT.print(_SCORED if in_order else _NOT_SCORED)
+    expired, passed = counted["expired"], counted["unreadable"]
+    lines = [
+        f"{number_of(counted.total(), 'message')} in {seconds:.1f} s "
+        f"({rate:,.0f}/s): {counted['learned']} learned, "
+        f"{counted['relabelled']} relabelled, {counted['unchanged']} unchanged, "
+        f"{counted['empty']} empty"
+        + (f", {expired} not changed because they are too old" if expired else "")
+        + (f", {passed} skipped" if passed else "")
+        + f"; folded into the counts in {folding_seconds:.1f} s. "
+        f"Profile {taught.row.name!r} is at revision {learner.revision}."
+    ]
+    if counted["learned"]:
+        lines.append(_SCORED if in_order else _NOT_SCORED)
+    show(result, lines, as_json=as_json)
     raise_for(counted["unreadable"])
 
 

@@ -20,6 +20,7 @@ from app.doors.cli.console import (
     Profile,
     argument,
     confirm,
+    fields_of,
     flag,
     grid,
     interruptible,
@@ -100,10 +101,7 @@ def export(
             size = None if file == STANDARD else target.tell()
     header = done.header
     result = {
-        "profile": header.profile,
-        "contents": header.contents,
-        "revision": header.revision,
-        "messages": header.messages,
+        **fields_of(header, "profile", "contents", "revision", "messages"),
         "content": done.content,
         "bytes": size,
     }
@@ -247,17 +245,12 @@ def _import_export(
 def _document(found: ImportedFile) -> dict[str, object]:
     """Return the outcome for scripts."""
     learned, tally = found.learned, found.tally
-    result: dict[str, object] = {
-        "outcome": learned.outcome,
+    return {
+        **fields_of(learned, "outcome", "source", "rows", "known"),
         "profile": learned.profile.name,
-        "source": learned.source,
-        "messages": dict(found.messages),
-        "rows": learned.rows,
-        "known": learned.known,
+        "messages": found.messages,
+        **({} if tally is None else fields_of(tally, "carried", "left")),
     }
-    if tally is not None:
-        result |= {"carried": dict(tally.carried), "left": dict(tally.left)}
-    return result
 
 
 def _sentences(found: ImportedFile) -> Iterator[str]:

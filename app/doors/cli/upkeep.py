@@ -19,6 +19,7 @@ from app.doors.cli.console import (
     Profile,
     argument,
     complete_or_absent,
+    fields_of,
     flag,
     interruptible,
     located_stage,
@@ -69,11 +70,8 @@ def fold(profile: OneProfile = None, as_json: Json = False) -> None:
                 advance = located_stage(bar, f"folding {found.name}", found.behind)
             advance(found.rows)
     documents = {
-        name: {
-            "rows": found.rows,
-            "seconds": round(found.seconds, 3),
-            "folded_revision": found.folded_revision,
-        }
+        name: fields_of(found, "rows", "folded_revision")
+        | {"seconds": round(found.seconds, 3)}
         for name, found in results.items()
     }
     lines = (
@@ -289,8 +287,7 @@ def audit(profile: OneProfile = None, as_json: Json = False) -> None:
             line += f", {each.broken_rows} rows that contradict the row before"
         lines.append(line)
     difference = sum(each.difference for each in found.values())
-    documents = {name: asdict(each) for name, each in found.items()}
-    show({"difference": difference, "profiles": documents}, lines, as_json=as_json)
+    show({"difference": difference, "profiles": found}, lines, as_json=as_json)
     if not all(each.sound for each in found.values()):
         raise typer.Exit(1)
 
@@ -323,7 +320,6 @@ def backup(
             unsound = upkeep.audit_copy(part)
         size = part.stat().st_size
     revisions = {row.name: row.revision for row in rows}
-    document = {"file": str(file), "bytes": size, "profiles": revisions}
     result = ""
     if unsound:
         result = f", but counts and ledger disagree in {', '.join(unsound)}"
@@ -342,6 +338,7 @@ def backup(
     line = (
         f"{file}: {size:,} bytes, with the profiles {held}; the file is sound{result}."
     )
+    document = {"file": str(file), "bytes": size, "profiles": revisions}
     show(document | {"unsound": unsound}, [line], as_json=as_json)
     if unsound:
         raise typer.Exit(1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.doors.documents.message import FeedbackIn, TextIn
+from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.errors import list_faults
 from app.doors.serving.process import computing
@@ -17,9 +17,6 @@ from app.doors.serving.request import take
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.ledger.entry import MAX_SOURCE, PRINTABLE
 from app.mail.limits import MAX_BYTES
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # Recipients: RFC 5321 section 4.5.3.1.8 requires a server to accept 100; Postfix sends
 # 50 at once (default_destination_recipient_limit).
@@ -59,6 +56,22 @@ Source = Annotated[
         description="The source of the feedback, kept in the ledger.",
     ),
 ]
+
+
+def at_most(most: int, things: str) -> Any:
+    """Return the parameter for the length of an answer."""
+    return Query(ge=1, le=most, description=f"Maximum number of {things}.")
+
+
+def from_time(things: str) -> Any:
+    """Return the parameter for the earliest time of an answer's things."""
+    text = f"Only {things} from this time on. With a time zone."
+    return Query(alias="from", description=text)
+
+
+def until_time(things: str) -> Any:
+    """Return the parameter for the end of the time of an answer's things."""
+    return Query(description=f"Only {things} before this time. With a time zone.")
 
 
 class ClassifyQuery(BaseModel):
@@ -352,29 +365,17 @@ def _schemas(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema(ref_template="#/components/schemas/{model}")
 
 
-def openapi_body(model: type[TextIn]) -> dict[str, Any]:
+MESSAGE: Final = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
+FORM: Final = {"subject": "Lunch", "body": "Shall we meet at noon?"}
+
+
+def openapi_body(model: type[TextIn], document: object = FORM) -> dict[str, Any]:
     """Return the OpenAPI description of a body that is not parsed by the framework."""
-    schema = schema_of(model)
-    text: dict[str, Any] = {"type": "string", "format": "binary"}
-    example = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "message/rfc822": {"schema": text, "example": example},
-                "application/json": {
-                    "schema": schema,
-                    "example": _EXAMPLES[model],
-                },
-            },
-        }
-    }
-
-
-_EXAMPLES: Final[dict[type[TextIn], dict[str, str]]] = {
-    TextIn: {"subject": "Lunch", "body": "Shall we meet at noon?"},
-    FeedbackIn: {"id": "0123456789abcdef0123456789abcdef", "label": "spam"},
-}
+    described = json_body(model, document)
+    content = described["requestBody"]["content"]
+    raw = {"schema": {"type": "string", "format": "binary"}, "example": MESSAGE}
+    described["requestBody"]["content"] = {RAW_TYPES[0]: raw, **content}
+    return described
 
 
 def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:

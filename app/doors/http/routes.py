@@ -221,7 +221,9 @@ async def classify_batch(
     tags=["mail"],
     response_model=FeedbackOut,
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=openapi_body(FeedbackIn),
+    openapi_extra=openapi_body(
+        FeedbackIn, {"id": "0123456789abcdef0123456789abcdef", "label": "spam"}
+    ),
 )
 async def feedback(
     request: Request,

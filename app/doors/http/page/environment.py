@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -30,6 +31,7 @@ from app.doors.http.page.forms import (
     principal_in,
     signed_in,
 )
+from app.doors.serving.process import computing
 from app.services.log import shown
 
 if TYPE_CHECKING:
@@ -266,7 +268,7 @@ def _environment() -> Environment:
 
 TEMPLATES: Final = _environment()
 LARGE: Final = 1 << 20
-"""The size of a page with a table for `computing`: rendering takes 10 ms or more."""
+"""The size of a page with a table for `computing`."""
 
 
 def render(
@@ -308,6 +310,11 @@ def render(
     response = PageResponse(text, status)
     keep_cookies(request, response)
     return response
+
+
+async def render_table(request: Request, template: str, **context: Any) -> Response:
+    """Return a page with a table, as `render`, which takes 10 ms or more."""
+    return await computing(partial(render, request, template, **context), LARGE)
 
 
 def problem_page(request: Request, problem: ProblemOut) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,24 +19,27 @@ from app.doors.documents.history import (
     MessageHistoryOut,
     ReviewOut,
 )
-from app.doors.http.body import (  # noqa: TC001  read at run time
+from app.doors.http.body import (
     Explain,
     ProfileName,
+    at_most,
+    from_time,
+    until_time,
 )
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import (
-    LARGE,
     Twin,
     asked,
     pages,
     render,
+    render_table,
     see_other,
 )
 from app.doors.http.page.forms import read_form
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.process import computing, in_database, in_thread
+from app.doors.serving.process import in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
 from app.ledger.entry import HistoryFilter
@@ -96,21 +98,10 @@ async def history(
             description="Only messages that are taught now, or only those that are not."
         ),
     ] = None,
-    since: Annotated[
-        Moment | None,
-        Query(
-            alias="from",
-            description="Only verdicts from this time on. With a time zone.",
-        ),
-    ] = None,
-    until: Annotated[
-        Moment | None,
-        Query(description="Only verdicts before this time. With a time zone."),
-    ] = None,
+    since: Annotated[Moment | None, from_time("verdicts")] = None,
+    until: Annotated[Moment | None, until_time("verdicts")] = None,
     before: Before = None,
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of verdicts.")
-    ] = ENTRIES,
+    limit: Annotated[int, at_most(MAX_ENTRIES, "verdicts")] = ENTRIES,
 ) -> HistoryOut:
     """Return verdicts, newest first, with sender, subject and recipients.
 
@@ -219,8 +210,7 @@ async def history_page(
 ) -> Response:
     """Show some verdicts, a search, and the buttons that teach and take back."""
     names = ("search", "verdict", "taught", "door", "from", "until")
-    show = partial(
-        render,
+    return await render_table(
         request,
         "history.html",
         here="history",
@@ -231,7 +221,6 @@ async def history_page(
         before=request.query_params.get("before"),
         **shared,
     )
-    return await computing(show, LARGE)
 
 
 @page.get("/history/{id}")
@@ -260,9 +249,7 @@ async def message_page(
 async def review(
     app: ApplicationDep,
     profile: ProfileName = None,
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of messages.")
-    ] = REVIEWED,
+    limit: Annotated[int, at_most(MAX_ENTRIES, "messages")] = REVIEWED,
 ) -> ReviewOut:
     """Return messages that were not taught, *unsure* ones first, then by worth.
 
@@ -284,8 +271,7 @@ async def review_page(
     shared: Teachable,
 ) -> Response:
     """Show these messages with the buttons that teach them."""
-    show = partial(
-        render,
+    return await render_table(
         request,
         "review.html",
         here="review",
@@ -294,7 +280,6 @@ async def review_page(
         rows=rows_of(found.entries),
         **shared,
     )
-    return await computing(show, LARGE)
 
 
 @teaching.post("/history/{id}/teach")

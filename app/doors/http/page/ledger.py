@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -11,20 +10,20 @@ from app.access.rights import Right
 from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoOut
-from app.doors.http.body import ProfileName, Source  # noqa: TC001  read at run time
+from app.doors.http.body import ProfileName, Source, at_most, from_time, until_time
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import (
-    LARGE,
     Twin,
     asked,
     pages,
     render,
+    render_table,
     see_other,
 )
 from app.doors.http.page.forms import moment_of, read_form
 from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.process import computing, in_database, in_thread
+from app.doors.serving.process import in_database, in_thread
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
@@ -60,20 +59,10 @@ async def ledger(
     id: MessageId = None,  # noqa: A002  the name is part of the interface
     source: Source = None,
     label: LabelOfRow = None,
-    since: Annotated[
-        Moment | None,
-        Query(
-            alias="from", description="Only rows from this time on. With a time zone."
-        ),
-    ] = None,
-    until: Annotated[
-        Moment | None,
-        Query(description="Only rows before this time. With a time zone."),
-    ] = None,
+    since: Annotated[Moment | None, from_time("rows")] = None,
+    until: Annotated[Moment | None, until_time("rows")] = None,
     before: Before = None,
-    limit: Annotated[
-        int, Query(ge=1, le=MOST_ROWS, description="Maximum number of rows.")
-    ] = ROWS,
+    limit: Annotated[int, at_most(MOST_ROWS, "rows")] = ROWS,
 ) -> LedgerOut:
     """Return the rows of the ledger, newest first.
 
@@ -97,8 +86,7 @@ async def ledger_page(
     ] = None,
 ) -> Response:
     """Show some rows, and the form that takes rows back."""
-    show = partial(
-        render,
+    return await render_table(
         request,
         "ledger.html",
         here="ledger",
@@ -108,7 +96,6 @@ async def ledger_page(
         filters=asked(request, "id", "source", "label", "from", "until"),
         undone=undone,
     )
-    return await computing(show, LARGE)
 
 
 @undoing.post("/ledger/undo")

@@ -20,6 +20,7 @@ from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
 from app.doors.http.body import (
     Body,
     ProfileName,
+    at_most,
     json_body,
     read_document,
 )
@@ -59,10 +60,7 @@ async def lists(
     name: Name,
     app: ApplicationDep,
     after: After = "",
-    limit: Annotated[
-        int,
-        Query(ge=1, le=MAX_LISTED_ENTRIES, description="Maximum number of entries."),
-    ] = 100,
+    limit: Annotated[int, at_most(MAX_LISTED_ENTRIES, "entries")] = 100,
 ) -> ListsOut:
     """List the allow and deny entries of a profile, by kind and value.
 

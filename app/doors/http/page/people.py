@@ -22,7 +22,7 @@ from app.doors.documents.access import (
     PersonIn,
     PersonOut,
 )
-from app.doors.http.body import Body, json_body, read_document
+from app.doors.http.body import Body, at_most, json_body, read_document
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import pages, render, see_other
@@ -188,9 +188,7 @@ async def events(
         int | None,
         Query(ge=1, le=2**63 - 1, description="Only events with smaller numbers."),
     ] = None,
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_EVENTS, description="Maximum number of events.")
-    ] = 100,
+    limit: Annotated[int, at_most(MAX_EVENTS, "events")] = 100,
 ) -> EventsOut:
     """List administrative events, newest first.
 

@@ -25,6 +25,7 @@ from app.doors.documents.profile import (
 from app.doors.http.body import (
     Body,
     ProfileName,
+    at_most,
     json_body,
     read_document,
 )
@@ -63,9 +64,7 @@ def profiles(
     after: Annotated[
         str, Query(max_length=128, description="Only names after this one.")
     ] = "",
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LISTED, description="Maximum number of profiles.")
-    ] = 100,
+    limit: Annotated[int, at_most(MAX_LISTED, "profiles")] = 100,
 ) -> ProfilesOut:
     """List the profiles that the client may use, in the order of their names.
 
