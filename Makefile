@@ -77,7 +77,7 @@ lock: ## choose the versions in requirements/ anew; needs uv
 	    --output-file requirements/dev.txt pyproject.toml
 
 # No header and no index: the files name packages, not their source.  With extras: pip
-# before 23.3 takes the newest `coverage` for `coverage[toml]` where that is not pinned.
+# before 23.3 takes the newest `urllib3` for `urllib3[socks]` where that is not pinned.
 lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
@@ -94,7 +94,7 @@ image:  ## build the container image `postbayes`
 	    --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
 clean:  ## remove what was set up and cached; the data in var/ stays
-	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is as new as its prerequisites, so that a second run is instant.
