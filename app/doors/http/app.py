@@ -234,6 +234,7 @@ ROUTERS: Final = (
     routes.batch,
     profiles.router,
     profiles.managed,
+    ledger.managed,
     profiles.replicated,
     people.managed,
     metrics.router,

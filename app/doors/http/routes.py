@@ -116,14 +116,15 @@ ApplicationDep = Annotated[Application, Depends(application)]
 """The use cases."""
 
 
+_PROBLEM: Final = {
+    "application/problem+json": {"schema": ProblemOut.model_json_schema()}
+}
+
+
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of a route's errors."""
-    schema = ProblemOut.model_json_schema()
     return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {"application/problem+json": {"schema": schema}},
-        }
+        status: {"description": HTTPStatus(status).phrase, "content": _PROBLEM}
         # Every route checks the origin of a request, and most check the client.
         for status in sorted({403, 429, *statuses} | (set() if public else {401}))
     }

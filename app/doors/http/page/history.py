@@ -36,8 +36,8 @@ from app.doors.http.page.environment import (
     see_other,
 )
 from app.doors.http.page.forms import read_form
+from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
-from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
 from app.errors import MalformedRequest

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import LedgerOut
-from app.doors.documents.message import MAX_IDS, UndoOut
-from app.doors.http.body import ProfileName, Source, at_most, from_time, until_time
-from app.doors.http.guard import asking, principal_of
+from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
+from app.doors.http.body import (
+    Body,
+    ProfileName,
+    Source,
+    at_most,
+    from_time,
+    json_body,
+    read_document,
+    until_time,
+)
+from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import (
     Twin,
     asked,
@@ -21,7 +32,6 @@ from app.doors.http.page.environment import (
     see_other,
 )
 from app.doors.http.page.forms import moment_of, read_form
-from app.doors.http.page.profiles import UNDO_THREADS
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
 from app.errors import InvalidSelection
@@ -34,6 +44,10 @@ if TYPE_CHECKING:
 router = APIRouter(route_class=asking(Right.READ))
 page = pages(asking(Right.READ, Twin))
 undoing = pages(asking(Right.MANAGE))
+managed = APIRouter(route_class=asking(Right.MANAGE))
+# Undos are carried out one at a time anyway, and each may take a minute.
+UNDO_THREADS: Final = CapacityLimiter(4)
+"""The threads that plan and carry out undos."""
 MOST_ROWS: Final = 500
 """Rows of one answer."""
 ROWS: Final = 50
@@ -74,6 +88,38 @@ async def ledger(
         app.ledgers, name, selected, label=label, before=before, limit=limit
     )
     return LedgerOut.of(found)
+
+
+@managed.post(
+    "/feedback/undo",
+    tags=["mail"],
+    responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
+)
+async def undo(
+    request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
+) -> UndoOut:
+    """Take back feedback exactly.
+
+    Select feedback by source, time or messages; feedback that matches all of them is
+    taken back. The answer comes once the undo is done or, with `dry_run`, without any
+    change. If the request is cut short, the service finishes the undo.
+    """
+    asked = await read_document(request, body, UndoIn)
+    selection = Selection(
+        ids=frozenset(parse_id(each) for each in asked.ids),
+        source=asked.source,
+        since=asked.from_,
+        until=asked.until,
+    )
+    name = profile_of(request, profile)
+    act = (
+        app.undo.forecast
+        if asked.dry_run
+        else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
+    )
+    undone = await in_thread(UNDO_THREADS, act, name, selection)
+    return UndoOut.of(undone)
 
 
 @page.get("/ledger")

@@ -47,6 +47,7 @@ from app.services.sessions import ELSEWHERE, list_people
 
 if TYPE_CHECKING:
     from app.access.rights import AccessKey
+    from app.errors import PostbayesError
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 
@@ -224,18 +225,17 @@ def _form(
     *,
     there: str,
     name: str = "",
-    wrong: str | None = None,
-    status: int = HTTPStatus.OK,
+    wrong: PostbayesError | None = None,
 ) -> Response:
     provider = request.app.state.application.provider
     return render(
         request,
         "sign_in.html",
         here="",
-        status=status,
+        status=HTTPStatus.OK if wrong is None else status_of(wrong),
         next=safe(there),
         name=name,
-        wrong=wrong,
+        wrong=wrong and str(wrong),
         provider=None if provider is None else provider.host,
     )
 
@@ -254,8 +254,7 @@ async def sign_in(request: Request, app: ApplicationDep) -> Response:
             host=_host(request),
         )
     except (Unauthenticated, TooManyRequests) as error:
-        status = status_of(error).value
-        return _form(request, there=there, name=name, wrong=str(error), status=status)
+        return _form(request, there=there, name=name, wrong=error)
     response = see_other(safe(there))
     begin_session(request, response, cookie)
     return response
@@ -274,8 +273,7 @@ async def sign_in_elsewhere(
             PROVIDERS, provider.begin, _back(request), safe(next)
         )
     except SignInUnavailable as error:
-        status = status_of(error).value
-        return _form(request, there=next, wrong=str(error), status=status)
+        return _form(request, there=next, wrong=error)
     response = see_other(address)
     set_cookie(request, response, ELSEWHERE_COOKIE, cookie, seconds=ELSEWHERE)
     return response
@@ -295,8 +293,7 @@ async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Respo
             host=_host(request),
         )
     except (Unauthenticated, TooManyRequests, SignInUnavailable) as error:
-        status = status_of(error).value
-        response = _form(request, there=FIRST, wrong=str(error), status=status)
+        response = _form(request, there=FIRST, wrong=error)
     else:
         response = see_other(safe(there))
         begin_session(request, response, cookie)
@@ -374,14 +371,15 @@ async def password_page(request: Request) -> Response:
 
 
 def _password(
-    request: Request,
-    *,
-    wrong: str | None = None,
-    changed: bool = False,
-    status: int = HTTPStatus.OK,
+    request: Request, *, wrong: PostbayesError | None = None, changed: bool = False
 ) -> Response:
     return render(
-        request, "password.html", here="", status=status, wrong=wrong, changed=changed
+        request,
+        "password.html",
+        here="",
+        status=HTTPStatus.OK if wrong is None else status_of(wrong),
+        wrong=wrong and str(wrong),
+        changed=changed,
     )
 
 
@@ -392,11 +390,11 @@ async def change_password_page(request: Request, app: ApplicationDep) -> Respons
     new = form.get("new", "")
     if new != form.get("again"):
         differ = "the two new passwords differ; try again"
-        return _password(request, wrong=differ, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+        return _password(request, wrong=InvalidInput(differ))
     try:
         cookie = await _changed(request, app, form.get("password", ""), new)
     except (Unauthenticated, TooManyRequests, InvalidInput) as error:
-        return _password(request, wrong=str(error), status=status_of(error).value)
+        return _password(request, wrong=error)
     # Not by a redirect, because another worker that still knows the old sessions may
     # answer it.
     response = _password(request, changed=True)

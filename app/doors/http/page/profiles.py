@@ -1,4 +1,4 @@
-"""Profiles: state, policy, figures, words and undo as JSON; the page of the site."""
+"""Profiles: state, policy, figures and words as JSON; the page of the site."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
-from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.classifier.specification import check_name
 from app.doors.documents.figures import FiguresOut, WordOut
-from app.doors.documents.message import CorrespondentsOut, UndoIn, UndoOut
+from app.doors.documents.message import CorrespondentsOut
 from app.doors.documents.profile import (
     ListedOut,
     PolicyIn,
@@ -33,10 +32,8 @@ from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.process import computing, in_database, in_thread
+from app.doors.serving.process import computing, in_database
 from app.errors import Forbidden, InvalidInput
-from app.features.observation import parse_id
-from app.ledger.undo import Selection
 from app.services.correspondents import forget_correspondent, list_correspondents
 from app.services.follow import offered_page
 from app.services.profiles import learned
@@ -250,43 +247,6 @@ def word(
     """
     state = app.words(profile_of(request, profile), word)
     return WordOut.model_validate(state)
-
-
-# Undos are carried out one at a time anyway, and each may take a minute.
-UNDO_THREADS: Final = CapacityLimiter(4)
-"""The threads that plan and carry out undos."""
-
-
-@managed.post(
-    "/feedback/undo",
-    tags=["mail"],
-    responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
-)
-async def undo(
-    request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
-) -> UndoOut:
-    """Take back feedback exactly.
-
-    Select feedback by source, time or messages; feedback that matches all of them is
-    taken back. The answer comes once the undo is done or, with `dry_run`, without any
-    change. If the request is cut short, the service finishes the undo.
-    """
-    asked = await read_document(request, body, UndoIn)
-    selection = Selection(
-        ids=frozenset(parse_id(each) for each in asked.ids),
-        source=asked.source,
-        since=asked.from_,
-        until=asked.until,
-    )
-    name = profile_of(request, profile)
-    act = (
-        app.undo.forecast
-        if asked.dry_run
-        else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
-    )
-    undone = await in_thread(UNDO_THREADS, act, name, selection)
-    return UndoOut.of(undone)
 
 
 PAGE: Final = "application/octet-stream"
