@@ -7,14 +7,14 @@ Of a file, only the bytes that the parser of messages reads are kept
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import Field, File, FormParser, parse_options_header
 
 from app.access.rights import NOBODY
 from app.doors.serving.request import COOKIE, take
@@ -27,7 +27,7 @@ from app.errors import (
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -143,14 +143,6 @@ FIELDS: Final = "application/x-www-form-urlencoded"
 FILE: Final = "multipart/form-data"
 
 
-@dataclass
-class FormPart:
-    """One field or file of a form while it is read."""
-
-    name: str = ""
-    content: bytearray = field(default_factory=bytearray)
-
-
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form that a page of this service posts, as text.
 
@@ -241,45 +233,29 @@ def _name(name: str) -> str:
 
 def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
     """Return the fields of a form with a file, which may be truncated."""
-    parts: list[FormPart] = []
-    header: list[bytearray] = [bytearray(), bytearray()]
+    found: list[tuple[str, bytes]] = []
 
-    def begin() -> None:
-        if len(parts) == MOST_FIELDS:
+    def keep(part: Field | File) -> None:
+        if len(found) == MOST_FIELDS:
             raise MalformedRequest(_too_many())
-        parts.append(FormPart())
+        if isinstance(part, Field):
+            content = part.value or b""
+        else:
+            part.file_object.seek(0)
+            content = part.file_object.read()
+        found.append(((part.field_name or b"").decode("utf-8", "replace"), content))
 
-    def add_to(place: int) -> Callable[[bytes, int, int], None]:
-        def add(data: bytes, start: int, end: int) -> None:
-            header[place] += data[start:end]
-
-        return add
-
-    def end_header() -> None:
-        if header[0].strip().lower() == b"content-disposition":
-            _, options = parse_options_header(bytes(header[1]))
-            parts[-1].name = options.get(b"name", b"").decode("utf-8", "replace")
-        header[:] = [bytearray(), bytearray()]
-
-    def add_data(data: bytes, start: int, end: int) -> None:
-        parts[-1].content += data[start:end]
-
+    end = b"--%b--" % boundary
     try:
-        parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": begin,
-                "on_header_field": add_to(0),
-                "on_header_value": add_to(1),
-                "on_header_end": end_header,
-                "on_part_data": add_data,
-            },
+        parser = FormParser(
+            FILE, keep, keep, boundary=boundary, config={"MAX_MEMORY_FILE_SIZE": inf}
         )
-        parser.write(body)
+        # A file that was cut gets its end.
+        parser.write(body if end in body else b"%b\r\n%b\r\n" % (body, end))
     except FormParserError as error:
         msg = f"the form cannot be read: {error}; send it again from its page"
         raise MalformedRequest(msg) from error
-    return {part.name: bytes(part.content) for part in parts}
+    return dict(found)
 
 
 def _too_many() -> str:
