@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, suppress
 
 import httpx2
 import pytest
 
-from tests.support.command import PATIENCE
+from tests.support.command import PATIENCE, Command
 from tests.support.messages import ham
 from tests.support.service import free_port
 
 MANY = 10
 RAW = {"content-type": "message/rfc822"}
-PORTS = "TEST_PORTS"
-
-# All of the code is loaded; then ten processes wait for one another, and each does
-# what the command does.
-PROGRAM = f"""
-import os
-import tests.support.imported
-from app.doors.cli.main import main
-
-wait, start = os.pipe()
-children = []
-for port in os.environ["{PORTS}"].split():
-    child = os.fork()
-    if not child:
-        os.close(start)
-        os.read(wait, 1)
-        main(["serve", "--port", port])
-        os._exit(1)
-    children.append(child)
-os.close(start)
-print(*children, flush=True)
-for child in children:
-    os.waitpid(child, 0)
-"""
 
 
 def wait_until_ready(client):
@@ -66,20 +39,23 @@ def ports(empty_database_url, tmp_path):
     ports = [free_port() for _ in range(MANY)]
     environment = {k: v for k, v in os.environ.items() if "POSTBAYES" not in k}
     environment["POSTBAYES_DATABASE_URL"] = empty_database_url
-    environment[PORTS] = " ".join(map(str, ports))
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=log,
+    log = tmp_path / "log"
+    # Forked from a process that has loaded all of the code, the last of them starts
+    # before the first has made the tables.
+    services = [
+        Command(
+            ["serve", "--port", str(port)],
+            environment=environment,
+            folder=tmp_path,
+            out=log,
+            err=log,
         )
-    children = [int(child) for child in process.stdout.readline().split()]
+        for port in ports
+    ]
     yield ports
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    process.wait(PATIENCE)
-    process.stdout.close()
+    for service in services:
+        service.kill()
+        service.wait()
 
 
 def test_ten_services_that_start_at_once_all_serve(ports, tmp_path):
