@@ -14,8 +14,8 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 
-DOOR_KIT = {"codec", "session", "server", "answer"}
-"""Files that every door has: its protocol, its conversation, its loop, its answers."""
+DOOR_KIT = {"codec", "session", "server"}
+"""Files that every door has: its protocol, its conversation, its loop with answers."""
 POETIC = {
     "again",
     "before",
