@@ -115,6 +115,7 @@ def test_people_are_added_with_a_password_from_a_pipe(run):
     assert [("ann", "teacher", None), ("eve", "reader", "eve")] == [
         (each["name"], each["role"], each["profile"]) for each in listed
     ]
+    assert [True, False] == [each["has_password"] for each in listed]
     assert "eve  reader  profile eve  no password" in text
     assert "horse" not in "".join((*added, *changed)[1::3]) + text
 

@@ -166,3 +166,17 @@ def test_what_is_sent_is_what_is_described(client):
 
             assert 200 == each.status_code
             assert shown.model_dump_json().encode() == each.content
+
+
+def test_every_field_is_described_in_one_line(client):
+    """By the text below it, whose lines are joined; no description is missing."""
+    found = {
+        (name, field): described.get("description")
+        for name, schema in client.app.openapi()["components"]["schemas"].items()
+        for field, described in schema.get("properties", {}).items()
+    }
+
+    assert found
+    assert {} == {
+        place: text for place, text in found.items() if not text or "\n" in text
+    }
