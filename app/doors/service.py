@@ -22,9 +22,9 @@ from app.doors.http.app import create_app
 from app.doors.milter.codec import parse_authserv_id
 from app.doors.milter.server import milter
 from app.doors.mta import parse_flag
-from app.doors.rspamd.server import rspamd
+from app.doors.rspamd.server import Rspamd
 from app.doors.serving import sockets
-from app.doors.serving.http1 import WebDoor, WebListener
+from app.doors.serving.http1 import WebListener
 from app.doors.serving.listener import Door, Listener
 from app.doors.serving.process import (
     ServiceManager,
@@ -52,15 +52,16 @@ if TYPE_CHECKING:
     )
 
     from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from app.doors.serving.sockets import Address, Listening
     from app.settings import Settings
 
 log = logging.getLogger(__name__)
-DOORS: Final[Mapping[str, Callable[[Application], Door | WebDoor]]] = {
+DOORS: Final[Mapping[str, Callable[[Application], Door | ASGIApp]]] = {
     "milter": milter,
     "spamd": spamd,
-    "rspamd": rspamd,
+    "rspamd": Rspamd,
 }
 """The doors, by the name of the setting with their address."""
 LISTED: Final = 20
@@ -228,10 +229,10 @@ def _is_first() -> bool:
     return True
 
 
-def _listener(door: Door | WebDoor, listening: Listening) -> Listener | WebListener:
-    if isinstance(door, WebDoor):
-        return WebListener(door, listening)
-    return Listener(door, listening)
+def _listener(door: Door | ASGIApp, listening: Listening) -> Listener | WebListener:
+    if isinstance(door, Door):
+        return Listener(door, listening)
+    return WebListener(door, listening)
 
 
 def create() -> FastAPI:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
-from app.doors.rspamd.server import rspamd
+from app.doors.rspamd.server import Rspamd
 from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import Inet, listen
 from tests.support.standin import Application
@@ -22,7 +22,7 @@ async def opened(application=None, address=LOOPBACK):
     """Open the door on a real socket, and give a function that connects to it."""
     listening = listen(address, setting="X", shared=False)
     where = listening.socket.getsockname()
-    listener = WebListener(rspamd(application or Application()), listening)
+    listener = WebListener(Rspamd(application or Application()), listening)
     listener.start()
 
     async def connect():

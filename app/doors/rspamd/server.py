@@ -21,7 +21,6 @@ from app import __version__, errors
 from app.doors.mta import STRONGEST, PointsAnswer, marks, ours, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
-from app.doors.serving.http1 import WebDoor
 from app.doors.serving.process import LEARNING, computing, in_thread
 from app.doors.serving.request import Site, caller_of, hung_up, take
 from app.ledger.entry import source_of
@@ -411,14 +410,3 @@ class Rspamd:
         if ask.kind == "metrics":
             return Response(metrics(found), media_type=OPENMETRICS)
         return codec.document(found)
-
-
-def rspamd(application: Application) -> WebDoor:
-    """Return the door.
-
-    Raises
-    ------
-    InvalidSetting
-        If a setting of the door is invalid.
-    """
-    return WebDoor(name="rspamd", app=Rspamd(application))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -384,22 +383,6 @@ class Http1Protocol(HttpToolsProtocol):
             self._untaken = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebDoor:
-    """A protocol over HTTP.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the log.
-    app : ASGI application
-        Answers the requests.
-    """
-
-    name: str
-    app: ASGIApp
-
-
 class _Server(uvicorn.Server):
     """A server that another server in the process ends."""
 
@@ -416,17 +399,17 @@ class WebListener:
 
     Parameters
     ----------
-    door : WebDoor
-        The door to serve.
+    app : ASGI application
+        Answers the requests.
     listening : Listening
         Its socket, which the listener closes.
     """
 
-    def __init__(self, door: WebDoor, listening: Listening) -> None:
+    def __init__(self, app: ASGIApp, listening: Listening) -> None:
         self._listening = listening
         self._server = _Server(
             uvicorn.Config(
-                door.app,
+                app,
                 http=Http1Protocol,
                 ws="none",
                 lifespan="off",

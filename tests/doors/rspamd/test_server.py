@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.doors.rspamd import server
-from app.doors.rspamd.server import rspamd
+from app.doors.rspamd.server import Rspamd
 from app.doors.serving import request as intake
 from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import listen
@@ -178,7 +178,7 @@ def test_closing_finishes_the_request_that_was_begun():
         sent = request("/checkv2")
         listening = listen(LOOPBACK, setting="X", shared=False)
         where = listening.socket.getsockname()
-        listener = WebListener(rspamd(Application()), listening)
+        listener = WebListener(Rspamd(Application()), listening)
         listener.start()
         reader, writer = await asyncio.open_connection(*where)
         writer.write(sent[:-5])
@@ -202,7 +202,7 @@ def test_a_door_that_is_closed_at_once_is_closed():
 
     async def run():
         listening = listen(LOOPBACK, setting="X", shared=False)
-        listener = WebListener(rspamd(Application()), listening)
+        listener = WebListener(Rspamd(Application()), listening)
         listener.start()
         await listener.stop()
         return listening.socket.fileno()

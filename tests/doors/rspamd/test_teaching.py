@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.access.rights import AccessKey, Right, digest_of, text_of
-from app.doors.rspamd.server import rspamd
+from app.doors.rspamd.server import Rspamd
 from app.doors.serving.sockets import Unix
 from app.errors import InvalidSetting
 from tests.support.rspamd import SPAM, ask, exchange, opened, request
@@ -183,7 +183,7 @@ def test_who_is_gone_before_he_is_known_may_not_teach():
         sent.append(message)
 
     app = Application()
-    asyncio.run(rspamd(app).app(scope, receive, send))
+    asyncio.run(Rspamd(app)(scope, receive, send))
 
     assert 401 == sent[0]["status"]
     assert {} == app.feedback.learned
@@ -192,4 +192,4 @@ def test_who_is_gone_before_he_is_known_may_not_teach():
 def test_a_network_that_is_none_stops_the_start():
     """Before anything listens."""
     with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM"):
-        rspamd(Application(keyless_from=("nowhere",)))
+        Rspamd(Application(keyless_from=("nowhere",)))
