@@ -20,11 +20,8 @@ from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.doors.documents.access import KeyIn, ListsIn, PersonIn
-from app.doors.documents.message import BatchIn
-from app.doors.documents.profile import PolicyIn
 from app.doors.http import errors, metrics, routes
-from app.doors.http.body import parts_of
+from app.doors.http.body import NESTED
 from app.doors.http.guard import (
     Guarded,
     asking,
@@ -223,8 +220,6 @@ exactly. Post a message to `/classify`, and the label that a person gives it to
 `/feedback`. Every error is a problem document (RFC 9457), whose `detail` says what to
 do.
 """
-READ_BY_HAND: Final = (BatchIn, KeyIn, ListsIn, PersonIn, PolicyIn)
-"""Request documents that the framework does not see, with nested documents."""
 ROUTERS: Final = (
     routes.scored,
     routes.taught,
@@ -272,9 +267,8 @@ class Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
         document = super().openapi()
-        for model in READ_BY_HAND:
-            schemas = document["components"]["schemas"]
-            schemas |= parts_of(model)
+        # The framework does not see the bodies that `read_document` reads.
+        document["components"]["schemas"] |= NESTED
         return document
 
 

@@ -343,28 +343,8 @@ def _lenient(body: bytes) -> object:
         raise MalformedRequest(msg) from error
 
 
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a document, without the schemas of nested documents.
-
-    Examples
-    --------
-    >>> schema_of(TextIn)["type"]
-    'object'
-    """
-    schema = _schemas(model)
-    schema.pop("$defs", None)
-    return schema
-
-
-def parts_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schemas of nested documents, by name."""
-    return dict(_schemas(model).get("$defs", {}))
-
-
-def _schemas(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(ref_template="#/components/schemas/{model}")
-
-
+NESTED: Final[dict[str, Any]] = {}
+"""The schemas of documents that stand in a described body, by name."""
 MESSAGE: Final = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
 FORM: Final = {"subject": "Lunch", "body": "Shall we meet at noon?"}
 
@@ -380,5 +360,7 @@ def openapi_body(model: type[TextIn], document: object = FORM) -> dict[str, Any]
 
 def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:
     """Return the description in OpenAPI of a body that is only JSON."""
-    content = {JSON_TYPE: {"schema": schema_of(model), "example": example}}
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    NESTED.update(schema.pop("$defs", {}))
+    content = {JSON_TYPE: {"schema": schema, "example": example}}
     return {"requestBody": {"required": True, "content": content}}
