@@ -28,7 +28,7 @@ from app.bayes.state import History, State
 from app.services.cache import LiveProfiles
 from app.services.startup import open_database, specify
 from app.settings import Settings
-from app.storage import fold, profiles, runs
+from app.storage import profiles, runs
 from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 
@@ -61,10 +61,10 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
                 label, here, once, once, messages=MESSAGES, n_classes=2
             )
             sums = History({MONTHS[month]: State({view: delta})})
-            changes = fold.changes(sums, profile.id, profile.labels)
+            changes = runs.changes(sums, profile.id, profile.labels)
             parts = runs.encode(sums, profile.labels)
             with writing(engine) as connection:
-                fold.add(connection, changes)
+                runs.add_messages(connection, changes)
                 runs.add(connection, profile.id, "counts", parts)
             rows += here.size
     return rows

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.bayes.models.bernoulli import Bernoulli
     from app.bayes.models.categorical import CategoricalLikelihood
     from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
-    from app.bayes.models.multinomial import Multinomial
+    from app.bayes.models.multinomial import Multinomial, MultinomialLikelihood
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,11 @@ def multinomial_form(
     """
     likelihood = model.estimate(state)
     ids = _features(model.vocabulary, state)
-    once = SparseCounts(ids, np.ones(ids.size, np.int64))
-    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
+    return categorical_form(likelihood, ids, log_prior)
 
 
 def categorical_form(
-    likelihood: CategoricalLikelihood,
+    likelihood: CategoricalLikelihood | MultinomialLikelihood,
     ids: NDArray[np.int64],
     log_prior: NDArray[np.float64],
 ) -> LinearForm:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
+from app.bayes.counts import Statistics
 from app.bayes.sparse import any_of, first_of_each, one_hot
-from app.bayes.statistics import Statistics
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def powers(values: NDArray[np.int64], signs: NDArray[np.int64]) -> tuple[Kept, K
     first = _joined((high.T @ signs).astype(object), low.T @ signs)
     second = _joined(
         _joined(
-            products(high, high, signs).astype(object),
-            cross + cross.transpose(1, 0, 2),
+            products(high, high, signs).astype(object), cross + cross.transpose(1, 0, 2)
         ),
         products(low, low, signs),
     )

@@ -8,7 +8,7 @@ every choice, and learning stays exact.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -128,8 +128,35 @@ class Lidstone:
         return ADDED, self.alpha
 
 
+class _Replaced:
+    """Shares of the counts, with `epsilon` in place of zero."""
+
+    __slots__ = ()
+    epsilon: float
+
+    def log_probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return ``log(count / total)``, and ``log(epsilon)`` for a count of 0."""
+        counts, totals, _ = np.broadcast_arrays(count, total, n_values)
+        zero = math.log(self.epsilon) if self.epsilon else -math.inf
+        logs = np.full(counts.shape, zero)
+        # A positive count has a positive total, so nothing is divided by zero.
+        drawn = counts > 0
+        np.log(np.divide(counts, totals, where=drawn, out=logs), where=drawn, out=logs)
+        return logs
+
+    @property
+    def rule(self) -> tuple[int, float]:
+        """The rule, and the replacement of zero."""
+        return REPLACED, self.epsilon
+
+
 @dataclass(frozen=True, slots=True)
-class Epsilon:
+class Epsilon(_Replaced):
     """Replace a probability of zero by `epsilon`, without renormalisation.
 
     Parameters
@@ -162,23 +189,9 @@ class Epsilon:
             msg = f"epsilon must be strictly between 0 and 1, got {self.epsilon!r}"
             raise InvalidObservation(msg)
 
-    def log_probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return ``log(count / total)``, or ``log(epsilon)`` for a zero."""
-        return _log_share(count, total, n_values, math.log(self.epsilon))
-
-    @property
-    def rule(self) -> tuple[int, float]:
-        """The rule, and the replacement of zero."""
-        return REPLACED, self.epsilon
-
 
 @dataclass(frozen=True, slots=True)
-class NoSmoothing:
+class NoSmoothing(_Replaced):
     """Maximum likelihood: a value never seen in a class is impossible there.
 
     A class without any draw makes no value possible.
@@ -190,34 +203,7 @@ class NoSmoothing:
     [-inf, 0.0]
     """
 
-    def log_probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return ``log(count / total)``, ``-inf`` for a zero."""
-        return _log_share(count, total, n_values, -math.inf)
-
-    @property
-    def rule(self) -> tuple[int, float]:
-        """The rule, and zero in place of zero."""
-        return REPLACED, 0.0
-
-
-def _log_share(
-    count: NDArray[np.int64],
-    total: NDArray[np.int64],
-    n_values: int | NDArray[np.int64],
-    zero: float,
-) -> NDArray[np.float64]:
-    """Return ``log(count / total)``, and `zero` for a count of 0."""
-    counts, totals, _ = np.broadcast_arrays(count, total, n_values)
-    logs = np.full(counts.shape, zero)
-    # A positive count has a positive total, so nothing is divided by zero.
-    drawn = counts > 0
-    np.log(np.divide(counts, totals, where=drawn, out=logs), where=drawn, out=logs)
-    return logs
+    epsilon: float = field(default=0.0, init=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

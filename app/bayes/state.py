@@ -6,14 +6,35 @@ are defined for any two states and any two histories.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.bayes.counts import FeatureCounts
+from app.bayes.counts import FeatureCounts, Statistics
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import Statistics, total
+from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+def total(parts: Sequence[Statistics]) -> Statistics:
+    """Return the sum of statistics of one view, at least one.
+
+    Raises
+    ------
+    InconsistentCounts
+        If they are not all of one kind.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    kinds = Counter(part.kind for part in parts)
+    if len(kinds) > 1:
+        msg = (
+            f"A view holds features in {kinds['features']} parts and measurements in "
+            f"{kinds['moments']}, and they have no sum."
+        )
+        raise InconsistentCounts(msg)
+    return parts[0].sum(parts, n_classes=parts[0].n_classes)
 
 
 class State(dict[str, Statistics]):
@@ -88,7 +109,7 @@ class State(dict[str, Statistics]):
         Parameters
         ----------
         first, end : int or None
-            As `app.bayes.statistics.Statistics.between`.
+            As `app.bayes.counts.Statistics.between`.
         """
         return State({view: x.between(first, end) for view, x in self.items()})
 
@@ -96,7 +117,7 @@ class State(dict[str, Statistics]):
         """Yield parts of bounded size that add up to the state.
 
         The sum of the first parts is always one that some messages can have, if the
-        total is (`app.bayes.statistics.Statistics.between`).
+        total is (`app.bayes.counts.Statistics.between`).
 
         Parameters
         ----------

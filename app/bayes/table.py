@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from app.bayes.counts import (
-    FeatureCounts,
-    half,
-    require_frequencies,
-    require_reachable,
-)
+from app.bayes.counts import FeatureCounts, half, require_frequencies, require_reachable
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import added, totalled
 from app.errors import InvalidObservation
@@ -29,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.counts import Statistics
     from app.bayes.sparse import Counting
-    from app.bayes.statistics import Statistics
 
 # Python draws the seed of its hashes at random at each start, so no sender knows it.
 # The contents and answers of a table do not depend on it.

@@ -237,28 +237,15 @@ class Policy:
                 f"threshold of {spam:.4g}; mail that is spam cannot be ham"
             )
             raise InvalidPolicy(msg)
-        for name, word, said, kept in (
-            (
-                "quarantine_from",
-                "quarantined",
-                self.quarantine_from,
-                applied.action.quarantine_from,
-            ),
-            ("reject_from", "rejected", self.reject_from, applied.action.reject_from),
-        ):
-            if not isinstance(said, float) or said == kept:
-                continue
-            if said < spam:
-                msg = (
-                    f"{name} is {said:.4g}, below the spam threshold of "
-                    f"{spam:.4g}; mail that is not spam cannot be {word}"
-                )
-            else:
-                msg = (
-                    f"{name} is {said:.4g}, below quarantine_from of {kept:.4g}; then "
-                    "nothing would ever be quarantined"
-                )
-            raise InvalidPolicy(msg)
+        said = {
+            name: value
+            for name in ("quarantine_from", "reject_from")
+            if isinstance(value := getattr(self, name), float)
+        }
+        try:
+            replace(applied.action, **said)
+        except InvalidSetting as error:
+            raise InvalidPolicy(str(error)) from error
 
 
 def _chosen(

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.counts import CountSource
+    from app.bayes.counts import CountSource, Statistics
     from app.bayes.posterior import Likelihood
-    from app.bayes.statistics import Statistics
     from app.bayes.table import Table
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification

@@ -10,12 +10,7 @@ import os
 import sys
 import threading
 from collections import deque
-from concurrent.futures import (
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-)
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
@@ -160,9 +155,7 @@ def _end_after(parent: int) -> None:
 
 
 def in_order(
-    readers: Readers | None,
-    read: Callable[[Item], Result],
-    items: Iterable[Item],
+    readers: Readers | None, read: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
     """Yield the results of a function for each item, in order.
 
@@ -190,9 +183,7 @@ def in_order(
 
 
 def _submitted(
-    executor: Executor,
-    read: Callable[[Item], Result],
-    items: Iterable[Item],
+    executor: Executor, read: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Future[Result]]:
     """Yield the messages of each item, and finally the error of a missing one."""
     try:
@@ -206,10 +197,7 @@ def _submitted(
 
 
 def chunks(
-    messages: Iterable[Item],
-    size: Callable[[Item], int],
-    *,
-    most: int = CHUNK,
+    messages: Iterable[Item], size: Callable[[Item], int], *, most: int = CHUNK
 ) -> Iterator[list[Item]]:
     """Yield messages in chunks.
 

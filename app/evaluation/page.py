@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -315,10 +316,7 @@ def roc_figure(runs: Sequence[Run]) -> str:
     spam = max(1, min(int(run.is_spam.sum()) for run in runs))
     plot = Plot(
         x=Axis(Logarithmic(50.0 / ham, 100.0, zero=True), "ham lost, per cent"),
-        y=Axis(
-            Logarithmic(50.0 / spam, 100.0, zero=True),
-            "spam missed, per cent",
-        ),
+        y=Axis(Logarithmic(50.0 / spam, 100.0, zero=True), "spam missed, per cent"),
     )
     lines = []
     for at, (run, curve) in enumerate(curves):
@@ -387,10 +385,7 @@ def time_figure(runs: Sequence[Run]) -> str:
     lines = [_line(plot, course, class_) for _, class_, course in sides]
     shown = sides[0][2].messages
     rows = [
-        (
-            f"{shown[at]:,}",
-            *(number(course.values[at], 2) for *_, course in sides),
-        )
+        (f"{shown[at]:,}", *(number(course.values[at], 2) for *_, course in sides))
         for at in _some(len(shown))
     ]
     return figure(
@@ -418,10 +413,7 @@ def learning_figure(runs: Sequence[Run]) -> str:
     high = max(low * 10, 10.0 ** math.ceil(math.log10(max(values, default=1.0))))
     moments = courses[0].messages
     plot = Plot(
-        x=Axis(
-            Logarithmic(moments[0], max(moments[-1], moments[0] + 1)),
-            "messages",
-        ),
+        x=Axis(Logarithmic(moments[0], max(moments[-1], moments[0] + 1)), "messages"),
         y=Axis(Logarithmic(low, high), "1-ROCA so far, per cent"),
     )
     lines = [_line(plot, course, series(at)) for at, course in enumerate(courses)]
@@ -524,6 +516,7 @@ def histogram_figure(run: Run, whose: str) -> str:
     edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0
     edges = np.linspace(-max(edge, 1.0), max(edge, 1.0), _BARS + 1)
     ham, spam = (_counts(scores[side], edges) for side in (~gold, gold))
+    bars = [*pairwise(edges.tolist())]
     top = max(10.0, float(max(ham.max(), spam.max())))
     rule = run.specification.verdict
     panels = []
@@ -540,12 +533,7 @@ def histogram_figure(run: Run, whose: str) -> str:
             plot.drawn(
                 *(
                     plot.bar(low, high, count, class_=class_)
-                    for low, high, count in zip(
-                        edges.tolist(),
-                        edges[1:].tolist(),
-                        counts.tolist(),
-                        strict=False,
-                    )
+                    for (low, high), count in zip(bars, counts.tolist(), strict=True)
                     if count
                 ),
                 *(
@@ -567,13 +555,7 @@ def histogram_figure(run: Run, whose: str) -> str:
         )
     rows = [
         (f"{low:+.1f} to {high:+.1f}", f"{h:,}", f"{s:,}")
-        for low, high, h, s in zip(
-            edges.tolist(),
-            edges[1:].tolist(),
-            ham.tolist(),
-            spam.tolist(),
-            strict=False,
-        )
+        for (low, high), h, s in zip(bars, ham.tolist(), spam.tolist(), strict=True)
         if h or s
     ]
     return figure(

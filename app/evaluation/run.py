@@ -201,18 +201,11 @@ class Folds:
         dealt = sorted(shuffled.tolist(), key=lambda at: labels[order[at]])
         fold = np.empty(len(order), np.int64)
         fold[dealt] = np.arange(len(order)) % self.folds
+        placed = [*zip(order, fold.tolist(), strict=True)]
         return tuple(
             (
-                *(
-                    Action("learn", m)
-                    for m, f in zip(order, fold, strict=True)
-                    if f != k
-                ),
-                *(
-                    Action("score", m)
-                    for m, f in zip(order, fold, strict=True)
-                    if f == k
-                ),
+                *(Action("learn", m) for m, f in placed if f != k),
+                *(Action("score", m) for m, f in placed if f == k),
             )
             for k in range(self.folds)
         )
@@ -340,15 +333,8 @@ def noisy_labels(
 
 DECISIONS: Final = ("ham", "unsure", "spam")
 """Decisions in the order of their numbers."""
-SCORED: Final = np.dtype(
-    [
-        ("message", np.int64),
-        ("log_odds", np.float64),
-        ("probability", np.float64),
-        ("decision", np.int64),
-        ("label", np.int64),
-    ]
-)
+_COLUMNS: Final = ("message", "log_odds", "probability", "decision", "label")
+SCORED: Final = np.dtype([*zip(_COLUMNS, "qddqq", strict=True)])
 """A message that was scored.
 
 Its number in the stream, log-odds of spam in nats, probability of spam, index into
@@ -501,9 +487,7 @@ def run(
         learned=subject.learned,
         mistakes=tuple(
             Mistake(
-                message=-number,
-                log_odds=-badness if spam else badness,
-                reasons=why,
+                message=-number, log_odds=-badness if spam else badness, reasons=why
             )
             for spam, heap in worst.items()
             for badness, number, why in sorted(heap, reverse=True)

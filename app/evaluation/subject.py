@@ -19,13 +19,12 @@ import numpy as np
 
 from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.state import History, State
-from app.classifier.decay import weighted
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import confident, taught
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot, lessons_after
-from app.classifier.specification import require_label
+from app.classifier.specification import require_label, weighted
 from app.corpora.parallel import chunks, in_order
 from app.errors import (
     InvalidSetting,

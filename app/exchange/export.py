@@ -80,7 +80,7 @@ def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int
     """Return the number of months or rows in an export of a profile."""
     if contents == "ledger":
         return profile.revision
-    rows = fold.read(connection, profile.id, profile.labels)
+    rows = runs.read_messages(connection, profile.id, profile.labels)
     return len({row.epoch for row in rows})
 
 
@@ -125,7 +125,7 @@ def export(
     All counts, and the sealed sums of a ledger (`app.storage.retention`), are in memory
     at once, as in a service.
     """
-    classes = fold.read(connection, profile.id, profile.labels)
+    classes = runs.read_messages(connection, profile.id, profile.labels)
     header = ExportHeader.of(
         profile,
         contents=contents,
@@ -164,9 +164,7 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     return profile.revision
 
 
-def _messages(
-    classes: Sequence[_ClassRow],
-) -> dict[str, dict[str, int]]:
+def _messages(classes: Sequence[_ClassRow]) -> dict[str, dict[str, int]]:
     """Return the number of messages of each label, by view."""
     views: dict[str, dict[str, int]] = {}
     for row in sorted(classes, key=lambda row: (row.view, row.label)):
@@ -251,11 +249,7 @@ def write_page(
     """Return a page as bytes, with the other results of `app.storage.follow.offer`."""
     found = offer(connection, profile, after=after)
     header = ExportHeader.of(
-        profile,
-        contents="ledger",
-        words=False,
-        revision=profile.revision,
-        views={},
+        profile, contents="ledger", words=False, revision=profile.revision, views={}
     )
     page = BytesIO()
     writer = BlockWriter(page, header.encode())

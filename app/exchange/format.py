@@ -36,7 +36,7 @@ from app.errors import (
 from app.features.observation import DIGEST_BYTES
 from app.ledger.entry import LedgerRow, RowKind
 from app.ledger.sums import decode_sum, encode_sum, require_view
-from app.ledger.undo import UndoRecord
+from app.ledger.undo import UndoRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -481,11 +481,7 @@ def _damaged(number: int, why: str) -> str:
 
 def _trailer(header: bytes, blocks: int, content: str) -> bytes:
     """Return the content of the last block."""
-    end = {
-        "blocks": blocks,
-        "content": content,
-        "header": sha256(header).hexdigest(),
-    }
+    end = {"blocks": blocks, "content": content, "header": sha256(header).hexdigest()}
     return json.dumps(end, sort_keys=True).encode()
 
 
@@ -639,13 +635,13 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
     return rows
 
 
-def write_undo(record: UndoRecord) -> bytes:
+def write_undo(record: UndoRow) -> bytes:
     """Return the content of a block with an undo."""
     values = asdict(record) | {"time": record.time.isoformat()}
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def read_undo(content: bytes) -> UndoRecord:
+def read_undo(content: bytes) -> UndoRow:
     """Return the undo of a block.
 
     Raises
@@ -655,7 +651,7 @@ def read_undo(content: bytes) -> UndoRecord:
     """
     with _reading("an undo in this export"):
         values = json.loads(content)
-        return UndoRecord(
+        return UndoRow(
             number=integer(values["number"], most=SMALL),
             source=source(values["source"]),
             time=moment(values["time"]),

@@ -278,11 +278,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
         way_out="Import it into a profile of its own with --profile NEWNAME",
     )
     with hidden_profile(
-        engine,
-        profile.name,
-        like=profile,
-        clock=source.clock,
-        id_key=profile.id_key,
+        engine, profile.name, like=profile, clock=source.clock, id_key=profile.id_key
     ) as new:
         staging = Staging(new, source, joins=profile)
         staging.read()
@@ -371,12 +367,7 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
 
 
 def _require_room(
-    engine: Engine,
-    profile: ProfileRow,
-    amounts: Amounts,
-    *,
-    what: str,
-    way_out: str,
+    engine: Engine, profile: ProfileRow, amounts: Amounts, *, what: str, way_out: str
 ) -> None:
     """Raise if import and profile together exceed the limits of the tables."""
     try:

@@ -43,14 +43,14 @@ from app.exchange.format import (
 )
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import Teaching
 from app.ledger.sums import encode_sum
 from app.ledger.vector import encode, encode_names
 from app.storage import (
     bulk,
-    correspondents,
     fold,
     ledger,
+    lists,
     profiles,
     runs,
     scored,
@@ -151,10 +151,7 @@ class Staging:
             texts = keyed_names(self._key, view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self.new.write(
-                fold.add_names,
-                profile_id=self._profile.id,
-                view=view,
-                names=dict(some),
+                fold.add_names, profile_id=self._profile.id, view=view, names=dict(some)
             )
 
     def _drop_names(self) -> None:
@@ -224,7 +221,7 @@ class Staging:
         self.new.write(
             undo_records.write,
             profile_id=self._profile.id,
-            record=dataclasses.replace(record, revisions=()),
+            undo=dataclasses.replace(record, revisions=()),
         )
         for some in _pieces(record.revisions, _NAMES):
             self.new.write(
@@ -309,8 +306,8 @@ def fault_of(
 
 def fill(new: HiddenProfile, epochs: History) -> None:
     """Write the counts of a hidden profile."""
-    changes = fold.changes(epochs, new.row.id, new.row.labels)
-    new.write(fold.add, changed=changes)
+    changes = runs.changes(epochs, new.row.id, new.row.labels)
+    new.write(runs.add_messages, changed=changes)
     for epoch in sorted(epochs):
         parts = runs.encode({epoch: epochs[epoch]}, new.row.labels)
         for some in _pieces(parts, _PARTS):
@@ -408,7 +405,7 @@ class HiddenProfile:
                 )
                 after, copied = last, last == after
         if instead_of is not None and instead_of.id_key == self.row.id_key:
-            self.write(correspondents.copy, instead_of.id, to=self.row.id)
+            self.write(lists.copy_correspondents, instead_of.id, to=self.row.id)
         taught = 0 if instead_of is None else instead_of.revision
         while True:
             with writing_then_pause(self.engine) as connection:
@@ -518,15 +515,7 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         Teaching(
             digest=row.digest,
             label=row.label,
-            evidence=None
-            if row.vector is None
-            else ScoredRow(
-                digest=row.digest,
-                vector=row.vector,
-                encoded_names=row.encoded_names,
-                feature_set=row.feature_set,
-                time=row.time,
-            ),
+            evidence=None if row.vector is None else row,
             source=row.source,
             time=row.time,
             scores=row.scores,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from app.bayes.state import State
     from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
-    from app.ledger.undo import UndoRecord
+    from app.ledger.undo import UndoRow
     from app.storage.profiles import ProfileRow
 
     _Counts = NDArray[np.int64]
@@ -145,7 +145,7 @@ class Survey:
                 )
                 raise MalformedExport(msg)
 
-    def add_undo(self, record: UndoRecord) -> None:
+    def add_undo(self, record: UndoRow) -> None:
         """Add an undo, which follows the rows that it takes back.
 
         Raises

@@ -268,9 +268,7 @@ class Measured(ColumnGroup):
         return [c for field, c in enumerate(self.columns) if field not in used], why
 
     def notes(
-        self,
-        state: MomentSums,
-        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+        self, state: MomentSums, likelihood: GaussianLikelihood | DiscriminantLikelihood
     ) -> list[str]:
         """Return how far the correlations were shrunk."""
         notes = []
@@ -352,9 +350,7 @@ class Measured(ColumnGroup):
         return dict(enumerate(self.columns))
 
     def form(
-        self,
-        state: MomentSums,
-        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+        self, state: MomentSums, likelihood: GaussianLikelihood | DiscriminantLikelihood
     ) -> LinearForm | None:
         """Return the weight of each column; None with variances of each class."""
         nothing = np.zeros(state.n_classes)

@@ -1,4 +1,4 @@
-"""Ledger rows: what a teaching or a sum adds, and lines of the history of verdicts.
+"""Ledger rows: what a teaching or a sum adds.
 
 A row is self-contained.  The row of a message holds one vector and the labels before
 and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
@@ -33,14 +33,14 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from app.bayes.state import History, State
-from app.classifier.decay import weighted
 from app.classifier.fusion import Lesson
 from app.classifier.learn import Move, sum_of_moves, taught
 from app.classifier.record import record
 from app.classifier.score import score
+from app.classifier.specification import weighted
 from app.errors import (
     CorruptVector,
     InconsistentCounts,
@@ -114,29 +114,106 @@ class LedgerLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
-    """One entry of the ledger; the fields are the columns of the table.
+class ScoredRow:
+    """The stored features of a message.
 
     A further field, `decoded`, has the features from which `vector` was encoded, if
     they are available, so the writer of the row need not decode them.
     """
 
-    revision: int
     digest: bytes
-    label_before: str | None
-    label: str | None
-    epoch: int
     vector: bytes | None
     encoded_names: bytes | None
     feature_set: int
-    source: str
     time: datetime
-    scores: Mapping[str, Any] | None
-    kind: RowKind = "message"
-    undo: int | None = None
     decoded: Mapping[str, Payload] | None = field(
         default=None, repr=False, compare=False
     )
+
+    @property
+    def stored_bytes(self) -> int:
+        """Stored bytes of the features and their text."""
+        return len(self.vector or b"") + len(self.encoded_names or b"")
+
+    @property
+    def views(self) -> Mapping[str, Payload]:
+        """The features, decoded at each call unless available.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, was dropped or is a sum.
+        """
+        return decode(self._vector()) if self.decoded is None else self.decoded
+
+    def _vector(self) -> bytes:
+        """Return the stored features; empty if there are none."""
+        return self.vector or b""
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The text of the features, decoded at each call; empty if not kept.
+
+        In the order of the ids; in a sum, a feature without text has "".
+        """
+        return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+    def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
+        """Return the row with the lesson of the message, encoded anew if it differs."""
+        known = self.views
+        if views == known:
+            return self
+        names = self.encoded_names
+        if names and any(
+            x.size < known[view].size for view, x in views.items() if view in known
+        ):
+            # The remaining features are the first ones
+            # (`app.classifier.learn.bounded`).
+            names = encode_names(
+                {view: each[: views[view].size] for view, each in self.names.items()}
+            )
+        return replace(self, vector=encode(views), encoded_names=names, decoded=views)
+
+    @classmethod
+    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
+        """Return the row of an observation that was scored at `time`.
+
+        Encoding takes some 0.15 ms, so call it outside of a transaction.
+
+        Raises
+        ------
+        InvalidObservation
+            If the numbers of names and features in a view differ.
+        """
+        for view, names in observation.names.items():
+            size = observation.views[view].size if view in observation.views else 0
+            if len(names) != size:
+                msg = f"View {view!r} has {len(names)} names for {size} features."
+                raise InvalidObservation(msg)
+        return cls(
+            digest=observation.digest,
+            vector=encode(observation.views),
+            encoded_names=(
+                encode_names(observation.names) if observation.names else None
+            ),
+            feature_set=observation.feature_set,
+            time=time,
+            decoded=observation.views,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow(ScoredRow):
+    """One entry of the ledger; the fields are the columns of the table."""
+
+    revision: int
+    label_before: str | None
+    label: str | None
+    epoch: int
+    source: str
+    scores: Mapping[str, Any] | None
+    kind: RowKind = "message"
+    undo: int | None = None
 
     @classmethod
     def of_sum(cls, vector: bytes, *, profile_id: int, **fields: Any) -> LedgerRow:
@@ -152,19 +229,6 @@ class LedgerRow:
             kind="sum",
             **fields,
         )
-
-    @property
-    def views(self) -> Mapping[str, Payload]:
-        """The features of the row's message, decoded at each call.
-
-        Raises
-        ------
-        CorruptVector
-            If the stored vector cannot be read, was dropped or is a sum.
-        """
-        if self.decoded is not None:
-            return self.decoded
-        return decode(self._vector())
 
     @property
     def identity(self) -> Identity:
@@ -202,14 +266,6 @@ class LedgerRow:
     def own(self) -> bool:
         """Whether the teacher is the filter itself, not a person."""
         return self.source == OWN
-
-    @property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """The text of the features, decoded at each call; empty if not kept.
-
-        In the order of `ids`; in a sum, a feature without text has "".
-        """
-        return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
     def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
         """Return the features or fields in the row, by view.
@@ -361,84 +417,6 @@ def source_of(door: str, user: str) -> str:
     """
     who = "".join(c for c in user if c.isprintable())
     return f"{door}:{who}"[:MAX_SOURCE] if who else door
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredRow:
-    """The stored features of a message; fields as in `LedgerRow`."""
-
-    digest: bytes
-    vector: bytes
-    encoded_names: bytes | None
-    feature_set: int
-    time: datetime
-    decoded: Mapping[str, Payload] | None = field(
-        default=None, repr=False, compare=False
-    )
-
-    @property
-    def stored_bytes(self) -> int:
-        """Stored bytes of the features and their text."""
-        return len(self.vector) + len(self.encoded_names or b"")
-
-    @property
-    def views(self) -> Mapping[str, Payload]:
-        """The features, decoded at each call unless available.
-
-        Raises
-        ------
-        CorruptVector
-            If the stored vector cannot be read.
-        """
-        return decode(self.vector) if self.decoded is None else self.decoded
-
-    @property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """The text of the features, decoded at each call; empty if not kept."""
-        return {} if self.encoded_names is None else decode_names(self.encoded_names)
-
-    def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
-        """Return the row with the lesson of the message, encoded anew if it differs."""
-        known = self.views
-        if views == known:
-            return self
-        names = self.encoded_names
-        if names and any(
-            x.size < known[view].size for view, x in views.items() if view in known
-        ):
-            # The remaining features are the first ones
-            # (`app.classifier.learn.bounded`).
-            names = encode_names(
-                {view: each[: views[view].size] for view, each in self.names.items()}
-            )
-        return replace(self, vector=encode(views), encoded_names=names, decoded=views)
-
-    @classmethod
-    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
-        """Return the row of an observation that was scored at `time`.
-
-        Encoding takes some 0.15 ms, so call it outside of a transaction.
-
-        Raises
-        ------
-        InvalidObservation
-            If the numbers of names and features in a view differ.
-        """
-        for view, names in observation.names.items():
-            size = observation.views[view].size if view in observation.views else 0
-            if len(names) != size:
-                msg = f"View {view!r} has {len(names)} names for {size} features."
-                raise InvalidObservation(msg)
-        return cls(
-            digest=observation.digest,
-            vector=encode(observation.views),
-            encoded_names=(
-                encode_names(observation.names) if observation.names else None
-            ),
-            feature_set=observation.feature_set,
-            time=time,
-            decoded=observation.views,
-        )
 
 
 Kind = Literal[
@@ -645,9 +623,7 @@ def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None
 
 
 def scored_in_order(
-    teachings: Sequence[Teaching],
-    snapshot: Snapshot,
-    latest: Mapping[bytes, LedgerRow],
+    teachings: Sequence[Teaching], snapshot: Snapshot, latest: Mapping[bytes, LedgerRow]
 ) -> list[Teaching]:
     """Return teachings of mail in order of arrival, each scored with all before it.
 
@@ -704,119 +680,3 @@ def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | No
         evidence = evidence.teaching(taught(evidence.views, verdict, label, made_of))
     scores = record(verdict, made_of, arrived=teaching.arrived)
     return replace(teaching, evidence=evidence, scores=scores), verdict
-
-
-Place: TypeAlias = "tuple[datetime, bytes]"
-"""Time and digest of a line: its place in the history of a profile."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryLine:
-    """One verdict on one message.
-
-    Parameters
-    ----------
-    digest : bytes
-        Identity of the message, 16 bytes.
-    time : datetime
-        When it was scored.
-    door : str
-        The door that asked: `http`, `milter`, `spamd` or `rspamd`.
-    decision : str
-        The decision then.
-    log_odds : float or None
-        The log-odds then; None if not finite.  Unit: nats.
-    size : int
-        Size of the message.  Unit: bytes.
-    features, unseen : int
-        Number of features of the message, and of those new to the profile.
-    sender, subject : str or None
-        Its headers From and Subject; None if words are not stored.
-    recipients : str or None
-        Recipients with this profile, from the mail server or else from the header To.
-    envelope : str or None
-        Sender of the SMTP envelope, if known.
-    reasons : sequence of (str, float) pairs, or None
-        The strongest reasons with their log-odds; None if not computed.  Unit: nats.
-    """
-
-    digest: bytes
-    time: datetime
-    door: str
-    decision: str
-    log_odds: float | None
-    size: int
-    features: int
-    unseen: int
-    sender: str | None = None
-    subject: str | None = None
-    recipients: str | None = None
-    envelope: str | None = None
-    reasons: Sequence[tuple[str, float]] | None = None
-
-    @property
-    def place(self) -> Place:
-        """Its place in the history."""
-        return self.time, self.digest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryFilter:
-    """Conditions on lines; a line must meet all that are given.
-
-    Parameters
-    ----------
-    search : str
-        Substring of sender, subject, recipients or envelope; ASCII letters match in any
-        case.
-    decision, door : str or None
-        Decision and door of the line.
-    taught : bool or None
-        Whether the message is learned now.
-    since, until : datetime or None
-        Scored at or after, and before.
-    """
-
-    search: str = ""
-    decision: str | None = None
-    door: str | None = None
-    taught: bool | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def looks(self) -> bool:
-        """Whether there are conditions other than on the time."""
-        return bool(self.search or self.decision or self.door) or (
-            self.taught is not None
-        )
-
-
-class Candidate(NamedTuple):
-    """The fields of a line that determine the worth of teaching it."""
-
-    time: datetime
-    digest: bytes
-    decision: str
-    log_odds: float | None
-    features: int
-    unseen: int
-
-
-class Count(NamedTuple):
-    """The number of lines in a period, for one decision and door.
-
-    Parameters
-    ----------
-    begin : int
-        Start of the period.  Unit: seconds since 1970 in UTC.
-    decision, door : str
-        Decision and door of the lines.
-    lines : int
-        Their number.
-    """
-
-    begin: int
-    decision: str
-    door: str
-    lines: int

@@ -33,9 +33,9 @@ meaning.
 
 While a profile is within the limits of its capacity, every sum over its rows, months,
 labels or features fits into 64 bits, and so does its product with the weight of a month
-(`app.classifier.decay.PARTS`).  Mail cannot exceed the limits, but an imported file
-can, so its amounts are checked when it is read, and again together with the amounts of
-the profile to which it is added.
+(`app.classifier.specification.PARTS`).  Mail cannot exceed the limits, but an imported
+file can, so its amounts are checked when it is read, and again together with the
+amounts of the profile to which it is added.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.counts import Statistics
     from app.features.observation import Payload
 
 VERSION: Final = 0x82

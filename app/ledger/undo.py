@@ -77,33 +77,6 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoRow:
-    """One undo.
-
-    Parameters
-    ----------
-    number : int
-        Counted from 1 in each profile.
-    source : str
-        Who requested it.
-    time : datetime
-        When.
-    takes : frozenset of int
-        Numbers of earlier undos that it takes back.
-    """
-
-    number: int
-    source: str
-    time: datetime
-    takes: frozenset[int]
-
-    @property
-    def name(self) -> str:
-        """The source of its rows, by which it can be undone."""
-        return f"{UNDO_PREFIX}{self.number}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoRecord:
     """One undo; the fields are the columns of the table, and the rows it takes back.
 
     Parameters
@@ -116,18 +89,24 @@ class UndoRecord:
         When.
     asked : mapping
         The requested selection.
-    takes : tuple of int
+    takes : collection of int
         Numbers of earlier undos that it takes back.
     revisions : tuple of int
-        Rows of the ledger that it takes back, in their order.
+        Rows of the ledger that it takes back, in their order; empty where they were
+        not read.
     """
 
     number: int
     source: str
     time: datetime
-    asked: Mapping[str, Any]
-    takes: tuple[int, ...]
-    revisions: tuple[int, ...]
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    takes: Collection[int]
+    revisions: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The source of its rows, by which it can be undone."""
+        return f"{UNDO_PREFIX}{self.number}"
 
 
 def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
@@ -148,7 +127,7 @@ def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
     for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
         if each.number not in taken:
             kept.add(each.number)
-            taken |= each.takes
+            taken.update(each.takes)
     return frozenset(kept)
 
 
@@ -179,7 +158,7 @@ def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[in
         if each.number in unwanted:
             found.add(each.number)
         else:
-            taken |= each.takes
+            taken.update(each.takes)
     return frozenset(found)
 
 

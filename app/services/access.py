@@ -159,13 +159,7 @@ def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
     """
     with writing(engine) as connection:
         access.add_key(connection, key)
-        note(
-            connection,
-            "key created",
-            who=who,
-            of=key.name,
-            rights=sorted(key.rights),
-        )
+        note(connection, "key created", who=who, of=key.name, rights=sorted(key.rights))
 
 
 def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:

@@ -46,16 +46,12 @@ from app.services.writer import AutoLearn, Notifier, Writer
 from app.settings import PREFIX, Settings
 from app.storage import profiles
 from app.storage.database.dialect import dialect_of, without_password
-from app.storage.database.engine import (
-    reading,
-    with_short_timeout,
-    writing,
-)
+from app.storage.database.engine import reading, with_short_timeout, writing
 from app.storage.fold import folded_revision
 from app.storage.retention import last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from app.access.lists import ListEntry, ListSubject
@@ -103,6 +99,12 @@ class Reloaded:
 
 def _variables(settings: tuple[str, ...]) -> str:
     return ", ".join(PREFIX + name.upper() for name in settings)
+
+
+def _refresh(refresh: Callable[[], object], done: str) -> None:
+    """Read again what was stored; `done` says what else waits for the database."""
+    with explaining(f"{done} as soon as the database can be read"):
+        refresh()
 
 
 class Application:
@@ -424,11 +426,7 @@ class Application:
             id_key=id_key_of_new(self.engine, self.settings),
             **by,
         )
-        with explaining(
-            "the profile is created, and takes effect as soon as the database can be "
-            "read"
-        ):
-            self.live.refresh()
+        _refresh(self.live.refresh, "the profile is created, and takes effect")
 
     def change_policy(
         self, name: str, changes: Mapping[str, Any], *, who: str = "http"
@@ -442,11 +440,7 @@ class Application:
             not be read again, and the error says so.
         """
         changed = policies.change(self.engine, name, self.service, changes, who=who)
-        with explaining(
-            "the policy is changed, and takes effect as soon as the database can be "
-            "read"
-        ):
-            self.live.refresh()
+        _refresh(self.live.refresh, "the policy is changed, and takes effect")
         return changed
 
     def add_list_entries(
@@ -454,36 +448,22 @@ class Application:
     ) -> None:
         """Store entries, as `app.services.lists.add_entries`; here at once."""
         add_entries(self.engine, name, entries, who=who)
-        with explaining(
-            "the entries are stored, and take effect as soon as the database can be "
-            "read"
-        ):
-            self.lists.refresh()
+        _refresh(self.lists.refresh, "the entries are stored, and take effect")
 
     def remove_list_entry(self, name: str, subject: ListSubject, *, who: str) -> None:
         """Remove an entry, as `app.services.lists.remove_entry`; here at once."""
         remove_entry(self.engine, name, subject, who=who)
-        with explaining(
-            "the entry is removed, and loses its effect as soon as the database can "
-            "be read"
-        ):
-            self.lists.refresh()
+        _refresh(self.lists.refresh, "the entry is removed, and loses its effect")
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
         """Store a new key, as `app.services.access.add_key`; here at once."""
         add_key(self.engine, key, who=who)
-        with explaining(
-            "the key is created, and works as soon as the database can be read"
-        ):
-            self.keys.refresh()
+        _refresh(self.keys.refresh, "the key is created, and works")
 
     def revoke_key(self, name: str, *, who: str) -> AccessKey:
         """Revoke a key, as `app.services.access.revoke_key`; here at once."""
         revoked = revoke_key(self.engine, name, who=who)
-        with explaining(
-            "the key is revoked, and stops working as soon as the database can be read"
-        ):
-            self.keys.refresh()
+        _refresh(self.keys.refresh, "the key is revoked, and stops working")
         return revoked
 
     def add_person(self, name: str, **given: Any) -> None:

@@ -29,9 +29,9 @@ from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfil
 from app.mail.authentication import is_server_name, normal_address, verified_sender
 from app.services.access import note
 from app.services.profiles import key_for
-from app.storage import correspondents, profiles
-from app.storage.correspondents import CorrespondentFigures, CorrespondentRow
+from app.storage import lists, profiles
 from app.storage.database.engine import reading, with_short_timeout, writing
+from app.storage.lists import CorrespondentFigures, CorrespondentRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -380,7 +380,7 @@ class Correspondents:
             return
         with self._storing:
             with reading(self.engine) as connection:
-                known = _Known(correspondents.every(connection))
+                known = _Known(lists.correspondents_in_parts(connection))
             with self._lock:
                 for row in self._waiting.values():
                     before = known.addresses.get(_key(*row[:2])).times
@@ -405,7 +405,7 @@ class Correspondents:
             return
         with writing(with_short_timeout(self.engine)) as connection:
             there = {row.id for row in profiles.list_all(connection)}
-            correspondents.add(
+            lists.add_correspondents(
                 connection, (row for row in waiting.values() if row.profile_id in there)
             )
         with self._lock:
@@ -433,7 +433,9 @@ class Correspondents:
         touched, self._touched = self._touched, set()
         for profile_id in sorted(touched):
             with writing(with_short_timeout(self.engine)) as connection:
-                correspondents.drop_oldest(connection, profile_id, most=MOST_KNOWN)
+                lists.drop_oldest_correspondents(
+                    connection, profile_id, most=MOST_KNOWN
+                )
         with self._lock:
             stored = self._known.size - sum(
                 self._known.addresses.get(_key(*key)).times == row.messages
@@ -442,8 +444,8 @@ class Correspondents:
         # The clocks of two machines may show different days.
         yesterday = datetime.combine(self.clock(), time(), UTC) - timedelta(days=1)
         with reading(with_short_timeout(self.engine)) as connection:
-            parts = [*correspondents.every(connection, since=yesterday)]
-            there = correspondents.count(connection)
+            parts = [*lists.correspondents_in_parts(connection, since=yesterday)]
+            there = lists.count_correspondents(connection)
         for part in parts:
             with self._lock:
                 for row in part:
@@ -495,12 +497,12 @@ def list_correspondents(
         rows = {row.id: row for row in _rows(connection, profile)}
         if name is None:
             only = None if profile is None else next(iter(rows))
-            found = correspondents.figures(connection, only)
+            found = lists.correspondent_figures(connection, only)
         else:
             found = [
                 each
                 for row in rows.values()
-                for each in correspondents.figures(
+                for each in lists.correspondent_figures(
                     connection, row.id, _digest(row, name, settings)
                 )
             ]
@@ -540,7 +542,9 @@ def forget_correspondent(
         forgot = [
             row.name
             for row in _rows(connection, profile)
-            if correspondents.forget(connection, row.id, _digest(row, name, settings))
+            if lists.forget_correspondent(
+                connection, row.id, _digest(row, name, settings)
+            )
         ]
         for each in forgot:
             note(connection, "correspondent forgotten", who=who, of=each)

@@ -318,12 +318,7 @@ class Delivery:
         return delivered
 
     def _note(
-        self,
-        asked: Addressed,
-        delivered: Delivered,
-        *,
-        door: str,
-        sender: str,
+        self, asked: Addressed, delivered: Delivered, *, door: str, sender: str
     ) -> None:
         """Note the answers for the history of each profile, with its recipients alone.
 

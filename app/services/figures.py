@@ -226,10 +226,7 @@ class Figures:
     def _scored(self, live: CachedProfile, window: int) -> Scored:
         with reading(self.engine) as connection:
             return scores.newest(
-                connection,
-                live.row.id,
-                spam_labels=live.row.spam_labels,
-                window=window,
+                connection, live.row.id, spam_labels=live.row.spam_labels, window=window
             )
 
     def _make(self, live: CachedProfile, window: int) -> LiveFigures:

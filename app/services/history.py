@@ -26,10 +26,10 @@ from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
 from app.bayes.posterior import probability_of
 from app.classifier.record import finite
+from app.classifier.verdict import HistoryFilter, HistoryLine
 from app.drawing import template
 from app.errors import Forbidden, InvalidSetting, UnknownMessage, UnknownProfile
 from app.features.observation import DIGEST_BYTES, Observation
-from app.ledger.entry import HistoryFilter, HistoryLine
 from app.services.classify import classify_observation
 from app.services.log import shown
 from app.settings import read_secret
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from app.ledger.entry import Candidate, Count, LedgerRow, Place, ScoredRow
+    from app.classifier.verdict import Candidate, Count, Place
+    from app.ledger.entry import LedgerRow, ScoredRow
     from app.services.cache import CachedProfile, LiveProfiles
     from app.services.classify import Classified
     from app.services.live import LiveProfile
@@ -92,7 +93,7 @@ class MessageHistory:
 
 
 def _classified(
-    live: LiveProfile, stored: LedgerRow | ScoredRow, strongest: int
+    live: LiveProfile, stored: ScoredRow, strongest: int
 ) -> Classified | None:
     if stored.feature_set != live.row.feature_set:
         return None

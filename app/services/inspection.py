@@ -11,14 +11,14 @@ import numpy as np
 from app.bayes.posterior import log_odds
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
-from app.classifier.decay import PARTS
 from app.classifier.shading import shade
+from app.classifier.specification import PARTS
 from app.classifier.statement import UNKNOWN, testimony
 from app.features.extract import extract, meant
 from app.features.places import passages, placed
 from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
-from app.storage import fold, ledger, undo_records, undo_work
+from app.storage import ledger, runs, undo_records, undo_work
 from app.storage.database.engine import reading
 from app.storage.fold import folded_revision
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
     from app.services.live import LiveProfile
     from app.services.recent import RecentMessages
-    from app.storage.fold import EpochCount
+    from app.storage.runs import EpochCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +380,7 @@ class Words:
             for view, now in in_memory.items():
                 if decay is None and not any(now.messages.values()):
                     continue
-                counts = fold.history(
+                counts = runs.history(
                     connection, live.row, view=view, feature=features[view]
                 )
                 # Counts that have decayed to nothing still have their months.

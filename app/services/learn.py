@@ -251,24 +251,6 @@ class LearnSums(Learn):
 
     MOST: ClassVar[int] = PART
 
-    def __init__(
-        self,
-        engine: Engine,
-        profile: LiveProfile,
-        clock: Callable[[], datetime],
-        *,
-        source: str,
-        store_words: bool,
-    ) -> None:
-        super().__init__(
-            engine,
-            profile,
-            clock,
-            source=source,
-            store_words=store_words,
-            in_order=False,
-        )
-
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         return partial(
             _read_sum,

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from app.access.lists import (
-    Identities,
-    ListEntry,
-    ListSubject,
-    ListTable,
-    require_few,
-)
+from app.access.lists import Identities, ListEntry, ListSubject, ListTable, require_few
 from app.errors import Inconsistent, InvalidInput, UnknownEntry, UnknownProfile
 from app.services.access import note
 from app.services.clock import now

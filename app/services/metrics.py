@@ -135,9 +135,7 @@ class Tally:
             "postbayes_door_requests", "Requests from mail servers.", "door"
         )
         self.learned = counter(
-            "postbayes_door_learned",
-            "Messages that clients taught, by door.",
-            "door",
+            "postbayes_door_learned", "Messages that clients taught, by door.", "door"
         )
         self.refused = counter(
             "postbayes_access_refused",

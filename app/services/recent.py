@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.classifier.verdict import HistoryLine
     from app.features.observation import Observation, Payload
-    from app.ledger.entry import HistoryLine, LedgerRow
+    from app.ledger.entry import LedgerRow
     from app.services.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
 
@@ -318,7 +319,7 @@ def _bytes(row: ScoredRow) -> int:
     arrays = sum(
         x.ids.nbytes * (4 if isinstance(x, Pairs) else 2) for x in row.views.values()
     )
-    return len(row.vector) + len(row.encoded_names or b"") + arrays
+    return row.stored_bytes + arrays
 
 
 Answer = TypeVar("Answer")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, asdict, dataclass
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
 
@@ -293,10 +293,7 @@ class Sessions:
         wrong: str = "the name or the password is wrong",
     ) -> Person:
         """Return the person with a name and a password."""
-        tries = (
-            (self._of_names, name[:64]),
-            (self._of_hosts, network(host or "")),
-        )
+        tries = ((self._of_names, name[:64]), (self._of_hosts, network(host or "")))
         wait = max(buckets.take(who) for buckets, who in tries)
         if wait:
             self.refused("rate")
@@ -431,12 +428,7 @@ class Sessions:
         return None if secret is None else _Signer(secret, salt, self.clock)
 
     def _signed(self, session: Session) -> str:
-        fields = {
-            "name": session.name,
-            "revision": session.revision,
-            "began": session.began,
-        }
-        return self._sealed("session", fields)
+        return self._sealed("session", asdict(session))
 
     def _sealed(self, salt: str, fields: Mapping[str, object]) -> str:
         signer = self._signer(salt)

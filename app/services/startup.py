@@ -24,12 +24,7 @@ from app.services.profiles import (
 )
 from app.services.recipients import Aliases
 from app.settings import PREFIX, Settings
-from app.storage.database.dialect import (
-    dialect_of,
-    missing,
-    parse,
-    without_password,
-)
+from app.storage.database.dialect import dialect_of, missing, parse, without_password
 from app.storage.database.engine import (
     migrate,
     open_engine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -98,16 +99,13 @@ def read_dump(
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
     file.seek(0)
-    match program:
-        case "bogofilter":
-            tally = dumps.read_bogofilter(file)
-        case "spambayes":
-            tally = dumps.read_spambayes(file)
-        case "rspamd":
-            tally = dumps.refuse_rspamd(file)
-        case "spamassassin":
-            tally = dumps.read_spamassassin(file, words)
-    return Dump(tally, digest.hexdigest())
+    readers: dict[Program, Callable[[BinaryIO], DumpTally]] = {
+        "bogofilter": dumps.read_bogofilter,
+        "spamassassin": partial(dumps.read_spamassassin, words=words),
+        "spambayes": dumps.read_spambayes,
+        "rspamd": dumps.refuse_rspamd,
+    }
+    return Dump(readers[program](file), digest.hexdigest())
 
 
 @dataclass(frozen=True, slots=True)

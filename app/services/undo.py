@@ -7,12 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from app.errors import (
-    DatabaseUnavailable,
-    InvalidSelection,
-    Unconfirmed,
-    explaining,
-)
+from app.errors import DatabaseUnavailable, InvalidSelection, Unconfirmed, explaining
 from app.figures.metrics import Errors
 from app.services.access import note
 from app.services.profiles import learned
@@ -144,10 +139,7 @@ class Undo:
                 )
             features = undo_records.features_of(connection, live.row, plan.work)
             scored = scores.newest(
-                connection,
-                live.row.id,
-                spam_labels=live.row.spam_labels,
-                window=WINDOW,
+                connection, live.row.id, spam_labels=live.row.spam_labels, window=WINDOW
             )
         before = Errors.of(scored.is_spam, scored.decided_spam)
         return Undone(

@@ -22,10 +22,7 @@ _VERSION: Final = select(
     *(
         select(figure).select_from(table).scalar_subquery()
         for table in (access_key, person)
-        for figure in (
-            func.count(),
-            func.coalesce(func.sum(table.c.revision), 0),
-        )
+        for figure in (func.count(), func.coalesce(func.sum(table.c.revision), 0))
     )
 )
 
@@ -163,9 +160,7 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
 
 
 def _added(
-    connection: Connection,
-    ended: Column[Any],
-    values: Mapping[str, object],
+    connection: Connection, ended: Column[Any], values: Mapping[str, object]
 ) -> bool:
     """Store a row in place of an ended one with its name; return whether it worked."""
     table = ended.table
@@ -182,10 +177,7 @@ def _added(
 
 
 def _changed(
-    connection: Connection,
-    ended: Column[Any],
-    name: str,
-    values: Mapping[str, object],
+    connection: Connection, ended: Column[Any], name: str, values: Mapping[str, object]
 ) -> bool:
     """Change the row of a name that has not ended; return whether there is one."""
     table = ended.table

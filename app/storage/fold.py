@@ -8,10 +8,8 @@ once.
 `prepare` reads a batch of rows, decodes, sums and encodes them, and needs no lock.
 `write` changes the tables, and holds the one write lock of SQLite only for that.
 
-Contract of this file: nothing is subtracted from a missing count, a row that becomes
-zero is deleted, and a row never changes its kind.
-
-A mark is moved under its lock, in the transaction that changes the counts.
+Contract of this file: a mark is moved under its lock, in the transaction that changes
+the counts.
 
 The rows of the ledger have the text of their features.  The table has the text of
 sealed features (`app.storage.retention`), whose rows have it no more, so a word that
@@ -23,15 +21,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, delete, func, select, text, update
+from sqlalchemy import bindparam, delete, func, select, update
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
-from app.classifier.decay import weighted
+from app.classifier.specification import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage import runs, tables
@@ -40,186 +36,15 @@ from app.storage.ledger import batches_after, rows_after, weight
 from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sqlalchemy import Connection, Row
-
-    from app.storage.profiles import ProfileRow
-
-    ClassRow = Row[tuple[int, int, str, str, int, str]]
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import Select
+    from sqlalchemy import Connection, Select
 
-    from app.classifier.decay import Decay
+    from app.classifier.specification import Decay
     from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
     from app.storage.runs import RunPart
-
-FEATURES: Final = FeatureCounts.kind
-"""The kind of a view that counts features."""
-MOMENTS: Final = MomentSums.kind
-"""The kind of a view that sums measurements."""
-_TABLE: Final = tables.class_count
-
-
-class Key(NamedTuple):
-    """The key of a row."""
-
-    profile_id: int
-    epoch: int
-    view: str
-    label: str
-
-
-# Statements are built once, as in `app.storage.ledger`.  Two are text: for the first,
-# which is the same in both dialects, SQLAlchemy has a class per dialect, and in an
-# UPDATE it does not accept the names of columns as parameters.
-_AT: Final = tuple(_TABLE.c[name] == bindparam(name) for name in Key._fields)
-_GAIN: Final = text("""
-    INSERT INTO class_count (profile_id, epoch, view, label, messages, kind)
-    VALUES (:profile_id, :epoch, :view, :label, :more, :kind)
-    ON CONFLICT (profile_id, epoch, view, label) DO UPDATE
-    SET messages = class_count.messages + excluded.messages
-    WHERE class_count.kind = excluded.kind
-""").execution_options(preserve_rowcount=True)
-_LOSE: Final = text("""
-    UPDATE class_count SET messages = messages + :more
-    WHERE profile_id = :profile_id AND epoch = :epoch AND view = :view
-        AND label = :label AND kind = :kind
-""")
-_SWEEP: Final = delete(_TABLE).where(*_AT, _TABLE.c.messages == 0)
-
-
-def changes(
-    sums: History, profile_id: int, labels: Sequence[str]
-) -> list[tuple[Key, int, str]]:
-    """Return the sums that are added to each row, and their kind."""
-    return [
-        (Key(profile_id, epoch, view, label), messages, part.kind)
-        for epoch, view, part in sums.parts()
-        for label, messages in zip(labels, part.messages.tolist(), strict=True)
-        if messages
-    ]
-
-
-def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None:
-    """Add to the messages of labels, or subtract if negative.
-
-    Raises
-    ------
-    InconsistentCounts
-        If a row to subtract from is missing, or is of another kind.
-    """
-    for key, messages, kind in changed:
-        given = key._asdict() | {"more": messages, "kind": kind}
-        if messages > 0:
-            if connection.execute(_GAIN, given).rowcount != 1:
-                msg = (
-                    f"{key.view} for {key.label} in {key.epoch} is not of the kind "
-                    f"{kind!r}. A view keeps its kind; give the new view another name."
-                )
-                raise InconsistentCounts(msg)
-        else:
-            if connection.execute(_LOSE, given).rowcount != 1:
-                msg = (
-                    f"{-messages} messages of {key.view} for {key.label} in "
-                    f"{key.epoch} cannot be taken back: they are not in the counts."
-                )
-                raise InconsistentCounts(msg)
-            connection.execute(_SWEEP, key._asdict())
-
-
-def read(
-    connection: Connection, profile_id: int, labels: Sequence[str]
-) -> Sequence[ClassRow]:
-    """Return all rows of a profile.
-
-    Raises
-    ------
-    InconsistentCounts
-        If one has a label that is not one of `labels`, or an unknown kind.
-    """
-    found = connection.execute(
-        select(_TABLE).where(_TABLE.c.profile_id == profile_id)
-    ).all()
-    for row in found:
-        if row.label not in labels:
-            msg = (
-                f"The counts of {row.view} in {row.epoch} have the label "
-                f"{row.label!r}, but the labels of the profile are "
-                f"{', '.join(labels)}."
-            )
-            raise InconsistentCounts(msg)
-        if row.kind not in {FEATURES, MOMENTS}:
-            msg = (
-                f"The counts of {row.view} in {row.epoch} are of the unknown kind "
-                f"{row.kind!r}; this Postbayes knows {FEATURES!r} and {MOMENTS!r}."
-            )
-            raise InconsistentCounts(msg)
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochCount:
-    """The counts of a feature in the messages of one label and month.
-
-    Parameters
-    ----------
-    epoch : int
-        Month, YYYYMM.
-    label : str
-        The label.
-    occurrences : int
-        How often the feature occurred.
-    messages : int
-        In how many messages.
-    learned : int
-        Messages of the label that were learned in that month.
-    """
-
-    epoch: int
-    label: str
-    occurrences: int
-    messages: int
-    learned: int
-
-
-def history(
-    connection: Connection, profile: ProfileRow, *, view: str, feature: int
-) -> list[EpochCount]:
-    """Return the folded counts of a feature, oldest month first.
-
-    Months in which messages of a label were learned, but none with the
-    feature, are listed with zeros, which shows whether a word appeared or
-    disappeared.
-
-    Raises
-    ------
-    CorruptVector, InconsistentCounts
-        If the counts cannot be read.
-    """
-    found = runs.look_up(connection, profile, view, feature)
-    learned = [
-        row
-        for row in read(connection, profile.id, profile.labels)
-        if (row.view, row.kind) == (view, FEATURES)
-    ]
-    none = np.zeros((2, len(profile.labels)), np.int64)
-    counts = []
-    for row in sorted(learned, key=lambda row: (row.epoch, row.label)):
-        both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
-        occurrences, messages = both.tolist()
-        counts.append(
-            EpochCount(
-                epoch=row.epoch,
-                label=row.label,
-                occurrences=occurrences,
-                messages=messages,
-                learned=row.messages,
-            )
-        )
-    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +68,7 @@ class Step:
     rows: int
     after: int
     upto: int
-    messages: Sequence[tuple[Key, int, str]]
+    messages: Sequence[tuple[runs.Key, int, str]]
     parts: tuple[RunPart, ...]
 
 
@@ -307,7 +132,7 @@ def prepare(
         rows=rows,
         after=after,
         upto=upto,
-        messages=changes(sums, profile.id, profile.labels),
+        messages=runs.changes(sums, profile.id, profile.labels),
         parts=runs.encode(sums, profile.labels),
     )
 
@@ -339,7 +164,7 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     """
     if try_lock(connection, profile.id) != step.after:
         return False
-    add(connection, step.messages)
+    runs.add_messages(connection, step.messages)
     runs.add(connection, profile.id, "counts", step.parts)
     move(connection, profile.id, step.upto)
     return True
@@ -475,11 +300,11 @@ def _messages_apart(connection: Connection, profile: ProfileRow, held: History) 
     """Return the difference between the class counts and the messages of the counts."""
     counted = Counter(
         {
-            Key(profile.id, row.epoch, row.view, row.label): row.messages
-            for row in read(connection, profile.id, profile.labels)
+            runs.Key(profile.id, row.epoch, row.view, row.label): row.messages
+            for row in runs.read_messages(connection, profile.id, profile.labels)
         }
     )
-    for key, messages, _ in changes(held, profile.id, profile.labels):
+    for key, messages, _ in runs.changes(held, profile.id, profile.labels):
         counted[key] -= messages
     return sum(map(abs, counted.values()))
 
@@ -733,10 +558,7 @@ def texts_of(
 
 
 def missing_names(
-    connection: Connection,
-    profile_id: int,
-    view: str,
-    texts: Mapping[int, str],
+    connection: Connection, profile_id: int, view: str, texts: Mapping[int, str]
 ) -> dict[int, str]:
     """Return the text of those features that have none stored."""
     # Most words of a message are stored: to look them up here costs as much as

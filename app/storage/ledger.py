@@ -55,7 +55,7 @@ _LESSONS: Final = (
         _LEDGER.c.label_before,
         _LEDGER.c.label,
         _LEDGER.c.scores,
-        _LEDGER.c.source,
+        (_LEDGER.c.source == OWN).label("own"),
     )
     .where(
         _LEDGER.c.profile_id == bindparam("profile_id"),
@@ -198,17 +198,7 @@ def lessons_after(
 ) -> list[Lesson]:
     """Return the lessons of the fusion from the messages after a revision."""
     rows = connection.execute(_LESSONS, {"profile_id": profile_id, "after": revision})
-    return [
-        Lesson(
-            revision=row.revision,
-            digest=row.digest,
-            label_before=row.label_before,
-            label=row.label,
-            scores=row.scores,
-            own=row.source == OWN,
-        )
-        for row in rows
-    ]
+    return [Lesson(**row._asdict()) for row in rows]
 
 
 def latest_of(

@@ -33,12 +33,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage import lists, tables
-from app.storage.database.dialect import (
-    Prepared,
-    insert_into,
-    tuple_of,
-    where_in,
-)
+from app.storage.database.dialect import Prepared, insert_into, tuple_of, where_in
 from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Runs: sums of statistics, stored side by side and merged level by level.
+"""Counts: runs of sums, merged level by level, and the messages of each class.
 
 A run is the sum that a batch of ledger rows adds to a view in a month: its features
 in order, divided into parts that are encoded sums (`app.ledger.sums`).  A run never
@@ -7,6 +7,8 @@ once per level, and the cost of a batch is that of its own features [1]_.
 
 Contract of this file: the sum of the runs of a kind is everything that was added,
 whatever was merged.  A single run may have negative counts; all together have none.
+No message is subtracted from a missing count of a class, a count that becomes zero is
+deleted, and a view never changes its kind.
 
 .. [1] P. O'Neil, E. Cheng, D. Gawlick, E. O'Neil, "The log-structured merge-tree
    (LSM-tree)", *Acta Informatica* 33 (1996) 351-385.
@@ -19,9 +21,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
-from sqlalchemy import and_, bindparam, delete, func, insert, select
+from sqlalchemy import and_, bindparam, delete, func, insert, select, text
 
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
+from app.errors import InconsistentCounts
 from app.ledger.sums import decode_sum, encode_sum
 from app.storage import tables
 
@@ -29,10 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Row
 
-    from app.classifier.decay import Decay
+    from app.classifier.specification import Decay
     from app.storage.profiles import ProfileRow
+
+    ClassRow = Row[tuple[int, int, str, str, int, str]]
 
 Kind = Literal["counts", "sealed"]
 """Of the folded rows (`app.storage.fold`), and of those whose vectors were
@@ -309,8 +316,7 @@ _BEFORE: Final = (
 _HOLDING: Final = (
     select(_TABLE.c.epoch, _TABLE.c.vector)
     .join(
-        _BEFORE,
-        and_(*(_TABLE.c[name] == column for name, column in _BEFORE.c.items())),
+        _BEFORE, and_(*(_TABLE.c[name] == column for name, column in _BEFORE.c.items()))
     )
     .where(*_OF_VIEW)
 )
@@ -428,3 +434,168 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
         connection.execute(delete(_TABLE).where(*here, *of_run))
     add(connection, profile.id, merge.kind, merge.parts, level=merge.level + 1)
     return True
+
+
+_KINDS: Final = (FeatureCounts.kind, MomentSums.kind)
+_MESSAGES: Final = tables.class_count
+
+
+class Key(NamedTuple):
+    """The key of a row."""
+
+    profile_id: int
+    epoch: int
+    view: str
+    label: str
+
+
+# Statements are built once, as in `app.storage.ledger`.  Two are text: for the first,
+# which is the same in both dialects, SQLAlchemy has a class per dialect, and in an
+# UPDATE it does not accept the names of columns as parameters.
+_AT: Final = tuple(_MESSAGES.c[name] == bindparam(name) for name in Key._fields)
+_GAIN: Final = text("""
+    INSERT INTO class_count (profile_id, epoch, view, label, messages, kind)
+    VALUES (:profile_id, :epoch, :view, :label, :more, :kind)
+    ON CONFLICT (profile_id, epoch, view, label) DO UPDATE
+    SET messages = class_count.messages + excluded.messages
+    WHERE class_count.kind = excluded.kind
+""").execution_options(preserve_rowcount=True)
+_LOSE: Final = text("""
+    UPDATE class_count SET messages = messages + :more
+    WHERE profile_id = :profile_id AND epoch = :epoch AND view = :view
+        AND label = :label AND kind = :kind
+""")
+_SWEEP: Final = delete(_MESSAGES).where(*_AT, _MESSAGES.c.messages == 0)
+
+
+def changes(
+    sums: History, profile_id: int, labels: Sequence[str]
+) -> list[tuple[Key, int, str]]:
+    """Return the sums that are added to each row, and their kind."""
+    return [
+        (Key(profile_id, epoch, view, label), messages, part.kind)
+        for epoch, view, part in sums.parts()
+        for label, messages in zip(labels, part.messages.tolist(), strict=True)
+        if messages
+    ]
+
+
+def add_messages(
+    connection: Connection, changed: Iterable[tuple[Key, int, str]]
+) -> None:
+    """Add to the messages of labels, or subtract if negative.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a row to subtract from is missing, or is of another kind.
+    """
+    for key, messages, kind in changed:
+        given = key._asdict() | {"more": messages, "kind": kind}
+        if messages > 0:
+            if connection.execute(_GAIN, given).rowcount != 1:
+                msg = (
+                    f"{key.view} for {key.label} in {key.epoch} is not of the kind "
+                    f"{kind!r}. A view keeps its kind; give the new view another name."
+                )
+                raise InconsistentCounts(msg)
+        else:
+            if connection.execute(_LOSE, given).rowcount != 1:
+                msg = (
+                    f"{-messages} messages of {key.view} for {key.label} in "
+                    f"{key.epoch} cannot be taken back: they are not in the counts."
+                )
+                raise InconsistentCounts(msg)
+            connection.execute(_SWEEP, key._asdict())
+
+
+def read_messages(
+    connection: Connection, profile_id: int, labels: Sequence[str]
+) -> Sequence[ClassRow]:
+    """Return all rows of a profile.
+
+    Raises
+    ------
+    InconsistentCounts
+        If one has a label that is not one of `labels`, or an unknown kind.
+    """
+    found = connection.execute(
+        select(_MESSAGES).where(_MESSAGES.c.profile_id == profile_id)
+    ).all()
+    for row in found:
+        if row.label not in labels:
+            msg = (
+                f"The counts of {row.view} in {row.epoch} have the label "
+                f"{row.label!r}, but the labels of the profile are "
+                f"{', '.join(labels)}."
+            )
+            raise InconsistentCounts(msg)
+        if row.kind not in _KINDS:
+            msg = (
+                f"The counts of {row.view} in {row.epoch} are of the unknown kind "
+                f"{row.kind!r}; this Postbayes knows {_KINDS[0]!r} and {_KINDS[1]!r}."
+            )
+            raise InconsistentCounts(msg)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCount:
+    """The counts of a feature in the messages of one label and month.
+
+    Parameters
+    ----------
+    epoch : int
+        Month, YYYYMM.
+    label : str
+        The label.
+    occurrences : int
+        How often the feature occurred.
+    messages : int
+        In how many messages.
+    learned : int
+        Messages of the label that were learned in that month.
+    """
+
+    epoch: int
+    label: str
+    occurrences: int
+    messages: int
+    learned: int
+
+
+def history(
+    connection: Connection, profile: ProfileRow, *, view: str, feature: int
+) -> list[EpochCount]:
+    """Return the folded counts of a feature, oldest month first.
+
+    Months in which messages of a label were learned, but none with the
+    feature, are listed with zeros, which shows whether a word appeared or
+    disappeared.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        If the counts cannot be read.
+    """
+    found = look_up(connection, profile, view, feature)
+    learned = [
+        row
+        for row in read_messages(connection, profile.id, profile.labels)
+        if (row.view, row.kind) == (view, FeatureCounts.kind)
+    ]
+    none = np.zeros((2, len(profile.labels)), np.int64)
+    counts = []
+    for row in sorted(learned, key=lambda row: (row.epoch, row.label)):
+        both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
+        occurrences, messages = both.tolist()
+        counts.append(
+            EpochCount(
+                epoch=row.epoch,
+                label=row.label,
+                occurrences=occurrences,
+                messages=messages,
+                learned=row.messages,
+            )
+        )
+    return counts

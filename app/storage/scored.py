@@ -27,7 +27,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from app.ledger.entry import OWN, Candidate, Count, HistoryLine, ScoredRow
+from app.classifier.verdict import Candidate, Count, HistoryLine
+from app.ledger.entry import OWN, ScoredRow
 from app.storage import tables
 from app.storage.database.dialect import chunks, insert_into, tuple_of, upsert, where_in
 
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Table
 
-    from app.ledger.entry import HistoryFilter, Place
+    from app.classifier.verdict import HistoryFilter, Place
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of rows that are deleted in one transaction; SQLite overwrites them."""
+_SAME: Final = ("digest", "vector", "feature_set", "time")
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
@@ -65,14 +67,11 @@ def put_many(
         [
             {
                 "profile_id": profile_id,
-                "digest": digest,
-                "vector": last[digest].vector,
-                "names": last[digest].encoded_names,
-                "feature_set": last[digest].feature_set,
-                "time": last[digest].time,
-                "bytes": last[digest].stored_bytes,
+                "names": row.encoded_names,
+                "bytes": row.stored_bytes,
+                **{name: getattr(row, name) for name in _SAME},
             }
-            for digest in sorted(last)
+            for _, row in sorted(last.items())
         ],
     )
 
@@ -239,13 +238,8 @@ def expire(
 
 def _read(row: Row[Any]) -> ScoredRow:
     """Return a row of the table as a value of the domain."""
-    return ScoredRow(
-        digest=row.digest,
-        vector=row.vector,
-        encoded_names=row.names,
-        feature_set=row.feature_set,
-        time=row.time,
-    )
+    same = {name: getattr(row, name) for name in _SAME}
+    return ScoredRow(encoded_names=row.names, **same)
 
 
 _rows: Final = tables.ledger.alias("first")
@@ -262,8 +256,7 @@ def _of_newest(column: ColumnElement[Any]) -> ScalarSelect[Any]:
     return (
         select(case((_later.c.source != OWN, column)))
         .where(
-            _later.c.profile_id == _rows.c.profile_id,
-            _later.c.digest == _rows.c.digest,
+            _later.c.profile_id == _rows.c.profile_id, _later.c.digest == _rows.c.digest
         )
         .order_by(_later.c.revision.desc())
         .limit(1)
@@ -517,9 +510,7 @@ def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Can
     Newest first; a message has one line for each verdict.
     """
     last = connection.execute(_at(profile_id, depth - 1)).first()
-    found = select(
-        *(_HISTORY.c[name] for name in Candidate._fields),
-    ).where(
+    found = select(*(_HISTORY.c[name] for name in Candidate._fields)).where(
         _HISTORY.c.profile_id == profile_id,
         _LABEL.is_(None),
         exists().where(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ from sqlalchemy import and_, bindparam, exists, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
-from app.ledger.undo import UndoRecord, UndoRow
+from app.ledger.undo import UndoRow
 from app.ledger.vector import IN_SUM
 from app.storage import fold, ledger, tables
 from app.storage.database.dialect import chunks, where_in
@@ -32,7 +32,7 @@ _LEDGER: Final = tables.ledger
 _UNDO: Final = tables.undo
 _UNDONE: Final = tables.undone
 _ALL: Final = (
-    select(_UNDO)
+    select(*(column for column in _UNDO.c if column.name != "profile_id"))
     .where(_UNDO.c.profile_id == bindparam("profile_id"))
     .order_by(_UNDO.c.number)
 )
@@ -52,12 +52,7 @@ class TaughtRow:
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     """Return the undos of a profile, oldest first."""
     return [
-        UndoRow(
-            number=row.number,
-            source=row.source,
-            time=row.time,
-            takes=frozenset(row.takes),
-        )
+        UndoRow(**row._asdict())
         for row in connection.execute(_ALL, {"profile_id": profile_id})
     ]
 
@@ -115,8 +110,7 @@ def rows_of(
 def source_exists(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether a source of that name ever taught the profile."""
     taught_by = _LEDGER.c.profile_id == profile_id, _LEDGER.c.source == source
-    found: bool = connection.execute(select(exists().where(*taught_by))).scalar_one()
-    return found
+    return bool(connection.scalar(select(exists().where(*taught_by))))
 
 
 def digests_known(
@@ -139,8 +133,7 @@ def has_messages(connection: Connection, profile_id: int, row: LedgerRow) -> boo
         _LEDGER.c.time == row.time,
         _LEDGER.c.kind == "message",
     )
-    found: bool = connection.execute(select(beside)).scalar_one()
-    return found
+    return bool(connection.scalar(select(beside)))
 
 
 def oldest_kept(
@@ -193,37 +186,23 @@ def _taught(
     return [TaughtRow(**row._asdict()) for row in rows]
 
 
-def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:
-    """Give the undos of a profile, oldest first."""
-    for row in connection.execute(_ALL, {"profile_id": profile_id}).all():
-        revisions = connection.execute(
+def read(connection: Connection, profile_id: int) -> Iterator[UndoRow]:
+    """Give the undos of a profile with their rows, oldest first."""
+    for undo in all_of(connection, profile_id):
+        revisions = connection.scalars(
             select(_UNDONE.c.revision)
-            .where(_UNDONE.c.profile_id == profile_id, _UNDONE.c.number == row.number)
+            .where(_UNDONE.c.profile_id == profile_id, _UNDONE.c.number == undo.number)
             .order_by(_UNDONE.c.revision)
-        ).scalars()
-        yield UndoRecord(
-            number=row.number,
-            source=row.source,
-            time=row.time,
-            asked=row.asked,
-            takes=tuple(row.takes),
-            revisions=tuple(revisions),
         )
+        yield replace(undo, revisions=tuple(revisions))
 
 
-def write(connection: Connection, profile_id: int, record: UndoRecord) -> None:
+def write(connection: Connection, profile_id: int, undo: UndoRow) -> None:
     """Add an undo; its work is noted elsewhere, if it is not done."""
-    connection.execute(
-        insert(_UNDO).values(
-            profile_id=profile_id,
-            number=record.number,
-            source=record.source,
-            time=record.time,
-            asked=record.asked,
-            takes=list(record.takes),
-        )
-    )
-    write_revisions(connection, profile_id, record.number, record.revisions)
+    values = {name: getattr(undo, name) for name in ("number", "source", "time")}
+    values |= {"asked": undo.asked, "takes": sorted(undo.takes)}
+    connection.execute(insert(_UNDO).values(profile_id=profile_id, **values))
+    write_revisions(connection, profile_id, undo.number, undo.revisions)
 
 
 def write_revisions(

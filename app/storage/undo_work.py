@@ -18,14 +18,7 @@ from sqlalchemy import case, delete, exists, func, insert, select
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
 from app.ledger.sums import encode_sum
-from app.ledger.undo import (
-    MessageRow,
-    UndoRecord,
-    UndoRow,
-    in_force,
-    to_take,
-    transition,
-)
+from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import ledger, profiles, tables, undo_records
 from app.storage.database.dialect import chunks, where_in
 from app.storage.ledger import WEIGHT_OF_SUM
@@ -175,9 +168,7 @@ class Plan:
     Parameters
     ----------
     undo : UndoRow
-        The undo itself, as it will be noted.
-    revisions : frozenset of int
-        The rows that it takes back.
+        The undo itself, as it will be noted, with the rows that it takes back.
     messages : Mapping of (str or None, str or None) to int
         Number of messages that move from one label to another; None: not learned.
     summed : Mapping of str to int
@@ -187,8 +178,6 @@ class Plan:
     scored : Mapping of (str, str or None, str or None) to int
         For the messages that were scored before they were learned: the number of each
         combination of the filter's decision, the label, and the label afterwards.
-    asked : Selection
-        The selection.
     of_parts : bool
         Whether it takes back parts of archives, and therefore cannot be undone.
     basis : Basis
@@ -196,19 +185,17 @@ class Plan:
     """
 
     undo: UndoRow
-    revisions: frozenset[int]
     messages: Mapping[tuple[str | None, str | None], int]
     summed: Mapping[str, int]
     work: tuple[tuple[int, int], ...]
     scored: Mapping[tuple[str, str | None, str | None], int]
-    asked: Selection
     of_parts: bool
     basis: Basis
 
     @property
     def empty(self) -> bool:
         """Whether nothing that is in force is taken back."""
-        return not (self.revisions or self.undo.takes)
+        return not (self.undo.revisions or self.undo.takes)
 
     @property
     def size(self) -> int:
@@ -256,6 +243,7 @@ def plan(
         source=source,
         time=time,
         takes=to_take(undos, {each.number for each in undos if asked.matches(each)}),
+        asked=asked.document(),
     )
     after = in_force([*undos, undo]) - {undo.number}
     matched = undo_records.matching(connection, profile.id, asked)
@@ -315,20 +303,14 @@ def plan(
                 scored[(step.decision, *labels)] += 1  # type: ignore[index]
                 break
     return Plan(
-        undo=undo,
-        revisions=own,
+        undo=replace(undo, revisions=tuple(sorted(own))),
         messages=messages,
         summed=summed,
         work=tuple(work),
         scored=scored,
-        asked=asked,
         of_parts=any(row.in_sum for row in taken_back),
         basis=basis_of(
-            connection,
-            profile,
-            undo=undo.number - 1,
-            needed=digests,
-            sums=changed_sums,
+            connection, profile, undo=undo.number - 1, needed=digests, sums=changed_sums
         ),
     )
 
@@ -506,18 +488,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         return False
     if plan.empty:
         return True
-    undo_records.write(
-        connection,
-        profile.id,
-        UndoRecord(
-            number=plan.undo.number,
-            source=plan.undo.source,
-            time=plan.undo.time,
-            asked=plan.asked.document(),
-            takes=tuple(sorted(plan.undo.takes)),
-            revisions=tuple(sorted(plan.revisions)),
-        ),
-    )
+    undo_records.write(connection, profile.id, plan.undo)
     if plan.work:
         key = {"profile_id": profile.id, "number": plan.undo.number}
         rows = [{**key, "revision": at, "sign": sign} for at, sign in plan.work]
@@ -527,10 +498,8 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
 
 def pending(connection: Connection, profile_id: int) -> int:
     """Return the number of rows that remain to be put right."""
-    found: int = connection.execute(
-        select(func.count()).where(tables.undo_work.c.profile_id == profile_id)
-    ).scalar_one()
-    return found
+    mine = tables.undo_work.c.profile_id == profile_id
+    return connection.scalar(select(func.count()).where(mine)) or 0
 
 
 def profiles_pending(connection: Connection) -> set[int]:

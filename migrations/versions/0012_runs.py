@@ -19,7 +19,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
 from app.ledger.sums import MomentRow, decode_sum, from_rows, rows
-from app.storage import fold
+from app.storage import runs
 from app.storage.runs import encode
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def upgrade() -> None:
                     op.bulk_insert(
                         run, [shared | {"number": number} | x._asdict() for x in parts]
                     )
-        fold.add(op.get_bind(), fold.changes(taken, profile_id, labels))
+        runs.add_messages(op.get_bind(), runs.changes(taken, profile_id, labels))
         _drop_names(profile_id, labels)
     for table in ("fold_rest", "sealed", "moment_sum", "feature_count"):
         op.drop_table(table)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import Measurements, SparseCounts
-from app.bayes.state import History, State
-from app.bayes.statistics import total
+from app.bayes.state import History, State, total
 from app.errors import InconsistentCounts
 
 K = 2

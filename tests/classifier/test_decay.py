@@ -23,15 +23,17 @@ from app.bayes.posterior import (
 )
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
-from app.classifier.decay import PARTS, Decay, weighted
 from app.classifier.learn import confident, delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import (
+    PARTS,
+    Decay,
     Specification,
     ViewModel,
     in_parts,
     prior_in_parts,
+    weighted,
 )
 from app.errors import InvalidSetting
 

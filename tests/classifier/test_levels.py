@@ -13,14 +13,13 @@ from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable, PartialSums
-from app.classifier.decay import PARTS
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import REACH, Level, backed_off, weights
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification
+from app.classifier.specification import PARTS, Specification
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.mail.parse import parse

@@ -31,15 +31,15 @@ from app.exchange.format import (
 from app.exchange.survey import survey
 from app.ledger import entry
 from app.ledger.sums import Amounts
-from app.ledger.undo import Selection, UndoRecord
+from app.ledger.undo import Selection, UndoRow
 from app.services import undo as undoing
 from app.services.cache import LiveProfiles
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, correspondents, profiles, scored, tables, undo_work
-from app.storage.correspondents import CorrespondentRow
+from app.storage import bulk, lists, profiles, scored, tables, undo_work
 from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -259,7 +259,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
         scored.put_many(connection, other.id, [row])
         scored.put_lines(connection, other.id, [noted("new")])
         somebody = CorrespondentRow(other.id, b"address", b"domain", 3, MARCH)
-        correspondents.add(connection, [somebody])
+        lists.add_correspondents(connection, [somebody])
     learned = imported(
         engine, exported(engine, profile, contents=contents), other.name, instead=True
     )
@@ -645,9 +645,7 @@ def test_a_ledger_without_old_vectors_is_not_mixed_with_another(engine):
     assert state(engine, profile.name) == state(engine, other.name)
 
 
-UNDONE = UndoRecord(
-    number=1, source="x", time=APRIL, asked={}, takes=(), revisions=(1, 2)
-)
+UNDONE = UndoRow(number=1, source="x", time=APRIL, asked={}, takes=(), revisions=(1, 2))
 
 
 @pytest.mark.parametrize(

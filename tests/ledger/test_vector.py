@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -164,6 +165,13 @@ def message(sentences):
         np.concatenate([seen[view].ids for view in ("words", "headers", "pairs")])
     )
     return {**seen, "corrections": SparseCounts(ids, np.ones_like(ids))}
+
+
+def test_the_dictionary_of_names_stays_as_it_is():
+    """Names that were stored are read with the bytes that they were written with."""
+    digest = blake2b(vector.COMMON.dict_content, digest_size=8)
+
+    assert "72fe149042890b80" == digest.hexdigest()
 
 
 @given(SENTENCES)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.forwarded import Forwarded, forwarded
 from app.mail.limits import MAX_FORWARDED, MAX_FORWARDED_BYTES
+from app.mail.parse import Forwarded, forwarded
 from tests.support.messages import HAM, SPAM, spam
 
 ID = "0123456789abcdef" * 2

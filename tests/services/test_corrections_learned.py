@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.bayes.state import State
-from app.classifier.decay import weighted
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
+from app.classifier.specification import weighted
 from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
 from app.services.upkeep import Folding

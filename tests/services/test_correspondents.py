@@ -27,7 +27,7 @@ from app.services.correspondents import (
 )
 from app.services.profiles import create_profile, delete_profile
 from app.settings import Settings
-from app.storage import correspondents as storage
+from app.storage import lists as storage
 from tests.support.application import running
 
 SERVER = "mx.example.org"
@@ -173,7 +173,7 @@ def test_a_database_that_is_away_loses_nothing(app, monkeypatch):
         raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr("app.storage.correspondents.add", away)
+        patch.setattr("app.storage.lists.add_correspondents", away)
         write(known)
         with pytest.raises(DatabaseUnavailable):
             known.flush()
@@ -217,15 +217,15 @@ def test_a_profile_that_is_gone_knows_nobody(app, monkeypatch):
 
 def test_what_is_counted_while_others_are_stored_waits(app, monkeypatch):
     """For the next time; it is neither lost nor stored twice."""
-    known, add = app.correspondents, storage.add
+    known, add = app.correspondents, storage.add_correspondents
 
     def adding(connection, rows):
-        monkeypatch.setattr(storage, "add", add)
+        monkeypatch.setattr(storage, "add_correspondents", add)
         write(known)
         add(connection, rows)
 
     write(known)
-    monkeypatch.setattr(storage, "add", adding)
+    monkeypatch.setattr(storage, "add_correspondents", adding)
     known.flush()
     known.flush()
     counted = [
@@ -241,7 +241,7 @@ def test_what_is_stored_while_others_are_read_is_not_forgotten(
     app, monkeypatch, reading
 ):
     """What was read before it was stored is older than what is known."""
-    known, every = app.correspondents, storage.every
+    known, every = app.correspondents, storage.correspondents_in_parts
     storing = threading.Thread(target=known.flush)
 
     def while_stored(connection, **since):
@@ -255,7 +255,7 @@ def test_what_is_stored_while_others_are_read_is_not_forgotten(
 
     write(known)
     known.flush()
-    monkeypatch.setattr(storage, "every", while_stored)
+    monkeypatch.setattr(storage, "correspondents_in_parts", while_stored)
     getattr(known, reading)()
     storing.join()
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import FeatureTable
-from app.classifier.decay import PARTS
 from app.classifier.record import record
 from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification, ViewModel
+from app.classifier.specification import PARTS, Specification, ViewModel
 from app.doors.documents.profile import DecayOut, ProfileOut
 from app.evaluation.subject import Subject, Training
 from app.ledger.undo import Selection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.classifier.verdict import HistoryFilter
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
-from app.ledger.entry import HistoryFilter
 from app.services.application import Application
 from app.services.clock import now
 from app.services.history import MAX_TEXT, line_of, teaching_worth

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select
 
 from app.classifier.statement import Origin, Statement
+from app.classifier.verdict import HistoryFilter
 from app.doors.documents.verdict import ClassifyOut
 from app.doors.mta import PointsAnswer, Scale, marks
-from app.ledger.entry import HistoryFilter
 from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery

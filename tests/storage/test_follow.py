@@ -130,7 +130,7 @@ class Site:
         for undo in reversed(undo_records.all_of(connection, self.profile.id)):
             if undo.number not in taken:
                 found.add(undo.number)
-                taken |= undo.takes
+                taken.update(undo.takes)
         return found
 
     def own_rows(self):

@@ -7,14 +7,15 @@ from datetime import timedelta
 import pytest
 
 from app.access.lists import ListEntry, ListSubject
+from app.classifier.verdict import HistoryLine
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.ledger.entry import HistoryLine, ScoredRow
+from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import correspondents, ledger, lists, profiles, scored, tables
-from app.storage.correspondents import CorrespondentRow
+from app.storage import ledger, lists, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold import audit
 from app.storage.follow import take
+from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -111,7 +112,7 @@ def lived(engine):
         scored.put_lines(connection, profile.id, [line])
         lists.put_many(connection, profile.id, [FRIEND])
         somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
-        correspondents.add(connection, [somebody])
+        lists.add_correspondents(connection, [somebody])
         take(connection, profile, "berlin", [], known="", cursor="1.0.0.a", time=MARCH)
         begin_undo(
             connection,

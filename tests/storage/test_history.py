@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from app.ledger.entry import HistoryFilter, ScoredRow
+from app.classifier.verdict import HistoryFilter
+from app.ledger.entry import ScoredRow
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (

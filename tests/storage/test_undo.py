@@ -82,7 +82,7 @@ def test_the_newest_word_is_kept_when_an_older_one_is_undone(engine):
     teach(engine, profile, taught(1, "ham", source="ann"))
     plan = undo(engine, profile, source="ben")
 
-    assert ({}, 1, ()) == (dict(plan.messages), len(plan.revisions), plan.work)
+    assert ({}, 1, ()) == (dict(plan.messages), len(plan.undo.revisions), plan.work)
     assert ["ham"] == labels_of(engine, profile, [1])
 
 
@@ -135,7 +135,7 @@ def test_what_was_undone_in_a_time_does_not_come_back_with_it(engine):
 
     assert range_.empty
     assert ["spam"] == learned_again
-    assert (1, {1, 2}) == (len(both.revisions), both.undo.takes)
+    assert (1, {1, 2}) == (len(both.undo.revisions), both.undo.takes)
     assert before == contents(engine, profile)
 
 
@@ -186,7 +186,7 @@ def test_undoing_a_time_undoes_the_undos_in_it(engine):
     undo(engine, profile, source="ben", time=APRIL)
     plan = undo(engine, profile, since=APRIL, time=APRIL + timedelta(hours=1))
 
-    assert (frozenset([1]), frozenset()) == (plan.undo.takes, plan.revisions)
+    assert (frozenset([1]), ()) == (plan.undo.takes, plan.undo.revisions)
     assert ["spam"] == labels_of(engine, profile, [1])
 
 
@@ -215,7 +215,7 @@ def test_an_import_is_undone_and_done_again(engine, monkeypatch):
     without = contents(engine, profile)
     undo(engine, profile, source=plan.undo.name, limit=1)
 
-    assert len(words) * 2 == len(plan.revisions)
+    assert len(words) * 2 == len(plan.undo.revisions)
     assert {"ham": -2, "spam": -4} == dict(plan.summed)
     assert before == without
     assert full == contents(engine, profile)

@@ -21,23 +21,14 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.lists import ListEntry, ListSubject
 from app.access.rights import AccessKey, Person, Right, digest_of
-from app.ledger.entry import HistoryLine, LedgerRow, ScoredRow
+from app.classifier.verdict import HistoryLine
+from app.ledger.entry import LedgerRow, ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import (
-    access,
-    bulk,
-    correspondents,
-    follow,
-    lists,
-    profiles,
-    scored,
-    tables,
-    undo_work,
-)
+from app.storage import access, bulk, follow, lists, profiles, scored, tables, undo_work
 from app.storage.bulk import append_sums
-from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -261,7 +252,7 @@ def _correspondent(engine, profile):
     for number, time in ((1, MARCH), (1, APRIL), (2, APRIL)):
         row = CorrespondentRow(profile.id, digest(number), digest(3), 1, time)
         with writing(engine) as connection:
-            correspondents.add(connection, [row])
+            lists.add_correspondents(connection, [row])
 
 
 def _following(engine, profile):

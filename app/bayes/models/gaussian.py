@@ -129,11 +129,7 @@ def mean(
 
 
 def population_variance(
-    count: NDArray[np.int64],
-    total: Integers,
-    squares: Integers,
-    *,
-    fraction_bits: int,
+    count: NDArray[np.int64], total: Integers, squares: Integers, *, fraction_bits: int
 ) -> NDArray[np.float64]:
     """Return the variance over *n* (not *n* - 1), 0 without messages.
 
@@ -471,11 +467,7 @@ class Discriminant(MeasurementModel):
         means = np.where(
             trained,
             mean(state.messages, sums, fraction_bits=bits),
-            mean(
-                np.array([n]),
-                sums.sum(axis=1, keepdims=True),
-                fraction_bits=bits,
-            ),
+            mean(np.array([n]), sums.sum(axis=1, keepdims=True), fraction_bits=bits),
         )
         whole = population_variance(
             state.documents.sum(axis=1),

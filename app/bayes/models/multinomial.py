@@ -10,12 +10,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureModel
 from app.bayes.posterior import Contributions, Likelihood
-from app.bayes.smoothing import (
-    Backoff,
-    Lidstone,
-    Smoothing,
-    vocabulary_size,
-)
+from app.bayes.smoothing import Backoff, Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import Counting, SparseCounts
 from app.errors import InvalidSetting
 from app.kernels import likelihood

@@ -33,8 +33,9 @@ from app.services.delivery import Delivered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from app.classifier.verdict import HistoryLine
     from app.doors.documents.verdict import EntryOut
-    from app.ledger.entry import HistoryLine, LedgerRow
+    from app.ledger.entry import LedgerRow
     from app.services.history import MessageHistory
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}

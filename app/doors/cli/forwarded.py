@@ -79,7 +79,7 @@ def _teach(
     from app.doors.cli.client import ask, parse  # noqa: PLC0415
     from app.doors.documents.message import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
-    from app.mail.forwarded import forwarded as inside  # noqa: PLC0415
+    from app.mail.parse import forwarded as inside  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
     if url is None:

@@ -11,8 +11,8 @@ from app.services.figures import suspects
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from app.classifier.verdict import Count
     from app.figures.metrics import Errors
-    from app.ledger.entry import Count
     from app.services.figures import LiveFigures
 
 

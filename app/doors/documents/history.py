@@ -12,7 +12,7 @@ from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run ti
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
-    from app.ledger.entry import Place
+    from app.classifier.verdict import Place
     from app.services.history import HistoryEntry, MessageHistory
     from app.services.inspection import LedgerPage
 

@@ -287,7 +287,7 @@ class UndoOut(AnswerDocument):
             undone,
             undo=undone.name,
             dry_run=forecast is not None,
-            rows=len(plan.revisions),
+            rows=len(plan.undo.revisions),
             undos=[f"{UNDO_PREFIX}{number}" for number in sorted(plan.undo.takes)],
             messages=[
                 MovedOut(label_before=before, label=after, messages=messages)

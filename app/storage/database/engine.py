@@ -146,10 +146,7 @@ def open_engine(
         "json_serializer": _as_json,
         # Whatever fails, words of mail, ids and vectors stay out of the log.
         "hide_parameters": True,
-        "execution_options": {
-            LOCK_TIMEOUT: busy_timeout,
-            DIALECT: dialect,
-        },
+        "execution_options": {LOCK_TIMEOUT: busy_timeout, DIALECT: dialect},
     }
     return dialect.create_engine(
         parsed, busy_timeout=busy_timeout, make=make, options=options

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.classifier.verdict import Count
 from app.doors.documents.figures import verdicts_of
 from app.doors.http.app import create_app
 from app.drawing import Times
-from app.ledger.entry import Count
 from app.services.application import Application
 from app.settings import Settings
 from tests.support.application import PageClient

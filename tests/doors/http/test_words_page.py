@@ -10,7 +10,7 @@ from app.doors.http.page.overview import drawn
 from app.drawing import Months
 from app.services.inspection import WordInView
 from app.storage.database.engine import writing
-from app.storage.fold import EpochCount
+from app.storage.runs import EpochCount
 from tests.support.application import served, teach
 from tests.support.builders import fold
 from tests.support.messages import ham, spam

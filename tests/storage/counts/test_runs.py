@@ -13,10 +13,10 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, SparseCounts
 from app.bayes.state import History, State
-from app.classifier.decay import Decay
+from app.classifier.specification import Decay
 from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.sums import LARGEST, decode_sum
-from app.storage import fold, runs, tables
+from app.storage import runs, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     counts_of,
@@ -361,7 +361,7 @@ def test_a_class_count_keeps_its_kind_and_is_never_negative(engine):
     def change(**views):
         sums = History({202603: State(views)})
         with writing(engine) as connection:
-            fold.add(connection, fold.changes(sums, profile.id, LABELS))
+            runs.add_messages(connection, runs.changes(sums, profile.id, LABELS))
 
     change(words=words({"a": 1}), sizes=measures({"x": 1}))
     before = rows_of(engine, tables.class_count, profile)

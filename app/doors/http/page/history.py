@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.lists import addresses_in
 from app.access.rights import Right
+from app.classifier.verdict import HistoryFilter
 from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import (
     Decision,
@@ -42,7 +43,6 @@ from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
-from app.ledger.entry import HistoryFilter
 from app.ledger.undo import Selection
 from app.services.history import line_of
 
