@@ -100,7 +100,8 @@ class Collected(Collector):
         yield from self._app.tally.processes()
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
-            for name, (labels, meaning) in GAUGES.items()
+            for labels, gauges in GAUGES.items()
+            for name, meaning in gauges.items()
         }
         for name, labels, value in self._samples():
             families[name].add_metric(labels, value)
@@ -143,100 +144,62 @@ class Collected(Collector):
 
 Sample = tuple[str, tuple[str, ...], float]
 """Name of a gauge, values of its labels, and value."""
-SITE: Final = ("site",)
-PROFILE: Final = ("profile",)
-SOURCE: Final = ("profile", "source")
 # Documents have per cent, but the convention for metrics is base units: shares of 1.
-GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "build_info": (
-        ("version", "python", "database"),
-        "Always 1; the labels are the version and the build.",
-    ),
-    "profiles": ((), "Profiles that this process serves."),
-    "profiles_loaded": (
-        (),
-        "Profiles with their counts in the memory of this process.",
-    ),
-    "profiles_bytes": ((), "Memory used by these counts, in bytes."),
-    "correspondents": (
-        (),
-        "Correspondents: addresses that users have written to, summed over all "
-        "profiles.",
-    ),
-    "waiting": (
-        ("kind",),
-        "Waiting work of this process, by kind: feedback to write, ids to look up, "
-        "scored messages to store.",
-    ),
-    "upkeep_age_seconds": (
-        (),
-        "Time since the last successful maintenance step of this process (folding, "
-        "following, expiry); below a second unless a step takes longer.",
-    ),
-    "followed_up": (
-        SITE,
-        "Whether the last request to a site that is followed succeeded.",
-    ),
-    "followed_left": (
-        SITE,
-        "Rows in the ledger of a site that were not asked for yet.",
-    ),
-    "followed_labels": (
-        SITE,
-        "Labels of a site that this process has taken since its start.",
-    ),
-    "revision": (PROFILE, "Latest ledger row that this process has learned."),
-    "learned_messages": (
-        ("profile", "label"),
-        "Messages that the profile has learned.",
-    ),
-    "unfolded_rows": (PROFILE, "Ledger rows that are not in the counts yet."),
-    "unread_rows": (
-        PROFILE,
-        "Ledger rows of other processes that this one has not learned yet.",
-    ),
-    "ham_lost_ratio": (
-        PROFILE,
-        "Share of the latest labelled ham that the filter took for spam.",
-    ),
-    "spam_missed_ratio": (
-        PROFILE,
-        "Share of the latest labelled spam that the filter let through, including "
-        "unsure.",
-    ),
-    "unsure_ratio": (
-        PROFILE,
-        "Share of the latest labelled messages that were unsure.",
-    ),
-    "ranked_wrongly_ratio": (
-        PROFILE,
-        "1-ROCA: share of pairs of ham and spam that are ranked wrongly.",
-    ),
-    "calibration_error": (
-        PROFILE,
-        "Expected calibration error of the probability.",
-    ),
-    "source_messages": (
-        (*SOURCE, "label"),
-        "The latest labelled messages, by source (the busiest 20) and side.",
-    ),
-    "source_contradicted_ratio": (
-        SOURCE,
-        "Share of a teacher's latest messages that the filter had decided the other "
-        "way.",
-    ),
-    "source_suspect": (
-        SOURCE,
-        "1 for a teacher who contradicts confident verdicts, while others teach as "
-        "much; 0 for everybody else.",
-    ),
-    "database_up": ((), "Whether the database answers."),
-    "writable": (
-        (),
-        "Whether the latest write succeeded; while 0, feedback is refused.",
-    ),
+GAUGES: Final[Mapping[tuple[str, ...], Mapping[str, str]]] = {
+    ("version", "python", "database"): {
+        "build_info": "Always 1; the labels are the version and the build.",
+    },
+    (): {
+        "profiles": "Profiles that this process serves.",
+        "profiles_loaded": "Profiles with their counts in the memory of this process.",
+        "profiles_bytes": "Memory used by these counts, in bytes.",
+        "correspondents": "Correspondents: addresses that users have written to, "
+        "summed over all profiles.",
+        "upkeep_age_seconds": "Time since the last successful maintenance step of this "
+        "process (folding, following, expiry); below a second unless a step takes "
+        "longer.",
+        "database_up": "Whether the database answers.",
+        "writable": "Whether the latest write succeeded; while 0, feedback is refused.",
+    },
+    ("kind",): {
+        "waiting": "Waiting work of this process, by kind: feedback to write, ids to "
+        "look up, scored messages to store.",
+    },
+    ("site",): {
+        "followed_up": "Whether the last request to a site that is followed succeeded.",
+        "followed_left": "Rows in the ledger of a site that were not asked for yet.",
+        "followed_labels": "Labels of a site that this process has taken since its "
+        "start.",
+    },
+    ("profile",): {
+        "revision": "Latest ledger row that this process has learned.",
+        "unfolded_rows": "Ledger rows that are not in the counts yet.",
+        "unread_rows": "Ledger rows of other processes that this one has not learned "
+        "yet.",
+        "ham_lost_ratio": "Share of the latest labelled ham that the filter took for "
+        "spam.",
+        "spam_missed_ratio": "Share of the latest labelled spam that the filter let "
+        "through, including unsure.",
+        "unsure_ratio": "Share of the latest labelled messages that were unsure.",
+        "ranked_wrongly_ratio": "1-ROCA: share of pairs of ham and spam that are "
+        "ranked wrongly.",
+        "calibration_error": "Expected calibration error of the probability.",
+    },
+    ("profile", "label"): {
+        "learned_messages": "Messages that the profile has learned.",
+    },
+    ("profile", "source", "label"): {
+        "source_messages": "The latest labelled messages, by source (the busiest 20) "
+        "and side.",
+    },
+    ("profile", "source"): {
+        "source_contradicted_ratio": "Share of a teacher's latest messages that the "
+        "filter had decided the other way.",
+        "source_suspect": "1 for a teacher who contradicts confident verdicts, while "
+        "others teach as much; 0 for everybody else.",
+    },
 }
-"""Labels and meaning of the gauges, in the order of the answer."""
+"""Meaning of the gauges by their labels."""
 
 
 def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
