@@ -75,15 +75,8 @@ def plan_of(
     InvalidInput
         If options contradict each other.
     """
-    feedback = [
-        name
-        for name, value in (
-            ("--delay", delay),
-            ("--feedback-first", first),
-            ("--feedback-share", share),
-        )
-        if value is not None
-    ]
+    given = {"--delay": delay, "--feedback-first": first, "--feedback-share": share}
+    feedback = [name for name, value in given.items() if value is not None]
     batch = "--folds" if folds is not None else "--train-first"
     if folds is not None and train_first is not None:
         msg = "give --folds or --train-first, not both: each decides what is learned"
@@ -440,28 +433,19 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
     )
     ends = interval(roca_replicates(run.log_odds, run.is_spam, seed=seed))
     between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
-    figures = (
+    at_0_1 = report.spam_missed_at_0_1_pct
+    figures = [
         ("1-ROCA", report.roca_pct, f" %{between}", "pairs ranked wrongly"),
         ("lam", report.lam_pct, " %", "the two error rates as one"),
-        (
-            "missed at 0.1 %",
-            report.spam_missed_at_0_1_pct,
-            " %",
-            "spam missed at 0.1 % of ham lost",
-        ),
+        ("missed at 0.1 %", at_0_1, " %", "spam missed at 0.1 % of ham lost"),
         ("calibration", report.ece_pct, " %", "how far the probabilities are off"),
         ("Brier score", report.brier, "", "mean square of their errors"),
         ("speed", report.messages_per_second, "/s", "messages scored and learned"),
-    )
-    several = (
-        (
-            "macro-F1",
-            report.macro_f1_pct,
-            " %",
-            "F1, the mean over the labels; higher is better",
-        ),
-    )
-    for name, value, unit, meaning in figures + several * run.several:
+    ]
+    if run.several:
+        meaning = "F1, the mean over the labels; higher is better"
+        figures.append(("macro-F1", report.macro_f1_pct, " %", meaning))
+    for name, value, unit, meaning in figures:
         shown = "-" if value is None else f"{value:.3f}{unit}"
         yield f"{name:16} {shown:26} {meaning}"
 

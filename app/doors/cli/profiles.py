@@ -169,14 +169,10 @@ def policy(
     service = specification(settings)
     name = profile or settings.profile
     changes = dict.fromkeys(_NAMES) if reset else {}
+    given = (ham_cost, ham_threshold, quarantine_from, reject_from)
     changes |= {
         option: value_of(option, text, named=f"--{option.replace('_', '-')}")
-        for option, text in (
-            ("ham_cost", ham_cost),
-            ("ham_threshold", ham_threshold),
-            ("quarantine_from", quarantine_from),
-            ("reject_from", reject_from),
-        )
+        for option, text in zip(_NAMES, given, strict=True)
         if text is not None
     }
     with opened_database(settings) as engine:

@@ -178,24 +178,19 @@ def received(envelope: Envelope, date: str) -> bytes:
     b'Received: from mx (mx.example.org [192.0.2.1]) with SMTP;
     Fri, 6 Nov 2026 09:00:00 +0000\r\n'
     """
-    client, address, helo, host, queue_id = (
-        _STRANGE.sub("?", text[:MAX_NAME_CHARS])
-        for text in (
-            envelope.client,
-            envelope.address,
-            envelope.helo,
-            envelope.host,
-            envelope.queue_id,
-        )
-    )
-    program = _STRANGE.sub("?", envelope.program[:MAX_NAME_CHARS].partition(" ")[0])
+
+    def clean(text: str) -> str:
+        return _STRANGE.sub("?", text[:MAX_NAME_CHARS])
+
+    helo, program = clean(envelope.helo), clean(envelope.program.partition(" ")[0])
+    client, address = clean(envelope.client), clean(envelope.address)
     secure = "ESMTPS" if envelope.tls else "ESMTP" if program else "SMTP"
     line = f"Received: from {helo or client} ({client} [{address}])"
-    if host:
-        line += f" by {host} ({program or 'mail'})"
+    if envelope.host:
+        line += f" by {clean(envelope.host)} ({program or 'mail'})"
     line += f" with {secure}"
-    if queue_id:
-        line += f" id {queue_id}"
+    if envelope.queue_id:
+        line += f" id {clean(envelope.queue_id)}"
     return f"{line}; {date}\r\n".encode()
 
 
