@@ -19,7 +19,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 import uvicorn
@@ -30,8 +30,7 @@ from uvicorn.supervisors import Multiprocess
 from app.access.networks import LOOPBACK, Networks
 from app.doors import service
 from app.doors.cli.errors import complain
-from app.doors.serving.http1 import Http1Protocol
-from app.doors.serving.listener import MAX_CONNECTIONS
+from app.doors.serving.http1 import OPTIONS
 from app.doors.serving.process import ServiceManager, remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
@@ -310,27 +309,19 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
     # Objects created at the start are permanent; `app.doors.service` finally excludes
     # them from garbage collection.
     gc.disable()
-    options: dict[str, Any] = {
-        "factory": True,
-        "workers": settings.workers,
-        "host": settings.host,
-        "port": settings.port,
-        # uvicorn's log lines get our format and level.
-        "log_config": None,
-        "loop": "uvloop",
-        "http": Http1Protocol,
-        "ws": "none",
-        # Whose word on its clients is taken, `app.doors.serving.request` decides.
-        "proxy_headers": False,
-        # Each verdict already has a log line.
-        "access_log": False,
-        "limit_concurrency": MAX_CONNECTIONS,
-        # Accepted feedback is answered before the process ends.
-        "timeout_graceful_shutdown": 30,
-    }
     # Like `uvicorn.run`, which does not support a service manager, and exits with 0
     # when a worker fails at its start: a supervisor would then not restart the service.
-    config = uvicorn.Config(_APPLICATION, **options)
+    config = uvicorn.Config(
+        _APPLICATION,
+        factory=True,
+        workers=settings.workers,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        # Accepted feedback is answered before the process ends.
+        timeout_graceful_shutdown=30,
+        **OPTIONS,
+    )
     if settings.workers == 1:
         config.load_app()
         server = _SingleProcess(config, manager)

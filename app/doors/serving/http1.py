@@ -383,6 +383,20 @@ class Http1Protocol(HttpToolsProtocol):
             self._untaken = None
 
 
+OPTIONS: Final[dict[str, Any]] = {
+    "http": Http1Protocol,
+    "ws": "none",
+    # uvicorn's log lines get our format and level.
+    "log_config": None,
+    # Each verdict already has a log line.
+    "access_log": False,
+    # Whose word on its clients is taken, `app.doors.serving.request` decides.
+    "proxy_headers": False,
+    "limit_concurrency": MAX_CONNECTIONS,
+}
+"""The options of every server over HTTP."""
+
+
 class _Server(uvicorn.Server):
     """A server that another server in the process ends."""
 
@@ -410,15 +424,9 @@ class WebListener:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=Http1Protocol,
-                ws="none",
                 lifespan="off",
-                log_config=None,
-                access_log=False,
-                # The door decides whether to trust a proxy.
-                proxy_headers=False,
-                limit_concurrency=MAX_CONNECTIONS,
                 timeout_graceful_shutdown=int(GRACE),
+                **OPTIONS,
             )
         )
         self._serving: asyncio.Task[None] | None = None
