@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.command import PATIENCE, Command
 from tests.support.messages import ham
-from tests.support.service import free_port
+from tests.support.service import client_of, free_port
 
 MANY = 10
 RAW = {"content-type": "message/rfc822"}
@@ -61,12 +61,7 @@ def ports(empty_database_url, tmp_path):
 def test_ten_services_that_start_at_once_all_serve(ports, tmp_path):
     """The migrations ran once, and each learns what the others are taught."""
     with ExitStack() as stack:
-        clients = [
-            stack.enter_context(
-                httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
-            )
-            for port in ports
-        ]
+        clients = [stack.enter_context(client_of(port)) for port in ports]
         for client in clients:
             wait_until_ready(client)
         answers = [

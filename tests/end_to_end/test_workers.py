@@ -20,7 +20,7 @@ from app.settings import Settings
 from tests.support.command import PATIENCE
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
-from tests.support.service import Service
+from tests.support.service import Service, client_of
 
 WORKERS = 4
 RAW = {"content-type": "message/rfc822"}
@@ -35,9 +35,7 @@ def processes(service):
     service.start()
     found = {}
     for _ in range(2000):
-        client = httpx2.Client(
-            base_url=f"http://127.0.0.1:{service.port}", timeout=PATIENCE
-        )
+        client = client_of(service.port)
         worker = client.get("/healthz").headers["Postbayes-Worker"]
         if worker in found:
             client.close()
