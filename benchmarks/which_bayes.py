@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Bernoulli
 from app.bayes.models.gaussian import GaussianLikelihood
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import FittedPrior, log_odds
@@ -34,8 +34,8 @@ from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
+from app.corpora.parallel import carry_out
 from app.corpora.source import read_index
-from app.evaluation.experiment import carry_out
 from app.features.extract import extract
 from app.features.hashing import ids_of
 from app.figures.metrics import Errors, roc, roca_pct

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical
+from app.bayes.models.categorical import Bernoulli, Categorical
 from app.bayes.models.chain import Chain
 from app.bayes.models.gaussian import Discriminant, Gaussian
 from app.bayes.models.multinomial import Differential, Multinomial

@@ -1,7 +1,7 @@
-"""Parallel reading: other processes or machines read mail ahead.
+"""Parallel work: other processes or machines read mail ahead, or carry out tasks.
 
-Contract of this file: results come in the order of the requests, and the number and
-size of waiting messages are bounded.
+Contract of this file: what is read comes in the order of the requests, and the number
+and size of waiting messages are bounded.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ import os
 import sys
 import threading
 from collections import deque
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
+from multiprocessing import active_children, connection, get_context, parent_process
 from signal import SIG_IGN, SIGINT, signal
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.errors import ClusterUnavailable, InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     Item = TypeVar("Item")
     Result = TypeVar("Result")
@@ -150,7 +157,7 @@ def follow_parent() -> None:
 
 def _end_after(parent: int) -> None:
     """End this process when another has ended."""
-    wait([parent])
+    connection.wait([parent])
     os._exit(1)
 
 
@@ -225,3 +232,104 @@ def chunks(
             chunk, room = [], CHUNK_BYTES
     if chunk:
         yield chunk
+
+
+T = TypeVar("T")
+# Interval of progress reports.  Unit: seconds.
+_EVERY: Final = 0.2
+
+
+Task = Callable[[Callable[[], None]], T]
+"""Work for another process; it calls `tick` after each message."""
+
+
+class _Stopped(Exception):
+    """Raised in a worker whose result is no longer needed."""
+
+
+def carry_out(
+    tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
+) -> Iterator[T]:
+    """Carry out all tasks, and yield each result as soon as it is ready.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The work; with several processes it is pickled.
+    processes : int
+        Number of processes.  With one process or one task, the caller works itself.
+    advance : callable
+        Gets, at intervals, the number of messages since the last call.
+
+    Raises
+    ------
+    OSError
+        If the system has killed one of the processes.
+    """
+    if min(processes, len(tasks)) < 2:  # noqa: PLR2004
+
+        def tick() -> None:
+            advance(1)
+
+        yield from (task(tick) for task in tasks)
+        return
+    # Not fork: the progress bar has a thread, and a fork would copy its held locks.
+    context = get_context("spawn")
+    # Trap: no locks. A process that is killed while it holds one blocks all
+    # others for ever. Each task counts in its own place, the last place is set
+    # when the results are no longer needed, and writing an integer is atomic.
+    shared = context.RawArray("q", len(tasks) + 1)
+    reported = 0
+    others = set(active_children())
+    crew = ProcessPoolExecutor(
+        min(processes, len(tasks)),
+        mp_context=context,
+        initializer=_begin,
+        initargs=(shared,),
+    )
+    waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
+    members = set(active_children()) - others
+    try:
+        while waiting:
+            finished, waiting = wait(
+                waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
+            )
+            # Trap: the executor does not watch a process that it started after
+            # its own thread last looked, and then waits for it for ever.
+            if any(member.exitcode for member in members):
+                raise BrokenProcessPool  # noqa: TRY301  as the executor does
+            now = sum(shared[: len(tasks)])
+            advance(now - reported)
+            reported = now
+            for future in finished:
+                yield future.result()
+    except BrokenProcessPool as error:
+        msg = (
+            "a process of the evaluation died, perhaps for lack of memory; try again "
+            "with --processes 1"
+        )
+        raise OSError(msg) from error
+    finally:
+        shared[len(tasks)] = 1
+        crew.shutdown(cancel_futures=True)
+
+
+# The array that the processes share; set once in each of them.
+_shared: list[Any] = []
+
+
+def _begin(shared: Any) -> None:
+    """Set a worker up."""
+    follow_parent()
+    _shared[:] = [shared]
+
+
+def _call(place: int, task: Task[T]) -> T:
+    [shared] = _shared
+
+    def tick() -> None:
+        if shared[-1]:
+            raise _Stopped
+        shared[place] += 1
+
+    return task(tick)

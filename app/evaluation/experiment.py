@@ -1,26 +1,23 @@
-"""Experiment: several configurations on several streams, in several processes."""
+"""Experiment: plans, and several configurations on streams in several processes."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 import app
-from app.corpora.parallel import follow_parent
+from app.corpora.parallel import carry_out
 from app.corpora.source import survey
-from app.errors import UnreadableSource
-from app.evaluation.run import PartOutcome, Run, noisy_labels, run
+from app.errors import InvalidObservation, UnreadableSource
+from app.evaluation.run import Action, PartOutcome, Run, run
 from app.evaluation.subject import (
     EVERYTHING,
     Corpus,
@@ -32,12 +29,295 @@ from app.evaluation.subject import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from app.classifier.specification import Specification
     from app.corpora.parallel import Readers
     from app.corpora.source import MailSource, StreamSurvey
-    from app.evaluation.run import Part, Plan
+    from app.evaluation.run import Part
+
+
+FEWEST_FOLDS = 2
+"""Smallest number of folds; with one, nothing would be left to learn from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Online:
+    """Score, then learn: the life of a filter at a site whose users correct it.
+
+    Parameters
+    ----------
+    delay : int, default 0
+        Messages that are scored between scoring a message and learning it.
+    first : int or None
+        Number of messages at the start that get feedback; None: all.
+    share : float, default 1.0
+        Share of the messages that get feedback, chosen at random.
+
+    Raises
+    ------
+    InvalidObservation
+        If a number is out of its range.
+
+    Notes
+    -----
+    The feedback of the TREC spam track [1]_: immediate; delayed, "sometime
+    later (or potentially never)" (`delay` and `first`: the delayed task of 2007
+    had feedback for the first 10,000 messages only); and partial, for a subset
+    of the recipients.  A stream may not distinguish its recipients, so `share`
+    chooses messages at random.
+
+    References
+    ----------
+    .. [1] G. V. Cormack, "TREC 2007 spam track overview", *Proceedings of the
+       Sixteenth Text REtrieval Conference*, 2007, section 1.
+
+    Examples
+    --------
+    >>> [part] = Online(delay=1).parts([7, 8, 9], [], seed=1)
+    >>> " ".join(f"{action.kind} {action.message}" for action in part)
+    'score 7 score 8 learn 7 score 9 learn 8'
+    """
+
+    in_time: ClassVar[bool] = True
+
+    delay: int = 0
+    first: int | None = None
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse impossible feedback."""
+        if self.delay < 0 or (self.first is not None and self.first < 1):
+            msg = (
+                "the delay of feedback must be 0 or more messages, and the number "
+                f"with feedback 1 or more, got delay {self.delay} and first "
+                f"{self.first}"
+            )
+            raise InvalidObservation(msg)
+        if not 0 < self.share <= 1:
+            msg = (
+                "the share with feedback must be above 0 and at most 1, got "
+                f"{self.share}"
+            )
+            raise InvalidObservation(msg)
+
+    def parts(
+        self,
+        order: Sequence[int],
+        labels: Sequence[str],  # noqa: ARG002  feedback comes for every label
+        *,
+        seed: int,
+    ) -> tuple[Part, ...]:
+        """Return one part: a filter that sees all messages."""
+        labelled = np.random.default_rng(seed).random(len(order)) < self.share
+        # Not labelled[self.first:]: from None on is from the first message on.
+        labelled[len(order) if self.first is None else self.first :] = False
+        return (tuple(self._actions(order, labelled)),)
+
+    def _actions(
+        self, order: Sequence[int], labelled: NDArray[np.bool_]
+    ) -> Iterator[Action]:
+        waiting: deque[tuple[int, int]] = deque()
+        for now, message in enumerate(order):
+            yield Action("score", message)
+            if labelled[now]:
+                waiting.append((now + self.delay, message))
+            if waiting and waiting[0][0] <= now:
+                yield Action("learn", waiting.popleft()[1])
+
+    def sentence(self) -> str:
+        """Return the plan in a sentence."""
+        said = "Every message is scored, then learned"
+        if self.delay:
+            said += f" after {self.delay:,} more have been scored"
+        if self.first is not None:
+            said += f"; only the first {self.first:,} are learned"
+        if self.share < 1:
+            said += f"; a random {self.share:.3g} of the messages are learned"
+        return said + "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folds:
+    """Each message is scored by a filter that has learned all other folds.
+
+    Parameters
+    ----------
+    folds : int
+        Number of parts, with similar shares of the labels.
+
+    Raises
+    ------
+    InvalidObservation
+        If there are fewer than two.
+
+    Examples
+    --------
+    >>> [here, there] = Folds(folds=2).parts([0, 1], ["ham", "ham"], seed=1)
+    >>> here
+    (Action(kind='learn', message=1), Action(kind='score', message=0))
+    """
+
+    # Later messages decide the verdicts on earlier ones.
+    in_time: ClassVar[bool] = False
+
+    folds: int
+
+    def __post_init__(self) -> None:
+        """Refuse folds that leave nothing to learn."""
+        if self.folds < FEWEST_FOLDS:
+            msg = f"there must be at least {FEWEST_FOLDS} folds, got {self.folds}"
+            raise InvalidObservation(msg)
+
+    def parts(
+        self, order: Sequence[int], labels: Sequence[str], *, seed: int
+    ) -> tuple[Part, ...]:
+        """Return a part for each fold.
+
+        Raises
+        ------
+        InvalidObservation
+            If there are fewer messages than folds.
+        """
+        if len(order) < self.folds:
+            msg = f"{len(order)} messages cannot be split into {self.folds} folds"
+            raise InvalidObservation(msg)
+        # A shuffle, then a stable sort by label: dealing the messages in turn gives
+        # folds that differ by at most one message of each label.
+        shuffled = np.random.default_rng(seed).permutation(len(order))
+        dealt = sorted(shuffled.tolist(), key=lambda at: labels[order[at]])
+        fold = np.empty(len(order), np.int64)
+        fold[dealt] = np.arange(len(order)) % self.folds
+        placed = [*zip(order, fold.tolist(), strict=True)]
+        return tuple(
+            (
+                *(Action("learn", m) for m, f in placed if f != k),
+                *(Action("score", m) for m, f in placed if f == k),
+            )
+            for k in range(self.folds)
+        )
+
+    def sentence(self) -> str:
+        """Return the plan in a sentence."""
+        return (
+            "Each message is scored by a filter that has learned the other of "
+            f"{self.folds} folds."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainFirst:
+    """The first messages are learned, and the rest scored; nothing more is learned.
+
+    Parameters
+    ----------
+    messages : int
+        Messages that are learned.
+
+    Raises
+    ------
+    InvalidObservation
+        If nothing is learned.
+    """
+
+    in_time: ClassVar[bool] = True
+
+    messages: int
+
+    def __post_init__(self) -> None:
+        """Refuse to learn nothing."""
+        if self.messages < 1:
+            msg = f"at least one message must be learned, got {self.messages}"
+            raise InvalidObservation(msg)
+
+    def parts(
+        self,
+        order: Sequence[int],
+        labels: Sequence[str],  # noqa: ARG002
+        *,
+        seed: int,  # noqa: ARG002
+    ) -> tuple[Part, ...]:
+        """Return one part: learn, then score.
+
+        Raises
+        ------
+        InvalidObservation
+            If no message is left to score.
+        """
+        if len(order) <= self.messages:
+            msg = (
+                f"learning the first {self.messages} of {len(order)} messages leaves "
+                "none to score"
+            )
+            raise InvalidObservation(msg)
+        learned = [Action("learn", message) for message in order[: self.messages]]
+        scored = [Action("score", message) for message in order[self.messages :]]
+        return ((*learned, *scored),)
+
+    def sentence(self) -> str:
+        """Return the plan in a sentence."""
+        return (
+            f"The first {self.messages:,} messages are learned; the rest are scored "
+            "and not learned."
+        )
+
+
+Plan = Online | Folds | TrainFirst
+"""A way to evaluate a filter on a stream.
+
+`in_time` is whether messages are scored in the order of the stream.  `parts` takes the
+messages in the order of their arrival, the gold label of each message by its number,
+and a seed; `sentence` describes the plan to people.
+"""
+
+
+def noisy_labels(
+    labels: Sequence[str],
+    *,
+    all_labels: Sequence[str],
+    spam_labels: Sequence[str],
+    noise: float,
+    seed: int,
+) -> tuple[str, ...]:
+    """Return the label that users give to each message, some of them wrong.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Gold labels.
+    all_labels : sequence of str
+        All labels of the profile.
+    spam_labels : sequence of str
+        Those of them that stand for spam.
+    noise : float
+        Probability that a user takes spam for ham, or ham for spam.
+    seed : int
+        Seed of the errors.
+
+    Raises
+    ------
+    InvalidObservation
+        If the probability is not from 0 to 1.
+
+    Notes
+    -----
+    A wrong label is the first one of the other side.
+    """
+    if not 0 <= noise <= 1:
+        msg = f"the share of wrong labels must be from 0 to 1, got {noise}"
+        raise InvalidObservation(msg)
+    other = {
+        side: next(label for label in all_labels if (label in spam_labels) is not side)
+        for side in (True, False)
+    }
+    # A separate random stream, so the choice of messages with feedback does not change.
+    wrong = np.random.default_rng([seed, 1]).random(len(labels)) < noise
+    return tuple(
+        other[label in spam_labels] if turned else label
+        for label, turned in zip(labels, wrong.tolist(), strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,104 +635,3 @@ def code() -> str:
     for path in sorted(Path(app.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-T = TypeVar("T")
-# Interval of progress reports.  Unit: seconds.
-_EVERY: Final = 0.2
-
-
-Task = Callable[[Callable[[], None]], T]
-"""Work for another process; it calls `tick` after each message."""
-
-
-class _Stopped(Exception):
-    """Raised in a worker whose result is no longer needed."""
-
-
-def carry_out(
-    tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
-) -> Iterator[T]:
-    """Carry out all tasks, and yield each result as soon as it is ready.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The work; with several processes it is pickled.
-    processes : int
-        Number of processes.  With one process or one task, the caller works itself.
-    advance : callable
-        Gets, at intervals, the number of messages since the last call.
-
-    Raises
-    ------
-    OSError
-        If the system has killed one of the processes.
-    """
-    if min(processes, len(tasks)) < 2:  # noqa: PLR2004
-
-        def tick() -> None:
-            advance(1)
-
-        yield from (task(tick) for task in tasks)
-        return
-    # Not fork: the progress bar has a thread, and a fork would copy its held locks.
-    context = get_context("spawn")
-    # Trap: no locks. A process that is killed while it holds one blocks all
-    # others for ever. Each task counts in its own place, the last place is set
-    # when the results are no longer needed, and writing an integer is atomic.
-    shared = context.RawArray("q", len(tasks) + 1)
-    reported = 0
-    others = set(active_children())
-    crew = ProcessPoolExecutor(
-        min(processes, len(tasks)),
-        mp_context=context,
-        initializer=_begin,
-        initargs=(shared,),
-    )
-    waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
-    members = set(active_children()) - others
-    try:
-        while waiting:
-            finished, waiting = wait(
-                waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
-            )
-            # Trap: the executor does not watch a process that it started after
-            # its own thread last looked, and then waits for it for ever.
-            if any(member.exitcode for member in members):
-                raise BrokenProcessPool  # noqa: TRY301  as the executor does
-            now = sum(shared[: len(tasks)])
-            advance(now - reported)
-            reported = now
-            for future in finished:
-                yield future.result()
-    except BrokenProcessPool as error:
-        msg = (
-            "a process of the evaluation died, perhaps for lack of memory; try again "
-            "with --processes 1"
-        )
-        raise OSError(msg) from error
-    finally:
-        shared[len(tasks)] = 1
-        crew.shutdown(cancel_futures=True)
-
-
-# The array that the processes share; set once in each of them.
-_shared: list[Any] = []
-
-
-def _begin(shared: Any) -> None:
-    """Set a worker up."""
-    follow_parent()
-    _shared[:] = [shared]
-
-
-def _call(place: int, task: Task[T]) -> T:
-    [shared] = _shared
-
-    def tick() -> None:
-        if shared[-1]:
-            raise _Stopped
-        shared[place] += 1
-
-    return task(tick)

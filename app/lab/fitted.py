@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from app.bayes.models.regression import LogisticRegression, regress
+from app.bayes.models.logistic import LogisticRegression, regress
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import FittedPrior, Product, log_posterior
 from app.errors import MalformedTable

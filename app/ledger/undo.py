@@ -305,14 +305,10 @@ def transition(
     True
     """
     chains = _chains(history)
+    last = next((step for step in reversed(history) if not step.note), None)
     before: Assignment | None = None
-    for step in history:
-        if not step.note:
-            before = (
-                None
-                if step.label is None
-                else Assignment(step.label, chains[step.revision])
-            )
+    if last is not None and last.label is not None:
+        before = Assignment(last.label, chains[last.revision])
     after = standing(history, taken_back)
     if before == after:
         return None

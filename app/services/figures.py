@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Engine
 
-    from app.services.cache import CachedProfile, LiveProfiles
+    from app.services.cache import LiveProfiles
+    from app.services.live import CachedProfile
     from app.storage.scored import Scored
 
 

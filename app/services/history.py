@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from app.classifier.verdict import Candidate, Count, Place
     from app.ledger.entry import LedgerRow, ScoredRow
-    from app.services.cache import CachedProfile, LiveProfiles
+    from app.services.cache import LiveProfiles
     from app.services.classify import Classified
-    from app.services.live import LiveProfile
+    from app.services.live import CachedProfile, LiveProfile
     from app.services.recent import RecentMessages
     from app.settings import Settings
 

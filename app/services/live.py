@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+import weakref
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from app.classifier.levels import Level, backed_off
 from app.classifier.snapshot import Snapshot, lessons_after
@@ -26,12 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection, Engine
 
     from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity, LedgerRow
-    from app.storage.profiles import ProfileRow
+    from app.storage.profiles import MonthlyCounts, ProfileRow
 
     Clock = Callable[[], datetime]
     _State = tuple[str, Snapshot, Specification, int]
@@ -345,3 +352,118 @@ def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
         and there.revision == here.revision
         and there != here
     )
+
+
+class CachedProfile:
+    """A profile of the database, whether its counts are in memory or not.
+
+    Parameters
+    ----------
+    row : ProfileRow
+        The row of the profile when last read.
+    specification : Specification
+        Its specification.
+
+    Attributes
+    ----------
+    used : float
+        Time of the last request for it.  Unit: seconds.
+    """
+
+    def __init__(self, row: ProfileRow, specification: Specification) -> None:
+        self._row = row
+        self._specification = specification
+        self._messages = np.zeros(specification.n_classes, np.int64)
+        self._alive: Callable[[], LiveProfile | None] = lambda: None
+        self.used = 0.0
+        self.kept: LiveProfile | None = None
+        self.loading: Loading | None = None
+
+    @property
+    def live(self) -> LiveProfile | None:
+        """The counts, if in memory: kept, or still in use."""
+        return self.kept or self._alive()
+
+    @property
+    def row(self) -> ProfileRow:
+        """The row of the profile when last read."""
+        live = self.live
+        return self._row if live is None else live.row
+
+    @property
+    def specification(self) -> Specification:
+        """The specification of the profile."""
+        live = self.live
+        return self._specification if live is None else live.specification
+
+    @property
+    def revision(self) -> int:
+        """The last ledger row learned."""
+        live = self.live
+        return self._row.revision if live is None else live.revision
+
+    @property
+    def messages(self) -> NDArray[np.int64]:
+        """Messages learned per class, shape (K,); see `Specification.in_messages`."""
+        live = self.live
+        return self._messages if live is None else live.snapshot.messages
+
+    def apply(self, rows: Iterable[LedgerRow]) -> None:
+        """Learn ledger rows if the counts are in memory, as `LiveProfile.apply`."""
+        live = self.live
+        if live is not None:
+            live.apply(rows)
+
+    def keep(self, live: LiveProfile) -> None:
+        """Keep counts in memory."""
+        self.kept = live
+        self._alive = weakref.ref(live)
+
+    def drop(self) -> None:
+        """Release the counts once nobody uses them, and keep their figures."""
+        live, self.kept = self.kept, None
+        if live is not None:
+            snapshot = live.snapshot
+            self._row = replace(live.row, revision=snapshot.revision)
+            self._specification = snapshot.specification
+            self._messages = snapshot.messages
+
+    def decide_as(self, row: ProfileRow, specification: Specification) -> None:
+        """Apply another policy from the next message on."""
+        live = self.live
+        if live is not None:
+            live.adopt(row, specification)
+        self._row = row
+        self._specification = self._specification.deciding_as(specification)
+
+    def count(self, row: ProfileRow, counts: MonthlyCounts, epoch: int | None) -> None:
+        """Take over a row with its messages per month; ages count from `epoch`."""
+        self._row = row
+        self._specification = made_of = self._specification.as_of(epoch)
+        decay, messages = made_of.decay, np.zeros_like(self._messages)
+        term = made_of.verdict.terms[0]
+        view = made_of.classifiers[term.classifier].view
+        for (of_view, month, label), n in counts.messages.items():
+            if of_view in {view, None} and label in made_of.labels:
+                weight = 1 if decay is None else decay.weight(month)
+                messages[made_of.labels.index(label)] += n * weight
+        self._messages = messages
+
+
+class Loading:
+    """A profile that is being loaded.
+
+    Attributes
+    ----------
+    ended : Future of LiveProfile or None
+        Set to the profile when it is loaded, or None if it could not be.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.ended: Future[LiveProfile | None] = Future()
+        self._until = time.monotonic() + patience
+
+    @property
+    def patience(self) -> float:
+        """Remaining time that a request waits for it.  Unit: seconds."""
+        return self._until - time.monotonic()

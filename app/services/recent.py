@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from app.classifier.verdict import HistoryLine
     from app.features.observation import Observation, Payload
     from app.ledger.entry import LedgerRow
-    from app.services.cache import CachedProfile, LiveProfiles
+    from app.services.cache import LiveProfiles
+    from app.services.live import CachedProfile
     from app.storage.profiles import ProfileRow
 
     class Seen(Protocol):

@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.access import LiveKeys
-    from app.services.cache import CachedProfile, LiveProfiles
+    from app.services.cache import LiveProfiles
     from app.services.correspondents import Correspondents
     from app.services.lists import LiveLists
+    from app.services.live import CachedProfile
     from app.services.recent import RecentMessages
     from app.settings import Settings
 

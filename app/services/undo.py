@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.ledger.undo import Selection
-    from app.services.cache import CachedProfile, LiveProfiles
+    from app.services.cache import LiveProfiles
+    from app.services.live import CachedProfile
     from app.storage.profiles import ProfileRow
     from app.storage.undo_work import Plan
 

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
     from app.ledger.entry import LedgerRow, Outcome
-    from app.services.cache import CachedProfile
-    from app.services.live import LiveProfile
+    from app.services.live import CachedProfile, LiveProfile
     from app.storage.database.dialect import CommitListener
 
     Profile = LiveProfile | CachedProfile

@@ -1,4 +1,4 @@
-"""Undo records: the undos of a profile, and the rows that each of them takes back."""
+"""Undo records: the undos of a profile, their rows, and the basis of a plan."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import and_, bindparam, exists, insert, or_, select
+from sqlalchemy import and_, bindparam, exists, func, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.ledger.undo import UndoRow
 from app.ledger.vector import IN_SUM
-from app.storage import fold, ledger, tables
+from app.storage import fold, ledger, profiles, tables
 from app.storage.database.dialect import chunks, where_in
 
 if TYPE_CHECKING:
@@ -372,3 +372,103 @@ class _Distinct:
         self._more = []
         self._waiting = 0
         return self._ids.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """The state of the ledger for which a plan was made.
+
+    Parameters
+    ----------
+    revision : int
+        Of the newest row of the ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
+    kept : (datetime, int) or None
+        Time and revision of the oldest row with a vector; None without any.
+    needed : datetime or None
+        Time of the oldest row whose vector the plan needs; None if it needs none.
+    """
+
+    revision: int
+    undo: int
+    kept: tuple[datetime, int] | None
+    needed: datetime | None
+
+    def holds(self, connection: Connection, profile: ProfileRow) -> bool:
+        """Return whether the plan is still valid.
+
+        Parameters
+        ----------
+        connection : Connection
+            From `app.storage.database.engine.writing`; it holds the profile's lock.
+        profile : ProfileRow
+            Profile of the ledger.
+        """
+        if self.undo != newest(all_of(connection, profile.id)):
+            return False
+        # Counts that a sum has taken away may be those that the plan takes back.
+        summed = exists().where(
+            _LEDGER.c.profile_id == profile.id,
+            _LEDGER.c.revision > self.revision,
+            _LEDGER.c.kind == "sum",
+        )
+        if connection.execute(select(summed)).scalar_one():
+            return False
+        # Of the rows that there were, the oldest lose their vectors first.
+        kept = oldest_kept(connection, profile.id, upto=self.revision)
+        return (
+            self.needed is None
+            or kept == self.kept
+            or (kept is not None and kept[0] < self.needed)
+        )
+
+
+def basis_of(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    undo: int,
+    needed: Iterable[bytes],
+    sums: Iterable[int],
+) -> Basis:
+    """Return the state of the ledger on which a plan of messages and sums is based.
+
+    Parameters
+    ----------
+    connection : Connection
+        The snapshot that the plan is made on.
+    profile : ProfileRow
+        Profile of the ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
+    needed : iterable of bytes
+        Digests of the messages.
+    sums : iterable of int
+        Revisions of the sums.
+    """
+    revision = profiles.last_revision(connection, profile.id)
+    times = [
+        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
+        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
+    ]
+    return Basis(
+        revision=revision,
+        undo=undo,
+        kept=oldest_kept(connection, profile.id, upto=revision),
+        needed=min(times, default=None),
+    )
+
+
+def _times(
+    connection: Connection,
+    profile_id: int,
+    column: ColumnElement[object],
+    values: list[bytes] | list[int],
+) -> list[datetime]:
+    """Return times of which one is that of the oldest of some rows with vectors."""
+    oldest = select(func.min(_LEDGER.c.time).label("time")).where(
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None)
+    )
+    rows = where_in(connection, oldest, column, values)
+    return [row.time for row in rows if row.time is not None]

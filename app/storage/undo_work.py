@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import case, delete, exists, func, insert, select
+from sqlalchemy import case, delete, func, insert, select
 
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
 from app.ledger.sums import encode_sum
 from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import ledger, profiles, tables, undo_records
-from app.storage.database.dialect import chunks, where_in
+from app.storage.database.dialect import chunks
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo_records import (
     require_kept,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection
 
     from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
@@ -47,108 +47,6 @@ if TYPE_CHECKING:
 # of its rows cannot be taken back.
 
 _LEDGER: Final = tables.ledger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """The state of the ledger for which a plan was made.
-
-    Parameters
-    ----------
-    revision : int
-        Of the newest row of the ledger.
-    undo : int
-        Number of the newest undo, 0 without one.
-    kept : (datetime, int) or None
-        Time and revision of the oldest row with a vector; None without any.
-    needed : datetime or None
-        Time of the oldest row whose vector the plan needs; None if it needs none.
-    """
-
-    revision: int
-    undo: int
-    kept: tuple[datetime, int] | None
-    needed: datetime | None
-
-    def holds(self, connection: Connection, profile: ProfileRow) -> bool:
-        """Return whether the plan is still valid.
-
-        Parameters
-        ----------
-        connection : Connection
-            From `app.storage.database.engine.writing`; it holds the profile's lock.
-        profile : ProfileRow
-            Profile of the ledger.
-        """
-        if self.undo != undo_records.newest(
-            undo_records.all_of(connection, profile.id)
-        ):
-            return False
-        # Counts that a sum has taken away may be those that the plan takes back.
-        summed = exists().where(
-            _LEDGER.c.profile_id == profile.id,
-            _LEDGER.c.revision > self.revision,
-            _LEDGER.c.kind == "sum",
-        )
-        if connection.execute(select(summed)).scalar_one():
-            return False
-        # Of the rows that there were, the oldest lose their vectors first.
-        kept = undo_records.oldest_kept(connection, profile.id, upto=self.revision)
-        return (
-            self.needed is None
-            or kept == self.kept
-            or (kept is not None and kept[0] < self.needed)
-        )
-
-
-def basis_of(
-    connection: Connection,
-    profile: ProfileRow,
-    *,
-    undo: int,
-    needed: Iterable[bytes],
-    sums: Iterable[int],
-) -> Basis:
-    """Return the state of the ledger on which a plan of messages and sums is based.
-
-    Parameters
-    ----------
-    connection : Connection
-        The snapshot that the plan is made on.
-    profile : ProfileRow
-        Profile of the ledger.
-    undo : int
-        Number of the newest undo, 0 without one.
-    needed : iterable of bytes
-        Digests of the messages.
-    sums : iterable of int
-        Revisions of the sums.
-    """
-    revision = profiles.last_revision(connection, profile.id)
-    times = [
-        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
-        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
-    ]
-    return Basis(
-        revision=revision,
-        undo=undo,
-        kept=undo_records.oldest_kept(connection, profile.id, upto=revision),
-        needed=min(times, default=None),
-    )
-
-
-def _times(
-    connection: Connection,
-    profile_id: int,
-    column: ColumnElement[object],
-    values: list[bytes] | list[int],
-) -> list[datetime]:
-    """Return times of which one is that of the oldest of some rows with vectors."""
-    oldest = select(func.min(_LEDGER.c.time).label("time")).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None)
-    )
-    rows = where_in(connection, oldest, column, values)
-    return [row.time for row in rows if row.time is not None]
 
 
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
@@ -190,7 +88,7 @@ class Plan:
     work: tuple[tuple[int, int], ...]
     scored: Mapping[tuple[str, str | None, str | None], int]
     of_parts: bool
-    basis: Basis
+    basis: undo_records.Basis
 
     @property
     def empty(self) -> bool:
@@ -309,7 +207,7 @@ def plan(
         work=tuple(work),
         scored=scored,
         of_parts=any(row.in_sum for row in taken_back),
-        basis=basis_of(
+        basis=undo_records.basis_of(
             connection, profile, undo=undo.number - 1, needed=digests, sums=changed_sums
         ),
     )

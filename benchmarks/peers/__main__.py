@@ -19,8 +19,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from app.corpora.parallel import carry_out
 from app.doors.cli.console import progress
-from app.evaluation.experiment import carry_out
 from benchmarks.peers.entrants import ENTRANTS
 from benchmarks.peers.loopback import alone_with_loopback
 from benchmarks.peers.table import Row, every_stream, in_short, write

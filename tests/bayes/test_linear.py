@@ -16,7 +16,7 @@ from app.bayes.linear import (
     gaussian_form,
     multinomial_form,
 )
-from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Bernoulli
 from app.bayes.models.gaussian import Discriminant, Gaussian
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums

@@ -8,8 +8,7 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource, survey
 from app.errors import UnknownLabel, UnreadableSource
-from app.evaluation.experiment import Configuration, Experiment, Protocol
-from app.evaluation.run import Folds, Online
+from app.evaluation.experiment import Configuration, Experiment, Folds, Online, Protocol
 from tests.support.messages import ham, spam
 
 

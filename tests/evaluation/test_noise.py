@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidObservation
-from app.evaluation.run import noisy_labels
+from app.evaluation.experiment import noisy_labels
 
 KNOWN = ("ham", "spam", "phishing")
 

@@ -15,7 +15,8 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import Verdict
 from app.errors import UnknownLabel
-from app.evaluation.run import DECISIONS, WORST, Online, PartOutcome, run
+from app.evaluation.experiment import Online
+from app.evaluation.run import DECISIONS, WORST, PartOutcome, run
 from app.evaluation.subject import Subject
 
 

@@ -11,9 +11,9 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource
 from app.drawing import number, table
-from app.evaluation.experiment import Configuration, Experiment, Protocol
+from app.evaluation.experiment import Configuration, Experiment, Folds, Online, Protocol
 from app.evaluation.page import Document, named, page
-from app.evaluation.run import Folds, Online, compare
+from app.evaluation.run import compare
 from tests.support.messages import ham, spam
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidObservation
-from app.evaluation.run import Folds, Online, TrainFirst
+from app.evaluation.experiment import Folds, Online, TrainFirst
 
 orders = st.integers(0, 30).flatmap(lambda n: st.permutations(range(n)))
 plans = st.one_of(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.corpora.parallel import carry_out
 from app.errors import UnreadableSource
-from app.evaluation.experiment import carry_out
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.categorical import Bernoulli, Categorical, value_id
 from app.bayes.models.chain import SYMBOLS, Chain, runs_in, runs_of, with_beginnings
 from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
 from app.bayes.models.multinomial import Differential, Multinomial

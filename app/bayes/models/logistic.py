@@ -1,4 +1,4 @@
-"""Logistic regression: weights by maximum likelihood, with a Gaussian prior."""
+"""Logistic regression of opinions and of rows, with a Gaussian prior or without."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ LEVEL: Final = 1e-9
 STEP_OF_WEIGHTS: Final = 2.0**-20
 SMALLEST_DEVIATION: Final = 1e-6
 LARGEST_DEVIATION: Final = 1e6
+"""A wider prior has no effect: the result would be maximum likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,4 +250,298 @@ def _require(
         raise InvalidObservation(msg)
     if not 0 <= mislabelled < 1:
         msg = f"a share of labels is from 0 to below 1, got {mislabelled!r}"
+        raise InvalidObservation(msg)
+
+
+# If there is a maximum, Newton's method finds it in some ten steps.  If the classes
+# can be separated, each step adds about one to the weights, without end.
+DOUBTFUL: Final = 25
+"""Steps after which a linear program checks whether there is a maximum."""
+MOST_HALVINGS: Final = 40
+NEAR: Final = 1e-9
+"""Size of the last step, with columns of variance 1."""
+DEPENDENT: Final = 1e-12
+"""Fraction of the largest curvature below which a direction counts as flat.
+
+A single row off a separating plane has some exp(-25) of it after 25 steps.
+"""
+SEPARATED: Final = 1e-6
+"""Distance to a separating plane beyond rounding error."""
+NARROWEST_PRIOR: Final = 1e-100
+LARGEST_NUMBER: Final = 1e100
+"""The squares of such numbers, and of their quotients, fit into a double."""
+FLAT: Final = 1e-6
+"""Derivative at a maximum, as a fraction of the terms of the rows and the prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticRegression:
+    """Weights by maximum likelihood, or the most probable ones.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (D, K)
+        Nats per unit of each column; 0 for the first class.
+    bias : ndarray of float64, shape (K,)
+        Unit: nats; 0 for the first class.
+    log_likelihood : float
+        Sum of ``log P(class | row)`` over the rows, without the prior.  Unit: nats.
+    gradient : float
+        Largest magnitude of a derivative at the maximum.
+    unique : bool
+        Whether no column is a linear function of others.  If one is, other weights
+        are equally good, and these are the shortest for columns of variance 1.
+    """
+
+    weights: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    log_likelihood: float
+    gradient: float
+    unique: bool
+
+    def scores(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``w . x + b`` of rows (..., D), shape (..., K).  Unit: nats."""
+        scores: NDArray[np.float64] = x @ self.weights + self.bias
+        return scores
+
+
+def regress(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    n_classes: int,
+    *,
+    deviation: float | None = None,
+) -> LogisticRegression:
+    r"""Return the logistic regression of labelled rows.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n, D)
+        The rows.
+    labels : ndarray of int64, shape (n,)
+        The class of each, in ``range(n_classes)``; each class has a row.
+    n_classes : int
+        Number of classes K.
+    deviation : float or None, default None
+        Standard deviation of a Gaussian prior with mean 0 of the difference between
+        the weights of any two classes; the biases have no prior.  None: maximum
+        likelihood.
+
+    Raises
+    ------
+    InvalidObservation
+        If a number is not finite, a label is not a class, a class has no row, the
+        deviation is not positive, the likelihood has no maximum because the classes
+        can be separated, or the maximum was not reached.
+
+    Notes
+    -----
+    With :math:`p_{ic} = \mathrm{softmax}_c(w_c \cdot x_i + b_c)` and the first class
+    at :math:`w = 0, b = 0`, the log-likelihood and its gradient are [1]_
+
+    .. math:: \ell = \sum_i \log p_{i y_i}, \qquad
+        \frac{\partial \ell}{\partial w_c} = \sum_i ([y_i = c] - p_{ic})\, x_i, \qquad
+        \frac{\partial \ell}{\partial b_c} = \sum_i ([y_i = c] - p_{ic}),
+
+    minus :math:`2 (w_c - \bar w) / \sigma^2` with a prior, where :math:`\bar w` is the
+    mean over the classes: the prior treats all classes alike, whichever is the first.
+    The log-likelihood is concave, and Newton's method climbs it (iteratively
+    reweighted least squares [2]_); a step that would go down is halved.
+
+    There is a maximum if and only if no plane separates the classes, not even one on
+    which rows of both lie [3]_; a linear program finds such a plane.
+
+    References
+    ----------
+    .. [1] K. Weinberger, *CS4780 Machine Learning for Intelligent Systems*,
+       Cornell University, 2023, lecture on logistic regression.
+    .. [2] C. M. Bishop, *Pattern Recognition and Machine Learning*, Springer,
+       2006, section 4.3.
+    .. [3] A. Albert and J. A. Anderson, "On the existence of maximum likelihood
+       estimates in logistic regression models", *Biometrika* 71 (1), 1984,
+       pages 1-10.
+
+    Examples
+    --------
+    Two of three rows at 0, and one of three rows at 1, are of class 1:
+
+    >>> x = np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]])
+    >>> found = regress(x, np.array([1, 1, 0, 1, 0, 0]), 2)
+    >>> round(math.exp(found.bias[1]), 9), round(math.exp(found.weights[0, 1]), 9)
+    (2.0, 0.25)
+    """
+    _require_rows(x, labels, n_classes, deviation)
+    n, d = x.shape
+    centre, unit = x.mean(axis=0), _units(x, deviation)
+    scaled = np.hstack([(x - centre) / unit, np.ones((n, 1))])
+    unique = deviation is not None or int(np.linalg.matrix_rank(scaled)) == d + 1
+    is_class = np.equal.outer(labels, np.arange(n_classes))
+    strength = 0.0 if deviation is None else (deviation * unit) ** -2
+    by_column = np.append(np.broadcast_to(strength, d), 0.0)
+    precision = np.kron(np.diag(by_column), _of_differences(n_classes))
+
+    def logs(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = theta.reshape(d + 1, n_classes - 1)
+        return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
+
+    def away(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Not 1 - p, which is 0 if p rounds to 1.
+        return np.where(is_class, -np.expm1(logs), -np.exp(logs))[:, 1:]
+
+    def height(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+        own = math.fsum(logs[np.arange(n), labels].tolist())
+        return own - float(theta @ precision @ theta) / 2
+
+    theta = np.zeros(len(precision))
+    now = logs(theta)
+    for number in range(STEPS):
+        gradient = (scaled.T @ away(now)).reshape(-1) - precision @ theta
+        curvature = _curvature(scaled, now[:, 1:]) + precision
+        # With a prior, every direction has a curvature, however small.
+        share = DEPENDENT if deviation is None else None
+        step = np.linalg.lstsq(curvature, gradient, share)[0]
+        here = height(theta, now)
+        for _ in range(MOST_HALVINGS):
+            then = logs(theta + step)
+            if height(theta + step, then) >= here:
+                break
+            step = step / 2
+        else:
+            break
+        theta, now = theta + step, then
+        if np.abs(step).max(initial=0.0) < NEAR:
+            break
+        if number == DOUBTFUL and deviation is None:
+            _require_a_maximum(scaled, labels, n_classes)
+    _require_flat(scaled, away(now), precision @ theta)
+    by_class = np.hstack([np.zeros((d + 1, 1)), theta.reshape(d + 1, n_classes - 1)])
+    weights = by_class[:d] / unit[:, np.newaxis]
+    bias = by_class[d] - centre @ weights
+    final = log_posterior(x @ weights + bias)
+    slopes = np.concatenate([x.T @ away(final), away(final).sum(axis=0)[np.newaxis]])
+    if deviation is not None:
+        slopes[:d] -= (weights[:, 1:] @ _of_differences(n_classes)) / deviation**2
+    return LogisticRegression(
+        weights,
+        bias,
+        math.fsum(final[np.arange(n), labels].tolist()),
+        float(np.abs(slopes).max(initial=0.0)),
+        unique,
+    )
+
+
+def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float64]:
+    """Return the divisor of each column; infinity if it does not vary."""
+    spread = x.std(axis=0)
+    # Rounding leaves a spread even in a constant column.
+    varies = spread > DEPENDENT * np.abs(x).max(axis=0, initial=0.0)
+    # With a prior, neither the curvature nor the precision may be large: in a matrix
+    # with both 1e12 and 1, one of them is lost to rounding.
+    unit = spread if deviation is None else np.hypot(spread, 1 / deviation)
+    return np.where(varies, unit, math.inf)
+
+
+def _require_flat(
+    scaled: NDArray[np.float64], away: NDArray[np.float64], pull: NDArray[np.float64]
+) -> None:
+    """Refuse weights at which rows and prior do not cancel."""
+    left = np.abs((scaled.T @ away).reshape(-1) - pull)
+    moved = (np.abs(scaled.T) @ np.abs(away)).reshape(-1) + np.abs(pull)
+    if (left > FLAT * moved + DEPENDENT * len(scaled)).any():
+        msg = (
+            "the maximum was not reached: rounding hides the way up; give the columns "
+            "units in which their values are alike, or the prior another deviation"
+        )
+        raise InvalidObservation(msg)
+
+
+def _of_differences(k: int) -> NDArray[np.float64]:
+    """Return the precision of differences to one of K numbers, shape (K - 1, K - 1).
+
+    The numbers are independent, each of variance 1/2: a difference has variance 1.
+    """
+    found: NDArray[np.float64] = 2 * np.eye(k - 1) - 2 / k
+    return found
+
+
+def _curvature(
+    x: NDArray[np.float64], logs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the negative second derivatives, shape (D (K - 1), D (K - 1))."""
+    d, k = x.shape[1], logs.shape[1]
+    p, rest = np.exp(logs), -np.expm1(logs)
+    curvature = np.empty((d, k, d, k))
+    # Pair by pair of classes: all at once they would take the memory of n times D K K.
+    for c in range(k):
+        for other in range(c, k):
+            weights = p[:, c] * (rest[:, c] if c == other else -p[:, other])
+            block = (x.T * weights) @ x
+            curvature[:, c, :, other] = curvature[:, other, :, c] = block
+    return curvature.reshape(d * k, d * k)
+
+
+def _require_rows(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    n_classes: int,
+    deviation: float | None,
+) -> None:
+    """Refuse rows and labels that have no logistic regression."""
+    if not (np.abs(x) <= LARGEST_NUMBER).all():
+        msg = (
+            f"logistic regression takes finite numbers up to {LARGEST_NUMBER:g}, but a "
+            "row has one that is not"
+        )
+        raise InvalidObservation(msg)
+    outside = labels[(labels < 0) | (labels >= n_classes)]
+    if outside.size:
+        msg = f"label {int(outside[0])} is not in range({n_classes})"
+        raise InvalidObservation(msg)
+    rows = np.bincount(labels, minlength=n_classes)
+    if not rows.all():
+        msg = f"logistic regression needs rows of each class, got {rows.tolist()}"
+        raise InvalidObservation(msg)
+    if deviation is not None and not (
+        NARROWEST_PRIOR <= deviation <= LARGEST_DEVIATION
+    ):
+        msg = (
+            f"the deviation of a prior is positive, from {NARROWEST_PRIOR:g} to "
+            f"{LARGEST_DEVIATION:g}, got {deviation!r}; leave it out for maximum "
+            "likelihood"
+        )
+        raise InvalidObservation(msg)
+
+
+def _require_a_maximum(
+    scaled: NDArray[np.float64], labels: NDArray[np.int64], n_classes: int
+) -> None:
+    """Refuse classes that a plane separates: the weights would grow without end."""
+    # Imported here: scipy takes a while to import, and the service never needs it.
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    n, d = scaled.shape
+    planes = np.zeros((n * (n_classes - 1), d, n_classes))
+    row = 0
+    for i, label in enumerate(labels.tolist()):
+        for other in range(n_classes):
+            if other != label:
+                planes[row, :, label] = scaled[i]
+                planes[row, :, other] = -scaled[i]
+                row += 1
+    margins = planes[:, :, 1:].reshape(row, -1)
+    # The sum of the margins, each from 0 to 1: above 0 if some plane has every row on
+    # its own side or on the plane, and some row off it.
+    found = linprog(
+        -margins.sum(axis=0),
+        A_ub=np.vstack([margins, -margins]),
+        b_ub=np.concatenate([np.ones(row), np.zeros(row)]),
+        bounds=(None, None),
+        method="highs",
+    )
+    if found.fun is not None and float(found.fun) < -SEPARATED:
+        msg = (
+            "a plane separates the classes, with no row on the wrong side: the "
+            "likelihood has no maximum, and the weights would grow without end; give "
+            "them a prior with a deviation, such as 1"
+        )
         raise InvalidObservation(msg)

@@ -24,9 +24,16 @@ from app.doors.cli.console import (
 )
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, InvalidSetting, UnreadableSource
-from app.evaluation.experiment import Configuration, Experiment, Protocol
+from app.evaluation.experiment import (
+    Configuration,
+    Experiment,
+    Folds,
+    Online,
+    Protocol,
+    TrainFirst,
+)
 from app.evaluation.page import Document, named, page
-from app.evaluation.run import Folds, Online, TrainFirst, compare
+from app.evaluation.run import compare
 from app.evaluation.subject import Training
 from app.figures.metrics import Errors, interval, roca_replicates
 from app.services.startup import specification
@@ -39,7 +46,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from app.corpora.source import MailSource
-    from app.evaluation.run import Comparison, Plan, Run
+    from app.evaluation.experiment import Plan
+    from app.evaluation.run import Comparison, Run
 
 
 TRAIN: Final = "train"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression as Oracle
 
 from app.bayes.linear import gaussian_form
-from app.bayes.models import regression
+from app.bayes.models import logistic
 from app.bayes.models.gaussian import Gaussian
-from app.bayes.models.regression import regress
+from app.bayes.models.logistic import regress
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.sparse import Measurements
@@ -153,7 +153,7 @@ def test_the_prior_and_the_rows_are_in_balance(unit, deviation):
 
 def test_a_fit_that_does_not_end_is_refused(monkeypatch):
     """A fit that does not converge is an error, because its weights mean nothing."""
-    monkeypatch.setattr(regression, "STEPS", 1)
+    monkeypatch.setattr(logistic, "STEPS", 1)
     x, labels = made_up(1)
     with pytest.raises(InvalidObservation, match="the maximum was not reached"):
         regress(x, labels, 3)
