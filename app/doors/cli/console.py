@@ -142,11 +142,11 @@ def fields_of(thing: object, *names: str) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names}
 
 
-def plain(words: str | Text) -> Text:
+def plain(words: str | Text, style: str = "") -> Text:
     """Return text from a file, without terminal control characters."""
     if isinstance(words, Text):
         return words
-    return Text("".join(c if c.isprintable() else "\ufffd" for c in words))
+    return Text("".join(c if c.isprintable() else "\ufffd" for c in words), style)
 
 
 def grid(

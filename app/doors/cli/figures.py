@@ -18,6 +18,7 @@ from app.doors.cli.console import (
     argument,
     flag,
     grid,
+    plain,
     show,
 )
 from app.doors.documents.figures import FiguresOut, WordOut
@@ -125,7 +126,7 @@ def teachers_table(document: FiguresOut) -> Table:
     """Return the table of teachers, with the verdicts that they contradict."""
     rows = [
         (
-            Text(each.source, style="bold red" if each.suspect else ""),
+            plain(each.source, "bold red" if each.suspect else ""),
             f"{each.ham}",
             f"{each.spam}",
             f"{each.unsure}",
