@@ -351,9 +351,9 @@ class FeatureCounts(Statistics):
     @classmethod
     def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
         """Return what one message adds; its features are in order already."""
-        if not np.count_nonzero(signs):
+        if not any(signs.tolist()):
             return cls.zero(signs.size)
-        columns = np.empty((x.size, 2 * signs.size), np.int64)
+        columns = np.empty((x.ids.size, 2 * signs.size), np.int64)
         np.multiply(x.values[:, np.newaxis], signs, out=half(columns, "occurrences"))
         half(columns, "presence")[:] = signs
         return cls(signs, x.ids, columns)

@@ -60,8 +60,11 @@ class State(dict[str, Statistics]):
         InconsistentCounts
             If a view holds features in one state and measurements in another.
         """
+        whole = [*states]
+        if len(whole) == 1:
+            return cls(whole[0])
         parts: dict[str, list[Statistics]] = {}
-        for state in states:
+        for state in whole:
             for view, statistics in state.items():
                 parts.setdefault(view, []).append(statistics)
         return cls({view: total(found) for view, found in parts.items()})

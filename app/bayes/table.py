@@ -137,14 +137,14 @@ class FeatureTable:
         row, gained, largest = slots.survey(
             *self._slots, _SECRET, delta.ids, delta.columns, messages
         )
-        if row >= 0 or np.count_nonzero(messages < 0):
+        if row >= 0 or min(messages.tolist()) < 0:
             self._refuse(delta, messages, row)
         keys, counts = self._slots
+        wide = counts.dtype != np.int32
         # As many counts of 31 bits as fit into memory have a smaller sum.
-        room = np.iinfo(counts.dtype).max
-        if largest > NARROW or room > NARROW:
+        if largest > NARROW or wide:
             added(self._totals, totalled(delta.columns))
-        if largest > room:
+        if largest > NARROW and not wide:
             self._slots = keys, counts.astype(np.int64)
         if self._taken + delta.ids.size > FULL * (keys.size - 1):
             self._grow(delta.ids.size)

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
-from app.classifier.reasons import Summand, anonymous, reasons_of
+from app.classifier.reasons import Summand, anonymous, reasons_of, texts_at
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
@@ -247,11 +247,13 @@ def strongest_reason(
     if said is not None or found is None:
         return said
     view, at = found
-    names = observation.names.get(view) if named else None
-    if names:
-        return f"{view}:{names[at]}"
     payload = observation.views.get(view)
-    return view if payload is None else f"{view}:{anonymous(int(payload.ids[at]))}"
+    if payload is None:
+        return view
+    if not named:
+        return f"{view}:{anonymous(int(payload.ids[at]))}"
+    (text,) = texts_at(observation, view, np.array([at]))
+    return f"{view}:{text}"
 
 
 def insignificant(

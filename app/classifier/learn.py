@@ -164,7 +164,7 @@ def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
     """
     return {
         view: SparseCounts.of_sorted(x.ids[:MOST_TAUGHT], x.values[:MOST_TAUGHT])
-        if isinstance(x, SparseCounts) and x.size > MOST_TAUGHT
+        if isinstance(x, SparseCounts) and x.ids.size > MOST_TAUGHT
         else x
         for view, x in views.items()
     }
@@ -200,7 +200,8 @@ def taught(
         model = models[term.classifier]
         if not model.learns_errors or model.view != term.classifier:
             continue
-        if said[label] - np.delete(said, label).max() < MARGIN:
+        others = said.tolist()
+        if others.pop(label) - max(others) < MARGIN:
             if model.made_of:
                 ids = np.unique(model.features(found).ids)
                 found[model.view] = SparseCounts(ids, np.ones_like(ids))

@@ -1,8 +1,8 @@
 """Reasons: features of a message that people perceive as one.
 
-A reason is a header with all its words, the links to one domain, or adjacent words with
-their pairs.  Contract of this file: each feature belongs to exactly one reason and one
-family, and the cost is that of sorting the features.
+A reason is a header with all its words, the links to one domain, adjacent words with
+their pairs, or all grams.  Contract of this file: each feature belongs to exactly one
+reason and one family, and the cost is that of sorting the features.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict
 
 import numpy as np
 
+from app.features.grams import shown
 from app.features.hashing import FeatureNames, ids_of, names_at
 from app.kernels import reasons as kernel
 
@@ -49,8 +50,13 @@ _LINKS, *_OTHERS = _KINDS = list(dict.fromkeys(_TAGS.values()))
 _OF_TAGS: Final = np.array(
     [ids_of(list(_TAGS)), [_KINDS.index(kind) for kind in _TAGS.values()]]
 )
-_HOW: Final = {"headers": kernel.TAGGED, "words": kernel.WORDS, "pairs": kernel.PAIRS}
-"""The grouping of names by view; features of other views are not grouped."""
+_HOW: Final = {
+    "headers": kernel.TAGGED,
+    "words": kernel.WORDS,
+    "pairs": kernel.PAIRS,
+    "grams": kernel.TOGETHER,
+}
+"""The grouping of features by view; those of other views are not grouped."""
 
 
 # An answer has some fifty.  Dataclasses would take three times as long to create and to
@@ -61,7 +67,8 @@ class ListedFeature(TypedDict):
     Parameters
     ----------
     feature : str
-        Its text; ``"#"`` and its id in hex if the text is not stored.
+        Its text; ``"#"`` and its id in hex if the text is not stored.  A gram has one
+        character for all bytes of a kind.
     view : str
         Its view.
     log_odds : float
@@ -89,8 +96,8 @@ class Summand:
         The class prior with the bias of the fusion; a reason or a `Statement`; or all
         features of other reasons.
     text : str
-        The words, the header, the domain of the links, or the text of a statement.  For
-        the prior and the rest, the kind in brackets.
+        The words, the header, the domain of the links, ``"grams"``, or the text of a
+        statement.  For the prior and the rest, the kind in brackets.
     family : str or None
         Family of the reason, or kind of the statement; None for the prior and the
         rest.
@@ -119,7 +126,7 @@ class Summand:
 
 
 def title(text: str, family: str | None, features: Sequence[str]) -> str:
-    """Return the text of a reason; for a header or links, with the strongest words.
+    """Return the text of a reason; of many features, with the strongest ones.
 
     Examples
     --------
@@ -127,7 +134,11 @@ def title(text: str, family: str | None, features: Sequence[str]) -> str:
     'from: bob bank.example'
     >>> title("free money", "words", ["free", "free money"])
     'free money'
+    >>> title("grams", "grams", ["↵Buy", "y␣no"])
+    'grams: ↵Buy y␣no'
     """
+    if family == "grams":
+        return " ".join([f"{text}:", *features])
     tagged = [feature.partition(":") for feature in features]
     if family == "words" or not tagged or not all(colon for _, colon, _ in tagged):
         return text
@@ -230,7 +241,7 @@ def _text(family: str, names: Sequence[str]) -> str:
     >>> _text("links", ["link:.shop.example.com"])
     'example.com'
     """
-    if family in _OTHERS:
+    if family in {*_OTHERS, "grams"}:
         return family
     if family not in {"headers", _LINKS}:
         return " ".join(names)
@@ -249,7 +260,8 @@ def texts_at(
     names = observation.names.get(view)
     if names:
         return names_at(names, at)
-    return map(anonymous, observation.views[view].ids.take(at).tolist())
+    ids = observation.views[view].ids.take(at).tolist()
+    return map(shown if view == "grams" else anonymous, ids)
 
 
 def anonymous(number: int) -> str:

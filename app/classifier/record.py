@@ -80,7 +80,9 @@ def record(
     """
     rows = np.array([verdict.log_prior, *verdict.evidence])
     rows = (rows - rows[:, :1]).round(DECIMALS)
-    prior, *terms = [[finite(value) for value in row] for row in rows.tolist()]
+    prior, *terms = rows.tolist()
+    if not np.isfinite(rows).all():
+        prior, *terms = [[finite(value) for value in row] for row in rows.tolist()]
     return {
         "decision": verdict.decision,
         "log_odds": finite(verdict.log_odds),

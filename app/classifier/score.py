@@ -64,7 +64,7 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     evidence, posteriors, odds = likelihood.verdict(
         np.array([*sums.values()]),
         snapshot.log_prior,
-        np.array([specification.deciding.index(term.classifier) for term in terms]),
+        specification.places,
         raised * factors,
         weights,
         added,
@@ -82,7 +82,12 @@ def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
         )
         for place, (name, part) in enumerate(parts.items())
     }
-    known = any(said[term.classifier].features for term in terms)
+    # Any text has grams, even one of new words.
+    known = any(
+        said[term.classifier].features
+        for term in terms
+        if not models[term.classifier].learns_errors
+    )
     return Verdict(
         # Without evidence for either side, the prior alone must not decide.
         decision=decide(specification.verdict, log_odds) if known else "unsure",

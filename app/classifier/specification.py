@@ -169,28 +169,28 @@ class ViewModel:
         Whether the view learns only messages that the classifier of its name decided
         wrongly or nearly so (`app.classifier.learn.taught`): a view made of others, or
         grams.
+    event_model_name : str
+        Name of the event model in answers.
     """
 
     view: str
     event_model: EventModel
     made_of: tuple[str, ...] = ()
-    # Stored, because each message that is learned needs it.
+    # Stored, because each message that is scored or learned needs them.
     learns_errors: bool = field(init=False, repr=False, compare=False)
+    event_model_name: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Derive what the view learns."""
         errors = bool(self.made_of) or isinstance(self.event_model, Chain)
         object.__setattr__(self, "learns_errors", errors)
+        name = type(self.event_model).__name__.lower()
+        object.__setattr__(self, "event_model_name", name)
 
     @property
     def measures(self) -> bool:
         """Whether the view has measurements, not features."""
         return isinstance(self.event_model, Gaussian | Discriminant)
-
-    @property
-    def event_model_name(self) -> str:
-        """Name of the event model in answers."""
-        return type(self.event_model).__name__.lower()
 
     def features(self, views: Mapping[str, Payload]) -> Payload:
         """Return the features of a message that the classifier uses.
@@ -301,6 +301,8 @@ class Specification:
     deciding : tuple of str
         The classifiers of the verdict's terms, and those of views of which theirs are
         made, in the order of `classifiers`.
+    places : ndarray of int64, shape (T,), read-only
+        The place of each term's classifier among them.
     spam_mask : ndarray of bool, shape (K,), read-only
         Which classes are unwanted mail.
 
@@ -326,6 +328,7 @@ class Specification:
     # Stored, because each message that is parsed or scored needs them.
     views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    places: NDArray[np.int64] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -360,13 +363,16 @@ class Specification:
         models = [self.classifiers[name] for name in terms]
         others = {view for model in models for view in model.made_of}
         others -= {model.view for model in models}
-        deciding = (
+        deciding = tuple(
             name
             for name, model in self.classifiers.items()
             if name in terms or model.view in others
         )
+        places = np.array([deciding.index(t.classifier) for t in self.verdict.terms])
+        places.flags.writeable = False
         object.__setattr__(self, "views", views)
-        object.__setattr__(self, "deciding", tuple(deciding))
+        object.__setattr__(self, "deciding", deciding)
+        object.__setattr__(self, "places", places)
         object.__setattr__(self, "spam_mask", spam)
 
     def decaying(self, half_life: float) -> Specification:

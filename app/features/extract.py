@@ -58,7 +58,7 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     There are six views, each a function of the message alone: ``words`` and ``headers``
     count occurrences, ``pairs`` record presence, ``grams`` count runs of symbols,
     ``structure`` has the values of some fields, and ``measurements`` has numbers in
-    fixed point.  Grams have no names, because four symbols mean little to a reader.
+    fixed point.  Grams need no names: their ids are their text.
 
     Examples
     --------

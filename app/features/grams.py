@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.chain import runs_of
+from app.bayes.models.chain import runs_of, symbols_of
 
 if TYPE_CHECKING:
-    from app.bayes.sparse import SparseCounts
+    from app.bayes.models.chain import Runs
     from app.mail.message import Message
 
 MAX_GRAM_TEXT: Final = 500
@@ -21,7 +21,7 @@ al., "Spam filtering using statistical data compression models", JMLR 7, 2006, s
 """
 # Letters are symbols of their own, in both cases: 32 symbols gain less (experiment
 # 0088).  Of all other bytes, those of one kind are one symbol; two more
-# are the rest of ASCII, and bytes beyond it.
+# are the rest of ASCII, and bytes beyond it.  Each has a character for people.
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _KINDS: Final = (
     b"0123456789",
@@ -41,13 +41,14 @@ _SYMBOLS: Final = {
     for symbol, kind in enumerate([*zip(_LETTERS, strict=True), *_KINDS])
     for byte in kind
 }
+_SHOWN: Final = f"{_LETTERS.decode()}0␣↵.,!$-/(&¤"
 _SYMBOL_OF: Final = bytes(
     [_SYMBOLS.get(byte, _REST + (byte > 127)) for byte in range(256)]  # noqa: PLR2004
 )
 """The symbol of each byte."""
 
 
-def grams(message: Message) -> SparseCounts:
+def grams(message: Message) -> Runs:
     r"""Return the runs of four symbols in subject and text, each once.
 
     Notes
@@ -58,9 +59,8 @@ def grams(message: Message) -> SparseCounts:
 
     Examples
     --------
-    >>> from app.bayes.models.chain import runs_in
     >>> from app.mail.parse import parse
-    >>> runs_in(grams(parse(b"Subject: ab\n\ncd"))).size
+    >>> grams(parse(b"Subject: ab\n\ncd")).numbers.size
     6
     """
     text = message.header("subject") + "\n"
@@ -69,4 +69,17 @@ def grams(message: Message) -> SparseCounts:
             break
         text += part.content[:MAX_GRAM_TEXT] + "\n"
     content = text[:MAX_GRAM_TEXT].encode()[:MAX_GRAM_TEXT].translate(_SYMBOL_OF)
-    return runs_of(np.frombuffer(content, np.uint8).astype(np.int64))
+    return runs_of(np.frombuffer(content, np.uint8))
+
+
+def shown(number: int) -> str:
+    r"""Return a run for people, with one character for all bytes of a kind.
+
+    Examples
+    --------
+    >>> from app.mail.parse import parse
+    >>> x = grams(parse(b"Subject: Only $99!\n\nBuy"))
+    >>> [shown(number) for number in x.ids[-3:].tolist()]
+    ['↵Onl', '!↵Bu', '$00!']
+    """
+    return "".join(_SHOWN[symbol] for symbol in symbols_of(number))

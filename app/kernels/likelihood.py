@@ -169,6 +169,25 @@ WHOLE_RUN: Final = (RUN_SYMBOLS + 1) << RUN_BITS
 
 
 @in_place
+def ring(symbols: NDArray[np.uint8], runs: NDArray[np.int64]) -> None:
+    """Write the run that begins at each symbol of a text, as a number.
+
+    Parameters
+    ----------
+    symbols : ndarray of uint8, shape (n,)
+        After the last comes the first.
+    runs : ndarray of int64, shape (n,)
+        Written.
+    """
+    n = min(symbols.size, runs.size)
+    run = np.int64(0)
+    for place in range(n + RUN_SYMBOLS - 1 if n else 0):
+        run = (run << SYMBOL_BITS | symbols[place % n]) & ((1 << RUN_BITS) - 1)
+        if place >= RUN_SYMBOLS - 1:
+            runs[place - RUN_SYMBOLS + 1] = run
+
+
+@in_place
 def beginnings(
     runs: NDArray[np.int64], ids: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> int:
@@ -177,7 +196,7 @@ def beginnings(
     Parameters
     ----------
     runs : ndarray of int64, shape (n,)
-        Runs of symbols as numbers, strictly increasing.
+        Runs of symbols as numbers, in order; each counts once.
     ids, counts : ndarray of int64, shape (m,)
         Written, for up to (`RUN_SYMBOLS` + 1) n of them: see
         `app.bayes.models.chain.with_beginnings`.
@@ -186,6 +205,8 @@ def beginnings(
     for length in range(RUN_SYMBOLS + 1):
         first = size
         for i in range(runs.size):
+            if i > 0 and runs[i] == runs[i - 1]:
+                continue
             beginning = runs[i] >> SYMBOL_BITS * (RUN_SYMBOLS - length)
             number = beginning | (length + 1) << RUN_BITS
             if size > first and ids[size - 1] == number:
@@ -197,16 +218,33 @@ def beginnings(
 
 
 @inlined
+def _ones(bits: np.uint64) -> int:
+    """Return the number of bits that are set.
+
+    H. S. Warren, *Hacker's Delight*, second edition, 2012, section 5-1.
+    """
+    bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    twos = np.uint64(0x3333333333333333)
+    bits = (bits & twos) + ((bits >> np.uint64(2)) & twos)
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((bits * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@inlined
 def _links(
     ids: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the place of each run without its last, and without its first symbol.
 
-    Runs with one more symbol than another stand side by side, so few are compared.
     -1 where there is none.
+
+    Runs with one more symbol than another stand side by side, so the symbols after a
+    run are a set of bits, and the place of one of them is the number of bits below it:
+    8 us for 950 runs, and 28 with a search.
     """
     parents, ends = np.full(size, -1), np.full(size, -1)
-    first, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    first, after = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    last = (1 << SYMBOL_BITS) - 1
     at = 0
     for i in range(1, size):
         length = ids[i] >> RUN_BITS
@@ -216,18 +254,19 @@ def _links(
             at += 1
         if at < i and ids[at] == number:
             parents[i] = at
-            first[at] = first[at] if count[at] else i
-            count[at] += 1
-    last = (1 << SYMBOL_BITS) - 1
+            if after[at] == 0:
+                first[at] = i
+            after[at] |= np.uint64(1) << np.uint64(ids[i] & last)
     for i in range(1, size):
         parent = parents[i]
         if parent == 0:
             ends[i] = 0
         elif parent > 0 and ends[parent] >= 0:
             end = ends[parent]
-            for other in range(first[end], min(first[end] + count[end], i)):
-                if ids[other] & last == ids[i] & last:
-                    ends[i] = other
+            bit = np.uint64(1) << np.uint64(ids[i] & last)
+            if after[end] & bit:
+                place = first[end] + _ones(after[end] & (bit - np.uint64(1)))
+                ends[i] = place if place < i else -1
     return parents, ends
 
 

@@ -23,6 +23,8 @@ WORDS: Final = 1
 """Words, which are separate reasons, except for words with some tags."""
 PAIRS: Final = 2
 """Names of two words."""
+TOGETHER: Final = 3
+"""Features that form one reason together."""
 KEY, FAMILY, PLACE, OTHER = range(4)
 """Lines of the keys of features."""
 LINES: Final = 11
@@ -63,7 +65,7 @@ def keyed(
     at : ndarray of int64
         First word of each feature's name; a feature without a name has its own key.
     how : int
-        `TAGGED`, `WORDS` or `PAIRS`.
+        `TAGGED`, `WORDS`, `PAIRS` or `TOGETHER`.
     family : int
         The family of the view.
     tags : ndarray of int64, shape (2, m)
@@ -86,7 +88,8 @@ def keyed(
         if not seen[i] or count == most:
             continue
         word = at[i] if i < at.size else -1
-        own, key, other = family, mixed(family, i), np.int64(0)
+        own, other = family, np.int64(0)
+        key = mixed(family, 0 if how == TOGETHER else i)
         if 0 <= word < bounds.size - (2 if how == PAIRS else 1):
             start, stop = _ends(text, bounds, word)
             end = start

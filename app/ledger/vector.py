@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.models.chain import EMPTY_RUN, require_runs, runs_in, with_beginnings
+from app.bayes.models.chain import Runs, require_runs, with_beginnings
 from app.bayes.sparse import MOST_FIELDS, Measurements, SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import FeatureNames, Pairs
@@ -99,8 +99,8 @@ _WORDS: Final = "words"
 _UNITED: Final = ("headers", "pairs", _WORDS)
 _NUMBER: Final = np.dtype("<i8")
 _LOW: Final = 7
-# Bytes of a number -> the largest; the narrowest that fits is used.
-_WIDTHS: Final = {1: 2**8 - 1, 2: 2**16 - 1, 4: 2**32 - 1, 8: 2**63 - 1}
+# Bytes of a number; the narrowest that fits is used.
+_WIDTHS: Final = (1, 2, 4, 8)
 _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
 
@@ -126,12 +126,13 @@ def encode(views: Mapping[str, Payload]) -> bytes:
     parts = []
     for view in sorted(views):
         name = view.encode()
-        if len(name) > 0xFF:  # noqa: PLR2004  (the length is one byte)
+        length = len(name)
+        if length > 0xFF:  # noqa: PLR2004  (the length is one byte)
             msg = f"The name of a view has at most 255 bytes, got {len(name)}."
             raise InvalidObservation(msg)
         x = views[view]
         kind, n, columns = _payload(view, x, views, low)
-        parts += [bytes((len(name),)), name, bytes((kind,)), _COUNT.pack(n)]
+        parts += [bytes((length,)), name, bytes((kind,)), _COUNT.pack(n)]
         parts += columns
     body = b"".join(parts)
     if len(body) > LARGEST:
@@ -200,7 +201,7 @@ def _payload(
     ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
     if ones and view not in _UNITED and _is_united(x.ids, views):
         return _UNION, x.size, []
-    if (runs := _runs(x)) is not None:
+    if isinstance(x, Runs) and (runs := x.numbers).size <= MOST_RUNS:
         return _RUNS, runs.size, [*_column(_steps(runs))]
     by_id = _steps(x.ids).astype(_NUMBER, copy=False).view(np.uint8)
     by_id = by_id.reshape(-1, _LOW + 1)
@@ -214,9 +215,9 @@ def _payload(
 def _column(numbers: NDArray[np.int64]) -> tuple[bytes, bytes]:
     """Return the width of some numbers, and their bytes."""
     most = int(np.maximum.reduce(numbers, initial=0))
+    width = 1 if most < 2**8 else 2 if most < 2**16 else 4 if most < 2**32 else 8
     if int(np.minimum.reduce(numbers, initial=0)) < 0:
-        most = _WIDTHS[_NUMBER.itemsize]
-    width = next(width for width, largest in _WIDTHS.items() if most <= largest)
+        width = 8
     narrow = numbers.astype(f"<u{width}")
     return bytes((width,)), narrow.view(np.uint8).reshape(-1, width).T.tobytes()
 
@@ -237,14 +238,6 @@ def _steps(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     steps = numbers.copy()
     steps[1:] -= numbers[:-1]
     return steps
-
-
-def _runs(x: SparseCounts) -> NDArray[np.int64] | None:
-    """Return the runs of a view that has nothing but runs and their beginnings."""
-    if not x.size or x.ids[0] != EMPTY_RUN:
-        return None
-    runs = runs_in(x)
-    return runs if runs.size <= MOST_RUNS and with_beginnings(runs) == x else None
 
 
 def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:

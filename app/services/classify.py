@@ -13,7 +13,7 @@ from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import BackedOff
-from app.classifier.rule import GRAMS, SHIPPED_VIEWS
+from app.classifier.rule import SHIPPED_VIEWS
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, classifiers_of
@@ -366,7 +366,7 @@ def warm_up() -> None:
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     encode(observation.views)
     encode_names(observation.names)
-    every = classifiers_of((*SHIPPED_VIEWS, GRAMS))
+    every = classifiers_of(SHIPPED_VIEWS)
     snapshot = Snapshot.empty(Specification(classifiers=every))
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)

@@ -12,6 +12,7 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import ActionRule
 from app.errors import DatabaseUnprepared, Inconsistent, InvalidSetting
+from app.features.id_key import UNKEYED
 from app.services.cache import LiveProfiles
 from app.services.clock import now
 from app.services.profiles import (
@@ -33,7 +34,7 @@ from app.storage.database.engine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from sqlalchemy import Engine
 
@@ -152,18 +153,27 @@ def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
     return live
 
 
-def specification(settings: Settings) -> Specification:
-    """Return the specification of a new profile under the settings."""
+def specification(settings: Settings, *, without: Container[str] = ()) -> Specification:
+    """Return the specification of a new profile under the settings.
+
+    Parameters
+    ----------
+    settings : Settings
+        The settings.
+    without : container of str
+        Text views that the profile cannot have.
+    """
     spam_from = math.log(settings.ham_cost)
+    views = tuple(view for view in settings.text_views if view not in without)
     verdict = VerdictRule(
-        terms=terms_of(settings.text_views),
+        terms=terms_of(views),
         spam_threshold=spam_from,
         ham_threshold=-spam_from,
     )
     made = Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,
-        classifiers=classifiers_of(settings.text_views),
+        classifiers=classifiers_of(views),
         verdict=verdict,
         action=_actions(settings, spam_from),
     )
@@ -209,6 +219,7 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
     """Return the function from a stored profile to its specification."""
     service = specification(settings)
+    hidden = specification(settings, without=UNKEYED)
 
     def specified(row: ProfileRow) -> Specification:
         try:
@@ -216,7 +227,8 @@ def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
         # An error of one profile must not stop the others; a start checks this before.
         except InvalidSetting as error:
             raise Inconsistent(str(error)) from error
-        return specification_of(row, replace(service, key=key))
+        readable = key is None and settings.store_words
+        return specification_of(row, service if readable else replace(hidden, key=key))
 
     return specified
 

@@ -13,7 +13,7 @@ from app.bayes.models.chain import runs_of
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute
 from app.classifier.learn import MARGIN, delta, taught
-from app.classifier.rule import SHIPPED_VIEWS, Bounded, Term, VerdictRule, terms_of
+from app.classifier.rule import Bounded, Term, VerdictRule, terms_of
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel, classifiers_of
@@ -33,9 +33,9 @@ histories = st.lists(st.tuples(messages, st.integers(0, 2)), max_size=8)
 def said_by_corrections(verdict):
     """Return what the corrections add for each class, bounded.
 
-    The headers alone, which teach nothing, are last.
+    The headers alone, which teach nothing, and the grams are last.
     """
-    return verdict.evidence[-2]
+    return verdict.evidence[-3]
 
 
 def learned(history, *, specification=THREE):
@@ -94,8 +94,9 @@ def test_each_feature_has_its_share_where_it_comes_from(history, views):
 
     attribution = attribute(verdict, snapshot)
 
-    assert set(VIEWS) == attribution.contributions.keys()
-    for view, added in attribution.contributions.items():
+    assert {*VIEWS, "grams"} == attribution.contributions.keys()
+    for view in VIEWS:
+        added = attribution.contributions[view]
         assert views[view].size == added.size == attribution.seen[view].size
     total = sum(added.sum() for added in attribution.contributions.values())
     assert verdict.log_odds == pytest.approx(attribution.prior + total, abs=1e-9)
@@ -158,13 +159,13 @@ def test_it_raises_nothing_and_is_lowered_while_it_knows_little():
             revision=revision,
         )
 
-    assert [1.0, 1.0, 1.0, 0.0, 0.0] == snapshot.raised.tolist()
+    assert [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] == snapshot.raised.tolist()
 
     few = {"words": words["words"], "corrections": words["words"]}
     snapshot.learn(delta(few, before=None, after=0, n_classes=2), revision=4)
 
     assert snapshot.raised[0] > 1.0
-    assert [1 / 11, 1 / 101] == snapshot.raised[-2:].tolist()
+    assert [1 / 11, 1 / 101, 0.0] == snapshot.raised[-3:].tolist()
 
 
 def test_a_site_without_it_teaches_nothing_there():
@@ -213,7 +214,9 @@ def test_a_view_is_made_of_views_of_features(source):
 
 def test_the_headers_are_heard_by_themselves_in_the_same_counts():
     """Their term adds what they say, and the other features add nothing to it."""
-    snapshot = Snapshot.empty(Specification())
+    shipped = Specification()
+    at = [term.classifier for term in shipped.verdict.terms].index("header_corrections")
+    snapshot = Snapshot.empty(shipped)
     for label, counts in enumerate(({1: 1, 5: 1}, {2: 1, 6: 1})):
         only = {"corrections": SparseCounts.of(counts)}
         snapshot.learn(
@@ -224,9 +227,9 @@ def test_the_headers_are_heard_by_themselves_in_the_same_counts():
 
     alone, both = score(snapshot, headers), score(snapshot, headers | words)
 
-    assert alone.evidence[-1].tolist() == both.evidence[-1].tolist()
-    assert alone.evidence[-1][1] > alone.evidence[-1][0]
-    assert [0.0, 0.0] == score(snapshot, words).evidence[-1].tolist()
+    assert alone.evidence[at].tolist() == both.evidence[at].tolist()
+    assert alone.evidence[at][1] > alone.evidence[at][0]
+    assert [0.0, 0.0] == score(snapshot, words).evidence[at].tolist()
 
 
 def test_a_verdict_needs_a_view_that_learns_every_message():
@@ -256,14 +259,11 @@ def test_the_model_takes_what_is_there():
     assert [] == model.features({}).ids.tolist()
 
 
-SYMBOLS = Specification(
-    classifiers=classifiers_of((*SHIPPED_VIEWS, "grams")),
-    verdict=VerdictRule(terms=terms_of((*SHIPPED_VIEWS, "grams"))),
-)
+SYMBOLS = Specification()
 texts = st.lists(st.integers(0, 5), max_size=20).map(
     lambda symbols: {
         "words": SparseCounts.of(dict.fromkeys(symbols, 1)),
-        "grams": runs_of(np.array(symbols, np.int64)),
+        "grams": runs_of(np.array(symbols, np.uint8)),
     }
 )
 readings = st.lists(st.tuples(texts, st.integers(0, 1)), max_size=8)
@@ -307,8 +307,9 @@ def test_the_shares_of_runs_add_up(history, views):
 
 def test_grams_are_heard_as_far_as_they_know_both_sides():
     """By twice the lessons of the side with fewer."""
-    text = {"grams": runs_of(np.arange(30)), "words": SparseCounts.of({1: 1})}
-    other = {"grams": runs_of(np.arange(30, 60)), "words": SparseCounts.of({2: 1})}
+    one, two = np.arange(60, dtype=np.uint8).reshape(2, 30)
+    text = {"grams": runs_of(one), "words": SparseCounts.of({1: 1})}
+    other = {"grams": runs_of(two), "words": SparseCounts.of({2: 1})}
     heard = []
     for hams in (0, 1, 60):
         snapshot = Snapshot.empty(SYMBOLS)

@@ -221,7 +221,7 @@ def test_counts_of_a_discriminant_cannot_decay():
     measured = ViewModel(view="measurements", event_model=Discriminant())
     words = ViewModel(view="words", event_model=Multinomial(smoothing=Lidstone(0.1)))
     specification = Specification(
-        classifiers=dict.fromkeys((*VIEWS, "header_corrections"), words)
+        classifiers=dict.fromkeys((*VIEWS, "header_corrections", "grams"), words)
         | {"measured": measured}
     )
 

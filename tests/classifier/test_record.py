@@ -93,22 +93,24 @@ def test_the_terms_of_a_record_add_up_to_its_log_odds():
     assert kept["log_odds"] == pytest.approx(spam_joint - ham_joint, abs=1e-4)
 
 
-def test_a_record_from_before_corrections_still_teaches_the_fusion():
-    """They said nothing then; a view that is missing otherwise is another verdict."""
+def test_a_record_from_before_such_views_still_teaches_the_fusion():
+    """Views of errors said nothing then; a view that is missing otherwise is another verdict."""
     kept = record(verdict(), SPECIFICATION)
-    *views, corrections, headers = SPECIFICATION.verdict.names
+    *views, corrections, headers, grams = SPECIFICATION.verdict.names
 
     def without(*names):
         terms = {key: row for key, row in kept["terms"].items() if key not in names}
         return evidence_of({**kept, "terms": terms}, SPECIFICATION)
 
-    whole, old = evidence_of(kept, SPECIFICATION), without(corrections, headers)
+    errors = (corrections, headers, grams)
+    whole, old = evidence_of(kept, SPECIFICATION), without(*errors)
 
-    assert ["corrections/bounded20-5.4", "header_corrections/bounded20-5.4"] == [
-        corrections,
-        headers,
-    ]
-    assert whole.terms[:-2].tolist() == old.terms[:-2].tolist()
-    assert [[0.0, 0.0]] * 2 == old.terms[-2:].tolist()
-    assert whole.terms[:-1].tolist() == without(headers).terms[:-1].tolist()
+    assert errors == (
+        "corrections/bounded20-5.4",
+        "header_corrections/bounded20-5.4",
+        "grams/bounded-mean20-0.09",
+    )
+    assert whole.terms[:-3].tolist() == old.terms[:-3].tolist()
+    assert [[0.0, 0.0]] * 3 == old.terms[-3:].tolist()
+    assert whole.terms[:-1].tolist() == without(grams).terms[:-1].tolist()
     assert without(views[0]) is None

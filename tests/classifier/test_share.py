@@ -98,5 +98,5 @@ def test_nothing_is_raised_before_anything_is_known():
     """Before the first message, nothing is divided by zero."""
     verdict = score(Snapshot.empty(SHIPPED), {"words": SparseCounts.of({1: 1})})
 
-    assert [1.0, 1.0, 1.0, 0.0, 0.0] == Snapshot.empty(SHIPPED).raised.tolist()
+    assert [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] == Snapshot.empty(SHIPPED).raised.tolist()
     assert "unsure" == verdict.decision

@@ -22,6 +22,7 @@ def test_a_new_profile_tells_ham_from_spam():
         "headers",
         "pairs",
         "corrections",
+        "grams",
         "structure",
         "measurements",
     ] == list(specification.views)

@@ -836,7 +836,11 @@ def test_a_profile_is_exported_and_imported(run, index, tmp_path):
 
 
 def test_the_profile_of_a_site_becomes_keyed(run, index, tmp_path, monkeypatch):
-    """As the page on operation has it: the same verdicts, and hashes with a key."""
+    """As the page on operation has it: the same verdicts, and hashes with a key.
+
+    The same but for the grams, which a keyed profile does not have.
+    """
+    monkeypatch.setenv("POSTBAYES_TEXT_VIEWS", "words,headers,pairs,corrections")
     asked = "classify", "--json", index.parent / "spam3"
     run("learn", "--index", index)
     before = json.loads(run(*asked)[1])

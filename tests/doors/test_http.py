@@ -90,6 +90,7 @@ def test_a_raw_message_is_classified(client):
         "pairs",
         "corrections",
         "header_corrections",
+        "grams",
     ] == list(answer["views"])
     assert "multinomial" == answer["views"]["words"]["event_model"]
     assert ("default", 6, []) == (
@@ -485,12 +486,15 @@ def test_a_length_of_many_digits_is_a_length(client, length, status):
 
 
 def test_nothing_known_of_a_message_is_unsure(client):
-    """Where no feature was ever seen, nothing speaks for either side."""
-    answer = client.post("/classify", json={"body": "xyzzy"}).json()
+    """Only the letters of new words speak, and they do not decide."""
+    new = client.post("/classify", json={"body": "xyzzy"}).json()
+    empty = client.post("/classify", json={"body": "~"}).json()
 
-    assert [] == [e for e in answer["explanation"] if e["kind"] == "reason"]
-    assert answer["explained_pct"] is None
-    assert "unsure" == answer["decision"]
+    reasons = [e for e in new["explanation"] if e["kind"] == "reason"]
+    assert ["grams"] == [reason["family"] for reason in reasons]
+    assert [] == [e for e in empty["explanation"] if e["kind"] == "reason"]
+    assert empty["explained_pct"] is None
+    assert "unsure" == new["decision"] == empty["decision"]
 
 
 async def trickle():

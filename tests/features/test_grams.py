@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.chain import ORDER, SYMBOLS, runs_in, with_beginnings
+from app.bayes.models.chain import ORDER, SYMBOLS, with_beginnings
 from app.features.grams import MAX_GRAM_TEXT, grams
 from app.mail.message import Header, Message, Text
 
@@ -32,13 +32,13 @@ def test_runs_differ_where_their_symbols_differ(text, subject):
 
     x = grams(message(text, subject))
 
-    assert len(expected) == runs_in(x).size
-    assert with_beginnings(runs_in(x)) == x
+    assert len(expected) == x.numbers.size
+    assert with_beginnings(x.numbers) == x
 
 
 def test_every_byte_has_a_symbol_of_the_alphabet():
     """Any text is a chain."""
-    runs = runs_in(grams(message("".join(map(chr, range(1, 300))))))
+    runs = grams(message("".join(map(chr, range(1, 300))))).numbers
 
     assert runs.size
     assert set(range(SYMBOLS)) == {
@@ -65,8 +65,8 @@ def test_later_texts_are_read_while_there_is_room():
     short = Message(texts=(Text("plain", "a"), Text("html", "bcd")))
     long = Message(texts=(Text("plain", "a" * MAX_GRAM_TEXT), Text("html", "bcd")))
 
-    assert 7 == runs_in(grams(short)).size
-    assert 5 == runs_in(grams(long)).size
+    assert 7 == grams(short).numbers.size
+    assert 5 == grams(long).numbers.size
 
 
 def test_a_message_of_nothing_has_no_grams():

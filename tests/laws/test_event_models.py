@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.categorical import Bernoulli, Categorical, value_id
-from app.bayes.models.chain import SYMBOLS, Chain, runs_in, runs_of, with_beginnings
+from app.bayes.models.chain import SYMBOLS, Chain, runs_of, with_beginnings
 from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
 from app.bayes.models.multinomial import Differential, Multinomial
 from app.bayes.moments import MomentSums
@@ -40,7 +40,7 @@ records = st.dictionaries(st.integers(0, 3), st.integers(0, 2)).map(
     )
 )
 chains = st.lists(st.integers(0, 3), max_size=9).map(
-    lambda symbols: runs_of(np.array(symbols, np.int64))
+    lambda symbols: runs_of(np.array(symbols, np.uint8))
 )
 numbers = st.floats(-9, 9)
 measured = st.fixed_dictionaries(
@@ -64,7 +64,7 @@ def renamed_fields(x, names):
 
 def renamed_symbols(x, names):
     """Return the runs with their symbols renamed."""
-    runs = runs_in(x)
+    runs = x.numbers
     renamed = np.zeros_like(runs)
     for place in range(4):
         symbol = runs // SYMBOLS**place % SYMBOLS

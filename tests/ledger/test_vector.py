@@ -220,14 +220,14 @@ def test_a_pair_of_no_words_is_refused(places):
 @given(st.lists(st.integers(0, 3), max_size=30))
 def test_runs_of_symbols_come_back_with_their_beginnings(symbols):
     """Only the runs are stored."""
-    views = {"grams": runs_of(np.array(symbols, np.int64))}
+    views = {"grams": runs_of(np.array(symbols, np.uint8))}
 
     assert views == decode(encode(views))
 
 
 def test_a_run_takes_two_bytes_or_three():
     """Other views take eight for each id."""
-    symbols = np.random.default_rng(1).integers(0, 64, 1000)
+    symbols = np.random.default_rng(1).integers(0, 64, 1000, np.uint8)
     runs = runs_of(symbols)
 
     assert len(encode({"grams": runs})) < 3 * 1000 + 100
@@ -243,7 +243,7 @@ def test_a_run_takes_two_bytes_or_three():
 
 def test_runs_are_few(monkeypatch):
     """More of them are stored as any features; a byte could stand for eighty."""
-    x = {"grams": runs_of(np.arange(9))}
+    x = {"grams": runs_of(np.arange(9, dtype=np.uint8))}
     written = encode(x)
     monkeypatch.setattr(vector, "MOST_RUNS", 8)
 

@@ -111,6 +111,7 @@ def test_a_profile_says_what_its_views_are_worth(app):
         "pairs/mean20",
         "corrections/bounded20-5.4",
         "header_corrections/bounded20-5.4",
+        "grams/bounded-mean20-0.09",
     ] == list(state.weights)
     assert ["ham", "spam"] == list(state.bias)
     assert (50, 50) == (state.fitted_revision, state.fitted_messages)

@@ -16,7 +16,6 @@ from app.bayes.models.chain import (
     SYMBOLS,
     Chain,
     require_runs,
-    runs_in,
     runs_of,
     with_beginnings,
 )
@@ -27,7 +26,7 @@ texts = st.lists(st.integers(0, 3), max_size=12)
 
 def of(text):
     """Return the runs of a text."""
-    return runs_of(np.array(text, np.int64))
+    return runs_of(np.array(text, np.uint8))
 
 
 def windows(text):
@@ -138,8 +137,8 @@ def test_runs_are_found_again_among_their_beginnings(text):
     """The features of a text are a function of its runs."""
     x = of(text)
 
-    assert len(windows(text)) == runs_in(x).size
-    assert with_beginnings(require_runs(runs_in(x))) == x
+    assert len(windows(text)) == x.numbers.size
+    assert with_beginnings(require_runs(x.numbers)) == x
     assert dict(beginnings(text)) == {
         symbols: count
         for symbols, count in beginnings(text).items()

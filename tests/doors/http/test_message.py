@@ -239,13 +239,14 @@ def test_the_levels_of_a_personal_profile_are_shown(client):
         time=now(),
     )
     app.live.refresh()
-    teach(app, spam(90), "ham", profile="ann@example.org")
+    for number in (90, 91):
+        teach(app, spam(number), "ham", profile="ann@example.org")
     query = {"profile": "ann@example.org"}
     found = client.post("/message", content=spam(7), headers=RAW, params=query).json()
     page = shown(client, spam(7), **query).text
 
     assert [
-        ("ann@example.org", {"ham": 1, "spam": 0}, 1),
+        ("ann@example.org", {"ham": 2, "spam": 0}, 1),
         ("default", {"ham": 6, "spam": 6}, 1),
     ] == [(e["profile"], e["messages"], e["weight"]) for e in found["levels"]]
     assert math.isclose(found["log_odds"], sum(e["log_odds"] for e in found["levels"]))
