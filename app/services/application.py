@@ -29,7 +29,6 @@ from app.services.feedback import Feedback
 from app.services.figures import WATCH_SECONDS, Figures, Teachers
 from app.services.follow import SiteFollower
 from app.services.history import VerdictHistory, VerdictRecorder
-from app.services.http_client import Webhook, webhook_of
 from app.services.inspection import Inspect, Ledgers, Words
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import keep_log, logging_if_slow
@@ -42,6 +41,7 @@ from app.services.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.sessions import Sessions, add_person, remove_person, set_password
 from app.services.startup import open_database, require_startable, specify
 from app.services.undo import Undo
+from app.services.webhook import Webhook, webhook_of
 from app.services.writer import AutoLearn, Notifier, Writer
 from app.settings import PREFIX, Settings
 from app.storage import profiles

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
     from app.services.history import VerdictRecorder
-    from app.services.http_client import Webhook
     from app.services.metrics import Tally
     from app.services.recipients import Recipients
+    from app.services.webhook import Webhook
 
 log = logging.getLogger(__name__)
 Chosen = TypeVar("Chosen")

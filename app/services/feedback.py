@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from app.services.cache import LiveProfiles
     from app.services.clock import WriteHealth
     from app.services.figures import Teachers
-    from app.services.http_client import Webhook
     from app.services.live import LiveProfile
     from app.services.metrics import Tally
     from app.services.recent import Recall, RecentMessages, StoredMessage
+    from app.services.webhook import Webhook
     from app.services.writer import Writer, Written
 
 

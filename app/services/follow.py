@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable, reason
 from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
-from app.services.http_client import NoAnswer, ask
 from app.services.scheduler import Scheduler
+from app.services.webhook import NoAnswer, ask
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import httpx2
     from sqlalchemy import Engine
 
-    from app.services.http_client import Answer
+    from app.services.webhook import Answer
     from app.settings import Settings
 
 log = logging.getLogger(__name__)

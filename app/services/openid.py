@@ -27,8 +27,8 @@ from app.errors import (
     Unauthenticated,
 )
 from app.services.clock import Failures
-from app.services.http_client import NoAnswer, ask
 from app.services.log import shown
+from app.services.webhook import NoAnswer, ask
 from app.settings import read_secret
 
 if TYPE_CHECKING:

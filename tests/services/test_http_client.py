@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from app.services.http_client import Answer, NoAnswer, ask
+from app.services.webhook import Answer, NoAnswer, ask
 
 
 @contextmanager

@@ -20,11 +20,11 @@ import pytest
 from app.doors.cli.client import application
 from app.doors.cli.figures import loaded
 from app.errors import InvalidSetting
-from app.services import http_client as webhooks
+from app.services import webhook as webhooks
 from app.services.clock import Failures, now
-from app.services.http_client import EVENTS, SIGNATURE, Webhook, webhook_of
 from app.services.log import Event
 from app.services.metrics import Tally
+from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.messages import ham, spam
@@ -168,7 +168,7 @@ def test_what_is_refused_for_good_is_dropped(receiver, status):
 
 def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
     """They are counted; the same failure is logged once."""
-    caplog.set_level(logging.WARNING, "app.services.http_client")
+    caplog.set_level(logging.WARNING, "app.services.webhook")
     tally = Tally()
     # Nobody listens on port 1.
     webhook = hook("http://127.0.0.1:1/secret-path", tally=tally, most=5)

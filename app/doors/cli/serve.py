@@ -36,11 +36,11 @@ from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
 from app.services.access import list_keys
 from app.services.follow import followed_sites
-from app.services.http_client import webhook_secret
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.openid import oidc_secret
 from app.services.startup import opened_database, prepare_database, require_startable
+from app.services.webhook import webhook_secret
 from app.settings import load_settings
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""HTTP client: requests to other servers, and the webhook that events are posted to.
+"""Webhook: events posted to a URL, and the HTTP client for all other servers.
 
 Contract of this file: an answer is read within bounds of bytes and time.  Verdicts and
 feedback do not wait for a receiver.  An event has only the fields of its log line.
