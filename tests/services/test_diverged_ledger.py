@@ -21,6 +21,9 @@ from tests.support.messages import ham, spam
 def live(app):
     """The profile of a process that was taught three messages, and looks no more."""
     app.scheduler.stop()
+    # It would hold a connection of the pool that `fail_over` leaves.
+    if app.notifier is not None:
+        app.notifier.stop()
     for n in range(3):
         app.feedback.teach("default", ham(n), label="ham", source="test")
     return app.live.get("default")
