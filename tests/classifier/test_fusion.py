@@ -147,11 +147,11 @@ def test_a_weight_stays_near_the_shipped_one():
         for number in range(1, 401)
         for label, says in ((("ham", (-0.9, 0.7)), ("spam", (0.9, -0.7)))[number % 2],)
     ]
-    specification = specified(FusionRule(every=400, window=400))
-    words, pairs = followed(rows, specification=specification).weights
+    rule = FusionRule(every=400, window=400)
+    words, pairs = followed(rows, specification=specified(rule)).weights
 
-    assert 2.0 * 0.6 == pairs
-    assert 2.0 < words <= 2.0 / 0.6
+    assert 2.0 * rule.least == pairs
+    assert 2.0 < words <= 2.0 / rule.least
 
 
 def test_a_side_counts_as_the_other_four_times_at_most():
