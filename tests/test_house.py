@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -56,9 +57,15 @@ def room(path):
     return parts[0]
 
 
+@cache
+def tree(path):
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def first_line(path):
     """Return the first line of a module's docstring."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    docstring = ast.get_docstring(tree(path))
     return (docstring or "").partition("\n")[0]
 
 
@@ -97,7 +104,7 @@ def test_no_class_name_occurs_twice():
     """A name of a class leads to one class, whatever room it is in."""
     found = defaultdict(list)
     for path in APP.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(named(path))
 
@@ -110,7 +117,7 @@ def test_no_file_imports_a_module_under_two_names():
     twice = {}
     for path in (*MODULES, *(ROOT / "tests").rglob("*.py")):
         names = defaultdict(set)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom):
                 for each in node.names:
                     names[node.module, each.name].add(each.asname or each.name)
