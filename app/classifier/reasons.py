@@ -134,8 +134,8 @@ def title(text: str, family: str | None, features: Sequence[str]) -> str:
     'from: bob bank.example'
     >>> title("free money", "words", ["free", "free money"])
     'free money'
-    >>> title("grams", "grams", ["↵Buy", "y␣no"])
-    'grams: ↵Buy y␣no'
+    >>> title("grams", "grams", ["|Buy", "y_no"])
+    'grams: |Buy y_no'
     """
     if family == "grams":
         return " ".join([f"{text}:", *features])

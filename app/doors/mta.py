@@ -308,7 +308,7 @@ DESCRIPTIONS: Final = {
     "POSTBAYES_IMAGES": "Texts in place of images",
     "POSTBAYES_HIDDEN": "Hidden text",
     "POSTBAYES_TRICKS": "Disguised words",
-    "POSTBAYES_GRAMS": "Pieces of four bytes",
+    "POSTBAYES_GRAMS": "Runs of four letters",
     "POSTBAYES_STRUCTURE": "Structure of the message",
     "POSTBAYES_MEASUREMENTS": "Sizes, shares and times",
     "POSTBAYES_LIST": "An allow or deny entry",

@@ -41,7 +41,7 @@ _SYMBOLS: Final = {
     for symbol, kind in enumerate([*zip(_LETTERS, strict=True), *_KINDS])
     for byte in kind
 }
-_SHOWN: Final = f"{_LETTERS.decode()}0␣↵.,!$-/(&¤"
+_SHOWN: Final = f"{_LETTERS.decode()}0_|.,!$-/(&~"
 _SYMBOL_OF: Final = bytes(
     [_SYMBOLS.get(byte, _REST + (byte > 127)) for byte in range(256)]  # noqa: PLR2004
 )
@@ -80,6 +80,6 @@ def shown(number: int) -> str:
     >>> from app.mail.parse import parse
     >>> x = grams(parse(b"Subject: Only $99!\n\nBuy"))
     >>> [shown(number) for number in x.ids[-3:].tolist()]
-    ['↵Onl', '!↵Bu', '$00!']
+    ['|Onl', '!|Bu', '$00!']
     """
     return "".join(_SHOWN[symbol] for symbol in symbols_of(number))
