@@ -303,6 +303,10 @@ def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
             "no such option: --nope. See `postbayes figures --help`.",
         ),
         (["nope"], "no such command 'nope'. See `postbayes --help`."),
+        (
+            ["follow"],
+            "no such command 'follow'. Did you mean 'fold'? See `postbayes --help`.",
+        ),
         (["why"], "missing argument 'id'. See `postbayes why --help`."),
     ],
 )

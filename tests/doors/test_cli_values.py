@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from rich.cells import cell_len
 
 from app.doors.cli.console import OUT, grid
-from tests.support.messages import spam
+from tests.support.messages import ham, spam
 
 # As Python gives the byte FF of an argument.
 FF = "\udcff"
@@ -46,3 +49,28 @@ def test_cells_of_a_table_are_whole_and_without_control_characters(capsys):
     assert [f"{long}    7", "a\N{REPLACEMENT CHARACTER}[2J".ljust(303) + "12"] == rows
     assert {"─"} == set(rule)
     assert {len(header)} == {len(row) for row in rows}
+
+
+def test_an_explanation_has_no_control_characters_and_its_columns_are_aligned(
+    run, tmp_path
+):
+    """A mail may name any symbol, and a wide character takes two columns."""
+    mail = tmp_path / "mail"
+    mail.write_text(
+        "Subject: =?utf-8?q?red_=1B[31m_nul=00?=\nContent-Type: text/plain; "
+        "charset=utf-8\n\n\u6d4b\u8bd5\u4e2d\u6587 buy\n",
+        encoding="utf-8",
+    )
+    run("feedback", "--label", "ham", stdin=ham(1))
+    run("learn", "--label", "spam", str(mail))
+
+    _, out, _ = run("classify", "--explain", "20", str(mail))
+    reasons = [line for line in out.splitlines() if "ham 0 · spam 1" in line]
+    columns = {
+        cell_len(line[: re.search(r"\d+ features;|ham 0", line).start()])
+        for line in reasons
+    }
+
+    assert all(line.isprintable() for line in out.splitlines())
+    assert any("\u6d4b" in line for line in reasons)
+    assert 1 == len(columns)

@@ -20,6 +20,7 @@ from app.doors.cli.console import (
     fields_of,
     flag,
     option,
+    plain,
     show,
 )
 from app.doors.documents.history import TaughtOut
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from app.services.history import MessageHistory
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
+WIDTH: Final = 36
+"""The columns for the text of a reason; a longer text moves its counts aside."""
 
 
 def classify(
@@ -78,7 +81,7 @@ def verdict_lines(
         f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ",
         style="default",
     )
-    line.append(f"{document.id}  {name}", style="dim")
+    line.append_text(plain(f"{document.id}  {name}", "dim"))
     yield line
     if explained:
         for level in document.levels:
@@ -112,8 +115,11 @@ def _entry_line(entry: EntryOut) -> Text:
 
 def _line(nats: float, text: str, more: str) -> Text:
     line = Text(f"        {_signed(nats)}  ", style="red" if nats > 0 else "green")
-    line.append(f"{text:36}  ", style="default")
-    line.append(more, style="dim")
+    cell = plain(text, "default")
+    # A Chinese character is two columns wide, and a combining mark none.
+    cell.pad_right(max(0, WIDTH - cell.cell_len) + 2)
+    line.append_text(cell)
+    line.append_text(plain(more, "dim"))
     return line
 
 

@@ -124,17 +124,18 @@ def show(
     as_json: bool,
     to: Console = OUT,
 ) -> None:
-    """Print a document as JSON, or as lines for people."""
+    """Print a document as JSON, or as lines for people without control characters."""
     if as_json:
         from pydantic_core import to_jsonable_python  # noqa: PLC0415  only for --json
 
-        lines = [
+        to.print(
             json.dumps(to_jsonable_python(document))
             if isinstance(document, Mapping)
             else document.model_dump_json()
-        ]
+        )
+        return
     for line in lines:
-        to.print(line)
+        to.print(plain(line) if isinstance(line, str) else line)
 
 
 def fields_of(thing: object, *names: str) -> dict[str, Any]:

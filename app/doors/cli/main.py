@@ -254,7 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else _NAME
         said = " ".join(error.format_message().split()).rstrip(".")
-        complain(f"{said[:1].lower()}{said[1:]}. See `{where} --help`.")
+        end = "" if said.endswith("?") else "."
+        complain(f"{said[:1].lower()}{said[1:]}{end} See `{where} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         # Only outside of commands, which report themselves what they leave undone.
