@@ -298,6 +298,8 @@ class Specification:
     ----------
     views : mapping of str to bool
         The views with statistics, and whether each has measurements.
+    unconditional : tuple of str
+        Those of them that learn every message, even one that is not scored.
     deciding : tuple of str
         The classifiers of the verdict's terms, and those of views of which theirs are
         made, in the order of `classifiers`.
@@ -327,6 +329,7 @@ class Specification:
     key: IdKey | None = None
     # Stored, because each message that is parsed or scored needs them.
     views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
+    unconditional: tuple[str, ...] = field(init=False, repr=False, compare=False)
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
     places: NDArray[np.int64] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
@@ -342,6 +345,7 @@ class Specification:
                 )
                 raise InvalidSetting(msg)
         views = {model.view: model.measures for model in self.classifiers.values()}
+        errors = {m.view for m in self.classifiers.values() if m.learns_errors}
         made = {m.view for m in self.classifiers.values() if m.made_of}
         for name, model in self.classifiers.items():
             strange = [v for v in model.made_of if v in made or views.get(v, True)]
@@ -371,6 +375,8 @@ class Specification:
         places = np.array([deciding.index(t.classifier) for t in self.verdict.terms])
         places.flags.writeable = False
         object.__setattr__(self, "views", views)
+        unconditional = tuple(view for view in views if view not in errors)
+        object.__setattr__(self, "unconditional", unconditional)
         object.__setattr__(self, "deciding", deciding)
         object.__setattr__(self, "places", places)
         object.__setattr__(self, "spam_mask", spam)

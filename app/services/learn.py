@@ -200,10 +200,11 @@ class Learn:
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         """Return the function that reads a batch, perhaps in another process."""
+        made_of = self._profile.specification
         return partial(
             _read,
-            views=tuple(self._profile.specification.views),
-            key=self._profile.specification.key,
+            views=tuple(made_of.views) if self._in_order else made_of.unconditional,
+            key=made_of.key,
             words=self._store_words,
             scored=self._in_order,
         )
@@ -254,7 +255,7 @@ class LearnSums(Learn):
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         return partial(
             _read_sum,
-            views=tuple(self._profile.specification.views),
+            views=self._profile.specification.unconditional,
             key=self._profile.specification.key,
             words=self._store_words,
             labels=self._profile.row.labels,
@@ -295,7 +296,7 @@ class LearnSums(Learn):
         where = "its mail"
         for place, (label, raw, where) in enumerate(part):
             if place in wanted:
-                found = observe(raw, made_of.views, made_of.key)
+                found = observe(raw, made_of.unconditional, made_of.key)
                 if found.digest != wanted.pop(place):
                     raise _changed(where)
                 before = labels.index(label or "")

@@ -358,8 +358,9 @@ def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
     known = sum(learned(live).values())
     msg = (
         f"this would take back {plan.size} messages; {live.row.name!r} has learned "
-        f"{known}. Request a dry run, check what would change, and repeat the undo "
-        "with the token of the dry run as `confirm`; nothing was undone"
+        f"{known}. Request a dry run (`dry_run`, `--dry-run`), check what would "
+        "change, and repeat the undo with its token (`confirm`, `--confirm`); nothing "
+        "was undone"
     )
     if confirm is None:
         return msg

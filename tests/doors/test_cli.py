@@ -251,7 +251,7 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     assert 0 == code
     assert lines[0].startswith("spam")
     assert re.search(r"^ +[+-]\d+\.\d\d  (words|pairs|headers)  ", lines[1])
-    at = next(n for n, line in enumerate(lines) if "by the reasons shown" in line)
+    at = next(n for n, line in enumerate(lines) if "of it by those shown" in line)
     assert 3 + 3 + 1 == len(lines) - at - 1
     assert "other features" in lines[-1]
 

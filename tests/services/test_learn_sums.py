@@ -144,6 +144,17 @@ def test_the_counts_are_those_of_each_message_learned_once(app, story):
     assert state_of(app, plain) == state_of(app, parts)
 
 
+@pytest.mark.parametrize("kind", [Learn, LearnSums])
+def test_an_archive_teaches_nothing_to_views_that_learn_errors(app, kind):
+    """Nobody knows what they would have said of it."""
+    learn(app, kind, mail(range(8)))
+    tables = app.live.get("default").snapshot.tables
+
+    assert [4, 4] == tables["words"].messages.tolist()
+    for view in ("corrections", "grams"):
+        assert [0, 0] == tables[view].messages.tolist()
+
+
 def long_message():
     """Return spam with more words and pairs of words than a message may teach."""
     words = b" ".join(b"word%d" % number for number in range(2 * MOST_TAUGHT))

@@ -93,8 +93,8 @@ def verdict_lines(
         for family, nats in document.families.items():
             yield _line(nats, family, "")
         share = document.explained_pct
-        by_reasons = "" if share is None else f", {share:.0f} % by the reasons shown"
-        yield Text(f"        of these{by_reasons}", style="dim")
+        by_reasons = "" if share is None else f", {share:.0f} % of it by those shown"
+        yield Text(f"        by reason{by_reasons}", style="dim")
         for entry in document.explanation:
             # The prior is one of the subtotals.
             if entry.kind != "prior":
