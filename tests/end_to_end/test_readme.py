@@ -37,7 +37,7 @@ def test_the_tour_prints_what_the_readme_shows(service):
     service.start()
     teach, classify, by_id = blocks("sh", "Two minutes")
     (shown,) = blocks("json", "Two minutes")
-    script = f"{teach}\n{classify}\necho\n{by_id}"
+    script = f"{teach}\n{classify}\n{by_id}"
 
     done = subprocess.run(
         ["bash", "-euo", "pipefail"],
