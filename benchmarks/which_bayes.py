@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Bernoulli
+from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.gaussian import GaussianLikelihood
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.posterior import FittedPrior, log_odds
+from app.bayes.posterior import log_odds
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import Measurements, SparseCounts
 from app.classifier.learn import delta

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import FeatureCounts
-    from app.bayes.models.categorical import Bernoulli, CategoricalLikelihood
-    from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
+    from app.bayes.models.bernoulli import Bernoulli
+    from app.bayes.models.categorical import CategoricalLikelihood
+    from app.bayes.models.discriminant import DiscriminantLikelihood
+    from app.bayes.models.gaussian import GaussianLikelihood
     from app.bayes.models.multinomial import Multinomial, MultinomialLikelihood
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from app.bayes.posterior import FadingPrior
+from app.bayes.prior import FadingPrior
 from app.classifier.verdict import SPAM_THRESHOLD
 from app.errors import InvalidSetting
 

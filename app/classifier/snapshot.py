@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource, Statistics
-    from app.bayes.posterior import Likelihood
+    from app.bayes.likelihood import Likelihood
     from app.bayes.table import Table
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification

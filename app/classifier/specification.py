@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.categorical import Bernoulli, Categorical
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical
 from app.bayes.models.chain import Chain
-from app.bayes.models.gaussian import Discriminant, Gaussian
-from app.bayes.models.multinomial import Differential, Multinomial
-from app.bayes.posterior import SmoothedPrior
+from app.bayes.models.differential import Differential
+from app.bayes.models.discriminant import Discriminant
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.multinomial import Multinomial
+from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import Measurements, SparseCounts
 from app.classifier.rule import (
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.posterior import Prior
+    from app.bayes.prior import Prior
     from app.bayes.smoothing import Smoothing
     from app.bayes.state import State
     from app.features.id_key import IdKey

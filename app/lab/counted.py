@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from app.bayes.linear import bernoulli_form, categorical_form, multinomial_form
-from app.bayes.models.categorical import VALUE_BITS, Bernoulli, Categorical, value_id
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts

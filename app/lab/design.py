@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from app.bayes.models.gaussian import LedoitWolf, Shrinkage, StatedFraction
-from app.bayes.posterior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.models.discriminant import LedoitWolf, Shrinkage, StatedFraction
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text

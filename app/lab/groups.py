@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.posterior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.likelihood import Contributions
     from app.bayes.linear import LinearForm
     from app.bayes.moments import MomentSums
-    from app.bayes.posterior import Contributions
     from app.lab.table import Row
 
 

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 import numpy as np
 
 from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
-from app.bayes.models.gaussian import (
-    Added,
+from app.bayes.models.discriminant import (
     Discriminant,
     DiscriminantLikelihood,
-    Floor,
-    Gaussian,
-    GaussianLikelihood,
     Shrinkage,
     StatedFraction,
 )
+from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import MalformedTable

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
+from app.bayes.models.discriminant import DiscriminantLikelihood
+from app.bayes.models.gaussian import GaussianLikelihood
 from app.drawing import (
     WIDTH,
     Axis,

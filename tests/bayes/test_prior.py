@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from app.bayes.posterior import (
+from app.bayes.prior import (
     FadingPrior,
     FittedPrior,
     FixedPrior,

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.categorical import Bernoulli, Categorical
-from app.bayes.models.gaussian import Discriminant
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical
+from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.posterior import (
+from app.bayes.prior import (
     FadingPrior,
     FittedPrior,
     FixedPrior,

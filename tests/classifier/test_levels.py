@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Bernoulli
+from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import SparseCounts

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.categorical import Bernoulli
+from app.bayes.likelihood import Product
+from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.posterior import Product, log_odds
+from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta

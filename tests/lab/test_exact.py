@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.posterior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.lab.groups import Share, posterior, prior_shares, rational, share, written
 

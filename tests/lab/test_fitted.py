@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.posterior import SmoothedPrior
+from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import MalformedTable
 from app.lab.design import Choices, design

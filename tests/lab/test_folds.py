@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.bayes.posterior import SmoothedPrior, UniformPrior, log_posterior
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import SmoothedPrior, UniformPrior
 from app.lab.design import Choices, design
 from app.lab.fitted import fit
 from app.lab.report import cross_validate, deal

@@ -11,20 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Bernoulli, Categorical, value_id
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.chain import SYMBOLS, Chain, runs_of, with_beginnings
-from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
-from app.bayes.models.multinomial import Differential, Multinomial
+from app.bayes.models.differential import Differential
+from app.bayes.models.discriminant import Discriminant, StatedFraction
+from app.bayes.models.gaussian import Floor, Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import (
-    FittedPrior,
-    FixedPrior,
-    SmoothedPrior,
-    UniformPrior,
-    log_odds,
-    log_posterior,
-    odds_weights,
-)
+from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Backoff, Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.table import FeatureTable

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.naive_bayes import BernoulliNB
 
-from app.bayes.models.categorical import Bernoulli
-from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable

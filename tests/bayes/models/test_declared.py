@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Bernoulli, Categorical, value_id
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Backoff, Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts

@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from app.bayes.models.gaussian import Floor, Gaussian
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InvalidObservation
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from app.bayes.models.gaussian import LedoitWolf, StatedFraction, shrunk_factor
+from app.bayes.models.discriminant import LedoitWolf, StatedFraction, shrunk_factor
 from app.errors import InvalidObservation
 
 

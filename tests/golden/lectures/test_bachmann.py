@@ -13,10 +13,11 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.linear import discriminant_form
-from app.bayes.models.categorical import Bernoulli
-from app.bayes.models.gaussian import Discriminant, StatedFraction
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.discriminant import Discriminant, StatedFraction
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import FittedPrior, log_odds, log_posterior
+from app.bayes.posterior import log_odds, log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
 

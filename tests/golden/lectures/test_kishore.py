@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import FittedPrior
+from app.bayes.prior import FittedPrior
 from app.bayes.sparse import Measurements
 
 #        class  height  weight

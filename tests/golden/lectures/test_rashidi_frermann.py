@@ -14,7 +14,8 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.categorical import Categorical, value_id
-from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 

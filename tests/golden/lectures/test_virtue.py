@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Bernoulli, Categorical, value_id
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
 

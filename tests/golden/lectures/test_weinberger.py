@@ -18,7 +18,8 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.linear import gaussian_form, multinomial_form
 from app.bayes.models.gaussian import GaussianLikelihood
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.posterior import FittedPrior, log_posterior
+from app.bayes.posterior import log_posterior
+from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import Measurements, SparseCounts
 
