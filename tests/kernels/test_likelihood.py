@@ -120,11 +120,24 @@ def with_beginnings(runs):
     )
 
 
-@given(RUNS)
-def test_beginnings(runs):
-    """By length, and in order."""
+@given(st.lists(st.integers(0, 63), min_size=4, max_size=12))
+def test_ring(symbols):
+    """After the last symbol comes the first."""
+    found = np.zeros(len(symbols), np.int64)
+    likelihood.ring(np.array(symbols, np.uint8), found)
+    again = [*symbols, *symbols[:3]]
+    digits = [again[at : at + 4] for at in range(len(symbols))]
+    assert [sum(d * 64 ** (3 - n) for n, d in enumerate(x)) for x in digits] == list(
+        found
+    )
+
+
+@given(RUNS, st.integers(1, 3))
+def test_beginnings(runs, times):
+    """By length, and in order; a run counts once, however often it is there."""
     ids, counts = np.zeros((2, 5 * len(runs)), np.int64)
-    size = likelihood.beginnings(np.array(runs, np.int64), ids, counts)
+    repeated = np.array(runs, np.int64).repeat(times)
+    size = likelihood.beginnings(repeated, ids, counts)
     found = zip(ids[:size].tolist(), counts[:size].tolist(), strict=True)
     assert with_beginnings(runs) == list(found)
 

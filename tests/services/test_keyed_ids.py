@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.classifier.rule import SHIPPED_VIEWS
 from app.features.extract import VIEWS, meant
 from app.ledger.undo import Selection
 from app.services.learn import Learn
@@ -208,6 +209,18 @@ def test_a_word_is_looked_up_by_its_keyed_id(app):
     assert keyed.keys() == plain.keys()
     assert {"ham": 0, "spam": 2} == plain["words"].messages == keyed["words"].messages
     assert plain["words"].epochs == keyed["words"].epochs
+
+
+@on_sqlite
+@pytest.mark.parametrize("store_words", [True, False])
+def test_where_no_words_are_stored_are_no_grams(settings, store_words):
+    """Also in a profile without a key, from before words were left out."""
+    shipped = {"text_views": SHIPPED_VIEWS, "store_words": store_words}
+    with running(**settings | shipped) as app:
+        add(app, "plain", id_key=None)
+        found = app.live.get("plain").specification.deciding
+
+    assert store_words == ("grams" in found)
 
 
 @on_sqlite
