@@ -33,7 +33,8 @@ from app.exchange.format import (
 )
 from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
-from app.ledger.sums import Amounts
+from app.features.id_key import keyable
+from app.ledger.sums import Amounts, redacted_sums
 from app.storage import fold, runs, undo_records, undo_work
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.follow import offer
@@ -107,7 +108,8 @@ def export(
     contents : {'counts', 'ledger'}
         What to write.
     words : bool
-        Whether to write the text of features too.
+        Whether to write the text of features too, and the views that tell a text
+        (`app.features.id_key.UNKEYED`).
     progress : callable, optional
         Called with the number of months or rows written.
 
@@ -131,20 +133,21 @@ def export(
         contents=contents,
         words=words,
         revision=_last(connection, profile, contents),
-        views=_messages(classes),
+        views=_messages(classes) if words else keyable(_messages(classes)),
         policy=profile.read_policy(),
     )
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":
         for rows in _batches(connection, profile.id, last=header.revision):
-            writer.write(LEDGER, write_rows(rows, words=words))
+            told = rows if words else [row.redacted(profile.labels) for row in rows]
+            writer.write(LEDGER, write_rows(told, words=words))
             progress(len(rows))
         # The sums of rows with dropped vectors.
-        _write_sums(writer, connection, profile, "sealed")
+        _write_sums(writer, connection, profile, "sealed", words=words)
         for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
-        _write_sums(writer, connection, profile, "counts", progress)
+        _write_sums(writer, connection, profile, "counts", progress, words=words)
     if words:
         for view, page in _names(connection, profile, contents):
             writer.write(NAMES, write_names(view, page))
@@ -179,10 +182,13 @@ def _write_sums(
     profile: ProfileRow,
     kind: runs.Kind,
     progress: Callable[[int], object] = lambda _: None,
+    *,
+    words: bool,
 ) -> None:
     """Write the sums of each month, in parts that a ledger row can hold."""
     for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
-        for part in sums.pieces(at_most=FEATURES_PER_ROW):
+        told = sums if words else redacted_sums(sums)
+        for part in told.pieces(at_most=FEATURES_PER_ROW):
             writer.write(SUM, write_sum(epoch, part, profile.labels))
         progress(1)
 

@@ -24,8 +24,6 @@ from app.exchange.staging import (
     fault_of,
     fill,
     hidden_profile,
-    keyed_names,
-    keyed_sums,
 )
 from app.exchange.survey import (
     Imported,
@@ -38,7 +36,7 @@ from app.exchange.survey import (
 )
 from app.features.extract import FEATURE_SET
 from app.ledger.entry import epoch_of
-from app.ledger.sums import Amounts
+from app.ledger.sums import Amounts, redacted_sums
 from app.storage import bulk, fold, profiles
 from app.storage.bulk import sums_in_force
 from app.storage.database.engine import reading, writing
@@ -217,8 +215,8 @@ def add_counts(
         for view, x in taken.items()
     }
     if key is not None and profile.id_key is not None:
-        state = keyed_sums(state, key)
-        names = {view: keyed_names(key, view, some) for view, some in names.items()}
+        state = redacted_sums(state, key)
+        names = {view: key.names(view, some) for view, some in names.items()}
     amounts = Amounts()
     try:
         amounts.add(state)

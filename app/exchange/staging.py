@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-import numpy as np
 from sqlalchemy import Connection, func, select, update
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.state import State
 from app.errors import (
     InconsistentCounts,
     MalformedExport,
@@ -42,10 +39,8 @@ from app.exchange.format import (
     surveyed_rows,
 )
 from app.features.extract import FEATURE_SET
-from app.features.observation import Observation
 from app.ledger.entry import Teaching
-from app.ledger.sums import encode_sum
-from app.ledger.vector import encode, encode_names
+from app.ledger.sums import redacted_sums
 from app.storage import (
     bulk,
     fold,
@@ -62,14 +57,13 @@ from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.fold import broken_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import Engine
 
     from app.bayes.state import History
     from app.exchange.survey import Source
-    from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -148,7 +142,7 @@ class Staging:
         view, texts = read_names(content)
         measured = self.source.survey.amounts.of(view).fields
         if self._key is not None and not measured:
-            texts = keyed_names(self._key, view, texts)
+            texts = self._key.names(view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self.new.write(
                 fold.add_names, profile_id=self._profile.id, view=view, names=dict(some)
@@ -175,7 +169,7 @@ class Staging:
     def _write_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
         if self._key is not None:
-            views = keyed_sums(views, self._key)
+            views = redacted_sums(views, self._key)
         if self.source.header.contents == "ledger":
             self.new.write(
                 runs.add,
@@ -257,7 +251,7 @@ class Staging:
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
         """Return a row under the next revision of the hidden profile."""
         if self._key is not None:
-            row = keyed_row(row, self._key, self._profile.labels)
+            row = row.redacted(self._profile.labels, self._key)
         row = dataclasses.replace(
             row,
             revision=self._revision,
@@ -540,49 +534,3 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
                 "it again"
             )
             raise OtherProfile(msg)
-
-
-def keyed_names(key: IdKey, view: str, names: Mapping[int, str]) -> dict[int, str]:
-    """Return the text of features of a view by their keyed ids."""
-    ids = key.ids(view, np.fromiter(names, np.int64, len(names)))
-    return dict(zip(ids.tolist(), names.values(), strict=True))
-
-
-def keyed_sums(sums: State, key: IdKey) -> State:
-    """Return statistics with keyed ids; measurements stay unchanged."""
-    found = State(sums)
-    for view, x in sums.features.items():
-        ids, places = key.ordered(view, x.ids)
-        found[view] = FeatureCounts(x.messages, ids, x.columns.take(places, axis=0))
-    return found
-
-
-def keyed_row(row: LedgerRow, key: IdKey, labels: Sequence[str]) -> LedgerRow:
-    """Return a ledger row with keyed ids, of a message or of a sum.
-
-    Parameters
-    ----------
-    row : LedgerRow
-        The row.
-    key : IdKey
-        The key.
-    labels : sequence of str
-        Name of each class index.
-    """
-    if row.vector is None:
-        return row
-    names: Mapping[str, Sequence[str]] = row.names
-    if row.kind == "sum":
-        sums = row.delta(labels)
-        vector = encode_sum(keyed_sums(sums, key), labels)
-        for view, x in sums.features.items():
-            if view in names:
-                texts = names[view]
-                _, places = key.ordered(view, x.ids)
-                names = {**names, view: [texts[at] for at in places.tolist()]}
-    else:
-        seen = Observation(row.digest, row.feature_set, row.views, names).keyed(key)
-        vector, names = encode(seen.views), seen.names
-    return replace(
-        row, vector=vector, encoded_names=encode_names(names) if names else None
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from app.errors import InvalidSetting
 from app.kernels.siphash import siphash
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 KEY_BYTES: Final = 16
 """Size of a key.  Unit: bytes."""
 # Bits of an id that stay, because the statistics of a view need them: the field of a
@@ -28,6 +31,11 @@ UNKEYED: Final = frozenset({"grams"})
 """Views that a keyed observation does not have.
 
 A run of symbols tells the next one, so a few known texts would reveal the others."""
+
+
+def keyable(views: Mapping[str, T]) -> dict[str, T]:
+    """Return the views that a key can hide."""
+    return {view: x for view, x in views.items() if view not in UNKEYED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,11 @@ class IdKey:
         found = keyed.view(np.int64)
         kept = _FIELD.get(view)
         return found if kept is None else (ids & kept) | (found & ~kept)
+
+    def names(self, view: str, names: Mapping[int, str]) -> dict[int, str]:
+        """Return the text of features of a view by their keyed ids."""
+        ids = self.ids(view, np.fromiter(names, np.int64, len(names)))
+        return dict(zip(ids.tolist(), names.values(), strict=True))
 
     def ordered(
         self, view: str, ids: NDArray[np.int64]

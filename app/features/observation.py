@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.sparse import Measurements, SparseCounts
 from app.errors import UnknownMessage
 from app.features.hashing import Pairs, names_at, pair_names
-from app.features.id_key import UNKEYED
+from app.features.id_key import keyable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Observation:
         """
         if key is None:
             return self
-        views = {view: x for view, x in self.views.items() if view not in UNKEYED}
+        views = keyable(self.views)
         names = dict(self.names)
         for view, x in views.items():
             if isinstance(x, SparseCounts):

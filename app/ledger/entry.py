@@ -47,8 +47,10 @@ from app.errors import (
     InvalidInput,
     InvalidObservation,
 )
-from app.features.observation import DIGEST_BYTES
-from app.ledger.sums import decode_sum
+from app.features.hashing import names_at
+from app.features.id_key import keyable
+from app.features.observation import DIGEST_BYTES, Observation
+from app.ledger.sums import decode_sum, encode_sum, redacted_sums
 from app.ledger.vector import IN_SUM, decode, decode_names, encode, encode_names
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Scorer, Snapshot
     from app.classifier.verdict import Verdict
-    from app.features.observation import Observation, Payload
+    from app.features.id_key import IdKey
+    from app.features.observation import Payload
 
 RowKind = Literal["message", "sum", "note"]
 """The content of a row: one message, a sum of many, or a note."""
@@ -320,6 +323,44 @@ class LedgerRow(ScoredRow):
             )
             raise InconsistentCounts(msg) from error
         return Move(views=self.views, before=before, after=after)
+
+    def redacted(self, labels: Sequence[str], key: IdKey | None = None) -> LedgerRow:
+        """Return the row without the views that no key can hide.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            As in `delta`.
+        key : IdKey, optional
+            The key that its ids are given, except for measurements.
+
+        Raises
+        ------
+        CorruptVector, InconsistentCounts
+            As `delta`.
+        """
+        if self.vector is None:
+            return self
+        names: Mapping[str, Sequence[str]] = keyable(self.names)
+        if self.kind == "sum":
+            sums = self.delta(labels)
+            vector = encode_sum(redacted_sums(sums, key), labels)
+            if key is not None:
+                places = {v: key.ordered(v, x.ids)[1] for v, x in sums.features.items()}
+                names = {
+                    view: names_at(texts, places[view]) if view in places else texts
+                    for view, texts in names.items()
+                }
+        else:
+            views = keyable(self.views)
+            seen = Observation(self.digest, self.feature_set, views, names).keyed(key)
+            vector, names = encode(seen.views), seen.names
+        return replace(
+            self,
+            vector=vector,
+            encoded_names=encode_names(names) if names else None,
+            decoded=None,
+        )
 
     def _vector(self) -> bytes:
         """Return the stored vector, or raise if it was dropped."""

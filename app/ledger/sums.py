@@ -52,6 +52,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, MOST_FIELDS, SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
+from app.features.id_key import keyable
 from app.ledger.vector import MOST_VIEWS, read_name, require_new
 from app.zstd import packed, unpacked
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import Statistics
+    from app.features.id_key import IdKey
     from app.features.observation import Payload
 
 VERSION: Final = 0x82
@@ -144,6 +146,17 @@ def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored sum of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
+
+
+def redacted_sums(sums: State, key: IdKey | None = None) -> State:
+    """Return statistics as `app.ledger.entry.LedgerRow.redacted` returns a row."""
+    found = State(keyable(sums))
+    if key is None:
+        return found
+    for view, x in found.features.items():
+        ids, places = key.ordered(view, x.ids)
+        found[view] = FeatureCounts(x.messages, ids, x.columns.take(places, axis=0))
+    return found
 
 
 def _body(vector: bytes) -> bytes:

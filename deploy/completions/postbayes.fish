@@ -169,7 +169,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from backup' -l audit -d 'Audit
 complete -c postbayes -n '__fish_seen_subcommand_from backup' -l json -d 'Print one JSON object.'
 complete -c postbayes -n '__fish_seen_subcommand_from export' -l profile -r -d 'Name of the profile. [POSTBAYES_PROFILE]'
 complete -c postbayes -n '__fish_seen_subcommand_from export' -l with-ledger -d 'Write all feedback instead of only the counts, so that undo and the state of each message are kept.'
-complete -c postbayes -n '__fish_seen_subcommand_from export' -l without-words -d 'Leave out the text of the features.'
+complete -c postbayes -n '__fish_seen_subcommand_from export' -l without-words -d 'Leave out the words, and the runs of letters from which text can be read.'
 complete -c postbayes -n '__fish_seen_subcommand_from export' -l json -d 'Print one JSON object.'
 complete -c postbayes -n '__fish_seen_subcommand_from import' -l profile -r -d 'The profile that learns it. If not given, the one that the export names, which is created if there is none; for a dump [POSTBAYES_PROFILE].'
 complete -c postbayes -n '__fish_seen_subcommand_from import' -l from -r -d 'FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.'

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from app.errors import OtherProfile
-from app.exchange.staging import keyed_sums
 from app.exchange.survey import survey
 from app.features.extract import meant
 from app.features.id_key import IdKey
+from app.ledger.sums import redacted_sums
 from app.services.profiles import list_profiles
 from app.storage.bulk import append_sums
 from app.storage.database.engine import writing
@@ -86,7 +86,7 @@ def test_an_export_without_a_key_is_keyed_on_its_way_in(engine, contents):
     plain, keyed = state(engine, profile.name), state(engine, "new")
 
     assert KEY.digest == keys(engine)["new"]
-    assert keyed_sums(plain, KEY) == keyed
+    assert redacted_sums(plain, KEY) == keyed
     assert plain["words"] != keyed["words"]
     assert plain["sizes"] == keyed["sizes"]
     assert (True, 0) == (
@@ -211,7 +211,7 @@ def test_an_export_joins_a_profile_that_has_learned(engine, contents, instead):
         imported(engine, data, both.name, key=KEY)
         again = imported(engine, data, both.name, key=KEY)
         assert "unchanged" == again.outcome or again.rows == 0
-    alone = keyed_sums(state(engine, plain.name), KEY)
+    alone = redacted_sums(state(engine, plain.name), KEY)
     fold_all(engine, keyed)
 
     assert alone + state(engine, keyed.name) == state(engine, both.name)
@@ -227,7 +227,7 @@ def test_what_was_keyed_on_its_way_is_undone(engine):
     for profile in (plain, keyed):
         undo(engine, profile, source="bob")
 
-    assert keyed_sums(state(engine, plain.name), KEY) == state(engine, "new")
+    assert redacted_sums(state(engine, plain.name), KEY) == state(engine, "new")
     assert (True, 0) == (
         audited(engine, "new").sound,
         audited(engine, "new").difference,
@@ -244,7 +244,7 @@ def test_the_dump_of_another_filter_is_keyed(engine, store_words):
     )
     words = by_name(engine, keyed)
 
-    assert keyed_sums(state(engine, plain.name), KEY) == state(engine, keyed.name)
+    assert redacted_sums(state(engine, plain.name), KEY) == state(engine, keyed.name)
     assert store_words == bool(words)
     for (view, name), number in words.items():
         assert meant(name, KEY)[view] == number

@@ -71,7 +71,8 @@ def export(
         "state of each message are kept.",
     ),
     without_words: bool = flag(
-        "--without-words", "Leave out the text of the features."
+        "--without-words",
+        "Leave out the words, and the runs of letters from which text can be read.",
     ),
     as_json: Json = False,
 ) -> None:
