@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
 from app.errors import MalformedDump
 from app.features.hashing import ids_of
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
@@ -112,22 +113,6 @@ class TokenCounts(NamedTuple):
     spam: int
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The counts of one view.
-
-    Parameters
-    ----------
-    counts : FeatureCounts
-        Its statistics.
-    names : tuple of str
-        The text of its features, in the order of the ids.
-    """
-
-    counts: FeatureCounts
-    names: tuple[str, ...]
-
-
 @dataclass(slots=True, kw_only=True)
 class DumpTally:
     """The counts read from a dump so far.
@@ -142,12 +127,15 @@ class DumpTally:
         Tokens that became features, by kind.
     left : Counter of str
         Skipped tokens, by reason.
+    digest : str
+        SHA-256 of the dump, in hexadecimal.
     """
 
     program: str
     messages: TokenCounts = field(default_factory=lambda: TokenCounts(0, 0))
     carried: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
     _features: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     _size: int = 0
 
@@ -215,8 +203,10 @@ class DumpTally:
         """Number of features of each view."""
         return {view: len(names) for view, names in self._features.items()}
 
-    def taken(self, labels: Sequence[str], *, ham: str, spam: str) -> dict[str, Taken]:
-        """Return the counts of the dump as statistics, view by view.
+    def taken(
+        self, labels: Sequence[str], *, ham: str, spam: str
+    ) -> tuple[State, dict[str, dict[int, str]]]:
+        """Return the counts of the dump as statistics, and the text of its features.
 
         Parameters
         ----------
@@ -246,16 +236,16 @@ class DumpTally:
         where = [labels.index(ham), labels.index(spam)]
         messages = np.zeros(len(labels), np.int64)
         messages[where] = self.messages
-        return {
-            view: _taken(features, messages, where)
-            for view, features in sorted(self._features.items())
-        }
+        state, names = State(), {}
+        for view, features in sorted(self._features.items()):
+            state[view], names[view] = _taken(features, messages, where)
+        return state, names
 
 
 def _taken(
     features: dict[str, list[int]], messages: NDArray[np.int64], where: list[int]
-) -> Taken:
-    """Return the counts of one view, sorted by id."""
+) -> tuple[FeatureCounts, dict[int, str]]:
+    """Return the counts of one view, and the text of its features by id."""
     texts = list(features)
     ids = ids_of(texts)
     # If two names have the same id, which only an attacker would find, the first
@@ -267,10 +257,10 @@ def _taken(
     np.minimum(documents, messages, out=documents)
     present = documents.any(axis=1)
     ids, documents = ids[present], documents[present]
-    names = tuple([texts[i] for i in first[present].tolist()])
-    return Taken(
+    names = (texts[i] for i in first[present].tolist())
+    return (
         FeatureCounts.of_counts(messages.copy(), ids, documents.copy(), documents),
-        names,
+        dict(zip(ids.tolist(), names, strict=True)),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from app.bayes.sparse import SparseCounts
@@ -38,7 +37,7 @@ from app.ledger.sums import Amounts, redacted_sums
 from app.storage import fold, runs, undo_records, undo_work
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.follow import offer
-from app.storage.ledger import batches_after, rows_after
+from app.storage.ledger import batches_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,22 +60,6 @@ _ROWS_PER_BLOCK: Final = 1_000
 _NAMES_PER_BLOCK: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """A written export.
-
-    Parameters
-    ----------
-    header : ExportHeader
-        Its header.
-    content : str
-        Digest of its contents.
-    """
-
-    header: ExportHeader
-    content: str
-
-
 def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
     """Return the number of months or rows in an export of a profile."""
     if contents == "ledger":
@@ -93,7 +76,7 @@ def export(
     contents: Contents,
     words: bool,
     progress: Callable[[int], object] = lambda _: None,
-) -> Exported:
+) -> tuple[ExportHeader, str]:
     """Write the folded counts of a profile, or its ledger, to a file.
 
     Parameters
@@ -112,6 +95,11 @@ def export(
         (`app.features.id_key.UNKEYED`).
     progress : callable, optional
         Called with the number of months or rows written.
+
+    Returns
+    -------
+    (ExportHeader, str)
+        The header, and the digest of the contents.
 
     Raises
     ------
@@ -151,7 +139,7 @@ def export(
     if words:
         for view, page in _names(connection, profile, contents):
             writer.write(NAMES, write_names(view, page))
-    return Exported(header=header, content=writer.close())
+    return header, writer.close()
 
 
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
@@ -216,27 +204,23 @@ def _names(
 def _batches(
     connection: Connection, profile_id: int, *, last: int
 ) -> Iterator[list[LedgerRow]]:
-    """Yield blocks of ledger rows up to a revision."""
+    """Yield blocks of ledger rows, of which the last has this revision."""
     batch: list[LedgerRow] = []
-    held = 0
-    revision = 0
-    while revision < last:
-        rows = rows_after(connection, profile_id, revision=revision, limit=_ROWS)
-        if not rows:
-            msg = (
-                f"The ledger ends at revision {revision}, but the counts go up to "
-                f"{last}. Run `postbayes audit`."
-            )
-            raise InconsistentCounts(msg)
-        for row in rows:
-            revision = row.revision
-            if revision > last:
-                break
-            batch.append(row)
-            held += len(row.vector or b"") + len(row.encoded_names or b"")
-            if held >= _BLOCK_BYTES or len(batch) >= _ROWS_PER_BLOCK:
-                yield batch
-                batch, held = [], 0
+    revision = held = 0
+    rows = batches_after(connection, profile_id, revision=0, at_once=_ROWS)
+    for row in chain.from_iterable(rows):
+        revision = row.revision
+        batch.append(row)
+        held += row.stored_bytes
+        if held >= _BLOCK_BYTES or len(batch) >= _ROWS_PER_BLOCK:
+            yield batch
+            batch, held = [], 0
+    if revision != last:
+        msg = (
+            f"The ledger ends at revision {revision}, but the counts go up to {last}. "
+            "Run `postbayes audit`."
+        )
+        raise InconsistentCounts(msg)
     if batch:
         yield batch
 

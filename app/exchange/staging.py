@@ -191,7 +191,7 @@ class Staging:
                 self._profile,
                 {epoch: views},
                 source=self.source.name,
-                time=self.source.clock(),
+                time=self.new.clock(),
                 names=texts,
             )
         )

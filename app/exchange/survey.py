@@ -8,7 +8,7 @@ sentence, and memory is bounded by the largest block.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from app.exchange.format import (
 from app.ledger.sums import Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -74,10 +73,6 @@ class Survey:
         Rows with features that were dropped because of their age, or are in a sum.
     undos : int
         Undos of the ledger.
-    names : int
-        Features with text.
-    epochs : set of int
-        Its months, YYYYMM.
     amounts : Amounts
         Amounts of everything that it counts.
     """
@@ -88,8 +83,6 @@ class Survey:
     rows: int = 0
     dropped: int = 0
     undos: int = 0
-    names: int = 0
-    epochs: set[int] = field(default_factory=set)
     amounts: Amounts = field(default_factory=Amounts)
     _carried_out: int = 0
     # By epoch and view: messages of each label, and most messages of a feature.
@@ -105,7 +98,6 @@ class Survey:
         MalformedExport
             If they cannot be the sum of messages.
         """
-        self.epochs.add(epoch)
         for view in state:
             if view not in self.header.views:
                 msg = (
@@ -136,7 +128,6 @@ class Survey:
         for row in rows:
             self.rows += 1
             self.dropped += not row.kept
-            self.epochs.add(row.epoch)
             self._carried_out = max(self._carried_out, row.undo or 0)
             if row.revision != self.rows:
                 msg = (
@@ -195,8 +186,8 @@ class Survey:
             )
             raise MalformedExport(msg)
 
-    def add_names(self, view: str, names: Mapping[int, str]) -> None:
-        """Add the text of features.
+    def require_view(self, view: str) -> None:
+        """Raise if the text of features is of an unknown view.
 
         Raises
         ------
@@ -209,7 +200,6 @@ class Survey:
                 "header"
             )
             raise MalformedExport(msg)
-        self.names += len(names)
 
     def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
         """Add the counts of features of one block."""
@@ -269,7 +259,7 @@ def survey(
         elif kind == UNDOS:
             found.add_undo(read_undo(content))
         else:
-            found.add_names(*read_names(content))
+            found.require_view(read_names(content)[0])
         progress(file.tell())
     found.finish(reader.content)
     return found
@@ -293,8 +283,6 @@ class Source:
         The export, at its beginning.
     survey : Survey
         Its survey.
-    clock : callable
-        Returns the time now, in UTC.
     words : bool
         Whether to store the text of features, if present.
     progress : callable
@@ -305,7 +293,6 @@ class Source:
 
     file: BinaryIO
     survey: Survey
-    clock: Callable[[], datetime]
     words: bool
     progress: Callable[[int], object]
     key: IdKey | None = None
@@ -323,40 +310,6 @@ class Source:
         """
         profile = self.header.profile[:_NAME_CHARS]
         return f"import:{profile}:{self.survey.content[:_DIGITS]}"
-
-
-Outcome = Literal["added", "replaced", "unchanged"]
-"""Results of an import."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """The result of an import.
-
-    Parameters
-    ----------
-    outcome : str
-        See `Outcome`; ``unchanged`` if everything was learned before.
-    profile : ProfileRow
-        The profile.
-    source : str
-        Source of its rows in the ledger, by which it can be undone.
-    rows : int
-        Ledger rows added.
-    known : int
-        Ledger rows skipped, because the profile knows their messages.
-    """
-
-    outcome: Outcome
-    profile: ProfileRow
-    source: str
-    rows: int = 0
-    known: int = 0
-
-    @classmethod
-    def unchanged(cls, profile: ProfileRow, source: str) -> Imported:
-        """Return the result of an import that was learned before."""
-        return cls(outcome="unchanged", profile=profile, source=source)
 
 
 def require_feature_set(header: ExportHeader, feature_set: int) -> None:

@@ -1,4 +1,10 @@
-"""Transfer of a profile: export, import, and dumps of other filters."""
+"""Transfer of a profile: export, import, and dumps of other filters.
+
+Contract of this file: an imported file was checked to its last byte.  Its contents are
+written step by step into a hidden profile (`app.exchange.staging`), verified there, and
+made visible in one short transaction.  An import is therefore complete or absent, and
+feedback continues meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +14,51 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
-from app.errors import UnknownLabel, UnknownProfile
-from app.exchange import dumps, learn
+from app.bayes.state import History
+from app.errors import (
+    InconsistentCounts,
+    InvalidObservation,
+    MalformedDump,
+    MalformedExport,
+    OtherProfile,
+    UnknownLabel,
+    UnknownProfile,
+)
+from app.exchange import dumps
 from app.exchange.export import export, size
-from app.exchange.survey import Source, survey
+from app.exchange.staging import Staging, fault_of, fill, hidden_profile
+from app.exchange.survey import (
+    Source,
+    id_key_of,
+    policy_of,
+    require_feature_set,
+    require_key,
+    require_labels,
+    same_labels,
+    survey,
+)
+from app.features.extract import FEATURE_SET
+from app.ledger.entry import epoch_of
+from app.ledger.sums import Amounts, redacted_sums
 from app.services import undo
 from app.services.upkeep import Folding
-from app.storage import profiles
-from app.storage.database.engine import reading
+from app.storage import bulk, fold, profiles
+from app.storage.bulk import sums_in_force
+from app.storage.database.engine import reading, writing
+from app.storage.fold import replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from typing import BinaryIO
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.exchange.dumps import DumpTally
-    from app.exchange.export import Exported
-    from app.exchange.format import Contents
-    from app.exchange.survey import Imported, Survey
+    from app.exchange.format import Contents, ExportHeader
+    from app.exchange.staging import HiddenProfile
+    from app.exchange.survey import Survey
     from app.features.id_key import IdKey
     from app.storage.profiles import ProfileRow
 
@@ -37,6 +68,7 @@ Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
 """The filters whose dumps can be read."""
 # Bytes of a dump hashed at once.
 _CHUNK: Final = 1024 * 1024
+_DIGITS: Final = 16
 
 
 def read_export(file: BinaryIO, *, progress: Progress) -> Survey:
@@ -60,25 +92,9 @@ def read_export(file: BinaryIO, *, progress: Progress) -> Survey:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """The counts of another filter.
-
-    Parameters
-    ----------
-    tally : DumpTally
-        Its counts.
-    digest : str
-        SHA-256 of the dump, in hexadecimal.
-    """
-
-    tally: DumpTally
-    digest: str
-
-
 def read_dump(
     file: BinaryIO, program: Program, words: Iterable[str] | None = None
-) -> Dump:
+) -> DumpTally:
     """Read the dump of another filter.
 
     Parameters
@@ -105,28 +121,46 @@ def read_dump(
         "spambayes": dumps.read_spambayes,
         "rspamd": dumps.refuse_rspamd,
     }
-    return Dump(readers[program](file), digest.hexdigest())
+    tally = readers[program](file)
+    tally.digest = digest.hexdigest()
+    return tally
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedFile:
-    """The outcome of an import, and what was imported.
+Outcome = Literal["added", "replaced", "unchanged"]
+"""Results of an import."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """The result of an import.
 
     Parameters
     ----------
-    learned : Imported
-        The outcome.
+    outcome : str
+        See `Outcome`; ``unchanged`` if everything was learned before.
+    profile : ProfileRow
+        The profile.
+    source : str
+        Source of its rows in the ledger, by which it can be undone.
     messages : mapping of str to int
         Messages behind the file, per label.
     summed : bool
         Whether the file has only counts, not single messages.
+    rows : int
+        Ledger rows added.
+    known : int
+        Ledger rows skipped, because the profile knows their messages.
     tally : DumpTally or None
         The counts of a dump; None for an export.
     """
 
-    learned: Imported
+    outcome: Outcome
+    profile: ProfileRow
+    source: str
     messages: Mapping[str, int]
     summed: bool
+    rows: int = 0
+    known: int = 0
     tally: DumpTally | None = None
 
 
@@ -152,13 +186,7 @@ class Transfer:
     store_words: bool
     key: IdKey | None = None
 
-    def profile(self, name: str) -> ProfileRow | None:
-        """Return the profile of a name, or None if there is none."""
-        with suppress(UnknownProfile), reading(self.engine) as connection:
-            return profiles.find(connection, name)
-        return None
-
-    def require_profile(self, name: str) -> ProfileRow:
+    def profile(self, name: str) -> ProfileRow:
         """Return the profile of a name.
 
         Raises
@@ -182,8 +210,13 @@ class Transfer:
         contents: Contents,
         words: bool,
         progress: Progress,
-    ) -> Exported:
+    ) -> tuple[ExportHeader, str]:
         """Write the content of a profile, while it goes on learning.
+
+        Returns
+        -------
+        (ExportHeader, str)
+            The header, and the digest of the contents.
 
         Raises
         ------
@@ -210,40 +243,89 @@ class Transfer:
         Raises
         ------
         OtherProfile
-            If it does not fit the profile, or is an export of the same profile.
-        DatabaseUnavailable
+            If the profile does not fit, or the export is from the same profile, whose
+            messages would be counted twice.
+        MalformedExport
+            If the ledger of the export contradicts itself, or the file was changed.
+        DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
+
+        Notes
+        -----
+        Counts are added only once: the ledger has the digest of the export as the
+        source.  From a ledger, each message unknown to the profile is added with its
+        whole history; known messages keep their labels.
         """
-        return learn.add(self.engine, name, self._source(file, survey, progress))
+        source, header = self._source(file, survey, progress), survey.header
+        require_feature_set(header, FEATURE_SET)
+        profile = None
+        with reading(self.engine) as connection:
+            with suppress(UnknownProfile):
+                profile = profiles.find(connection, name)
+            id_key = id_key_of(source, profile)
+            if profile is not None:
+                require_feature_set(header, profile.feature_set)
+                require_labels(header, profile)
+                if _counts_are_learned(connection, profile, source):
+                    return _imported(source, profile, "unchanged")
+        if profile is not None and profile.revision:
+            return self._join(profile, source)
+        with self._hidden(name, like=profile or header, id_key=id_key) as new:
+            rows = _stage(new, source)
+            shown = new.take_place(
+                profile,
+                # A profile that has learned nothing was created for this import, so the
+                # export becomes its origin.
+                created_at=header.created
+                if profile is None or same_labels(header, profile)
+                else profile.created_at,
+                policy=lambda old: old.policy or policy_of(header, old),
+            )
+        return _imported(source, shown, "added", rows=rows)
 
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Replace a profile by an export; what the profile had learned is lost.
+        """Replace a profile by an export; its own ledger and counts are deleted.
+
+        Parameters
+        ----------
+        profile : ProfileRow
+            The profile at the time of the decision to replace it.  Feedback after its
+            revision is given to the new profile.
+        file : binary file
+            The export.
+        survey : Survey
+            Its survey.
+        progress : callable
+            Called with the position of reading.  Unit: bytes.
 
         Raises
         ------
         OtherProfile
             If the export has a different feature set, or feedback given meanwhile
             cannot be taught to the new profile.
-        ProfileReplaced
-            If another import was faster.
-        DatabaseUnavailable
-            If it could not be stored; then nothing is changed.
+        MalformedExport, DatabaseUnavailable, ProfileReplaced
+            As `add`; then nothing is changed.
         """
-        return learn.replace(self.engine, profile, self._source(file, survey, progress))
+        source, header = self._source(file, survey, progress), survey.header
+        require_feature_set(header, FEATURE_SET)
+        id_key = id_key_of(source, profile)
+        with self._hidden(profile.name, like=header, id_key=id_key) as new:
+            rows = _stage(new, source)
+            shown = new.take_place(
+                profile,
+                created_at=header.created,
+                policy=lambda old: policy_of(header, old),
+            )
+        return _imported(source, shown, "replaced", rows=rows)
 
     def add_dump(
-        self,
-        name: str,
-        tally: DumpTally,
-        *,
-        digest: str,
-        ham: str,
-        spam: str,
-        progress: Progress,
+        self, name: str, tally: DumpTally, *, ham: str, spam: str, progress: Progress
     ) -> Imported:
-        """Add the counts of another filter to a profile.
+        """Add the counts of another filter to a profile, once.
+
+        A dump has no times of messages, so they count in the present month.
 
         Parameters
         ----------
@@ -251,8 +333,6 @@ class Transfer:
             Name of the profile.
         tally : DumpTally
             The counts of the dump.
-        digest : str
-            Digest of the dump, in hexadecimal.
         ham, spam : str
             The labels for the two kinds of mail; "" means the profile's first label of
             that side.
@@ -266,48 +346,234 @@ class Transfer:
         MalformedDump
             If the dump has nothing to learn, or counts that are too large.
         OtherProfile
-            If its counts and those of the profile together are too large.
+            If its counts and those of the profile together are too large, or the
+            profile has another key.
         DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """
+        profile = self.profile(name)
+        require_key(f"the profile {name!r}", profile.id_key, self.key)
+        state, names = tally.taken(profile.labels, **_labels(profile, ham, spam))
+        imported = partial(
+            Imported,
+            source=f"import:{tally.program.lower()}:{tally.digest[:_DIGITS]}",
+            messages=tally.messages._asdict(),
+            summed=True,
+            tally=tally,
+        )
+        source: str = imported.keywords["source"]
         with reading(self.engine) as connection:
-            profile = profiles.find(connection, name)
-        wanted = next(x for x in profile.labels if x not in profile.spam_labels)
-        chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
-        for label in chosen.values():
-            profile.require_label(label)
-        # Otherwise one side of the dump would be learned as the other.
-        if chosen["ham"] in profile.spam_labels:
-            msg = (
-                f"{ham!r} is a spam label of the profile {name!r}; name a label of ham"
-            )
-            raise UnknownLabel(msg)
-        if chosen["spam"] not in profile.spam_labels:
-            raise UnknownLabel(f"{spam!r} is not a spam label of the profile {name!r}")
-        return learn.add_counts(
-            self.engine,
-            profile,
-            tally.taken(profile.labels, **chosen),
-            program=tally.program,
-            digest=digest,
-            clock=self.clock,
-            words=self.store_words,
-            progress=progress,
-            key=self.key,
+            if sums_in_force(connection, profile.id, source):
+                return imported(outcome="unchanged", profile=profile)
+        now = self.clock()
+        epoch = epoch_of(now)
+        if self.key is not None and profile.id_key is not None:
+            state = redacted_sums(state, self.key)
+            names = {view: self.key.names(view, some) for view, some in names.items()}
+        amounts = Amounts()
+        try:
+            amounts.add(state)
+        except InvalidObservation as error:
+            msg = f"the counts of the dump are too large: {error}"
+            raise MalformedDump(msg) from error
+        self._require_room(
+            profile, amounts, what="the dump", way_out="Import it into another profile"
         )
-
-    def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
-        return Source(
-            file=file,
-            survey=survey,
-            clock=self.clock,
-            words=self.store_words,
-            progress=progress,
-            key=self.key,
-        )
+        parts = [*state.pieces(at_most=bulk.FEATURES_PER_ROW)]
+        with self._hidden(name, like=profile, id_key=profile.id_key) as new:
+            written = 0
+            for part in parts:
+                new.write(
+                    bulk.append_sums,
+                    profile=new.row,
+                    sums=History({epoch: part}),
+                    source=source,
+                    time=now,
+                    names=names if self.store_words else None,
+                )
+                written += part.size
+                progress(written)
+            if profile.revision:
+                with writing(self.engine) as connection:
+                    profiles.lock(connection, profile)
+                    profiles.renew(connection, new.row, now=self.clock())
+                    if sums_in_force(connection, profile.id, source):
+                        return imported(outcome="unchanged", profile=profile)
+                    bulk.require_kinds(connection, profile, {epoch: state})
+                    profiles.move(connection, new.row, profile)
+            else:
+                # The profile is empty, so the counts need no fold.
+                fill(new, History({epoch: state}))
+                profile = new.take_place(
+                    profile,
+                    created_at=profile.created_at,
+                    policy=lambda old: old.policy,
+                )
+        return imported(outcome="added", profile=profile, rows=len(parts))
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
         """Finish the undos of a profile and fold its ledger; yield rows of steps."""
         for rows in undo.steps(self.engine, profile):
             yield len(rows)
         yield from Folding(self.engine).all(profile)
+
+    def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
+        return Source(
+            file=file,
+            survey=survey,
+            words=self.store_words,
+            progress=progress,
+            key=self.key,
+        )
+
+    def _hidden(
+        self, name: str, *, like: ProfileRow | ExportHeader, id_key: str | None
+    ) -> AbstractContextManager[HiddenProfile]:
+        return hidden_profile(
+            self.engine, name, like=like, clock=self.clock, id_key=id_key
+        )
+
+    def _join(self, profile: ProfileRow, source: Source) -> Imported:
+        """Add an export to a profile that has learned something."""
+        _require_joinable(source.survey, profile)
+        self._require_room(
+            profile,
+            source.survey.amounts,
+            what="this export",
+            way_out="Import it into a profile of its own with --profile NEWNAME",
+        )
+        with self._hidden(profile.name, like=profile, id_key=profile.id_key) as new:
+            staging = Staging(new, source, joins=profile)
+            staging.read()
+            epochs, fault = _proven(new)
+            with writing(self.engine) as connection:
+                profiles.lock(connection, profile)
+                profiles.renew(connection, new.row, now=self.clock())
+                if _counts_are_learned(connection, profile, source):
+                    return _imported(source, profile, "unchanged")
+                bulk.require_kinds(connection, profile, epochs)
+                left_out = profiles.leave_out(
+                    connection, new.row, profile, after=profile.revision
+                )
+                rows = profiles.move(connection, new.row, profile)
+                # An export that is valid by itself is valid in any profile.  Another
+                # may still be valid in this one: it may prune counts that only the
+                # profile has.
+                if fault or left_out:
+                    both = fold.load_by_epoch(connection, profile)
+                    fault = fault_of(connection, profile, both)
+                if fault:
+                    raise MalformedExport(fault)
+        known = staging.known + left_out
+        return _imported(source, profile, "added", rows=rows, known=known)
+
+    def _require_room(
+        self, profile: ProfileRow, amounts: Amounts, *, what: str, way_out: str
+    ) -> None:
+        """Raise if import and profile together exceed the limits of the tables."""
+        try:
+            with reading(self.engine) as connection:
+                before = bulk.held(connection, profile)
+            amounts.beside(before)
+        except InvalidObservation as error:
+            msg = (
+                f"{what} and the counts of the profile {profile.name!r} are too large "
+                f"together: {error}. {way_out}"
+            )
+            raise OtherProfile(msg) from error
+
+
+def _imported(
+    source: Source,
+    profile: ProfileRow,
+    outcome: Outcome,
+    *,
+    rows: int = 0,
+    known: int = 0,
+) -> Imported:
+    """Return the result of the import of an export."""
+    return Imported(
+        outcome="unchanged" if outcome == "added" and not rows else outcome,
+        profile=profile,
+        source=source.name,
+        messages=source.header.messages,
+        summed=source.header.contents == "counts",
+        rows=rows,
+        known=known,
+    )
+
+
+def _labels(profile: ProfileRow, ham: str, spam: str) -> dict[str, str]:
+    """Return the labels for the two kinds of mail of a dump."""
+    wanted = next(x for x in profile.labels if x not in profile.spam_labels)
+    chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
+    for label in chosen.values():
+        profile.require_label(label)
+    # Otherwise one side of the dump would be learned as the other.
+    if chosen["ham"] in profile.spam_labels:
+        msg = (
+            f"{ham!r} is a spam label of the profile {profile.name!r}; name a label "
+            "of ham"
+        )
+        raise UnknownLabel(msg)
+    if chosen["spam"] not in profile.spam_labels:
+        msg = f"{spam!r} is not a spam label of the profile {profile.name!r}"
+        raise UnknownLabel(msg)
+    return chosen
+
+
+def _stage(new: HiddenProfile, source: Source) -> int:
+    """Write an export into a hidden profile of its own; return the number of rows.
+
+    Raises
+    ------
+    MalformedExport
+        If it contradicts itself.
+    """
+    staging = Staging(new, source, joins=None)
+    staging.read()
+    epochs, fault = _proven(new)
+    if fault:
+        raise MalformedExport(fault)
+    fill(new, epochs)
+    return staging.rows
+
+
+def _proven(new: HiddenProfile) -> tuple[History, str | None]:
+    """Return the sums of a hidden profile, and any fault of its ledger."""
+    with reading(new.engine) as connection:
+        try:
+            epochs = replayed(connection, new.row)
+        except InconsistentCounts as error:
+            return History(), f"the ledger of this export is contradictory: {error}"
+        return epochs, fault_of(connection, new.row, epochs)
+
+
+def _counts_are_learned(
+    connection: Connection, profile: ProfileRow, source: Source
+) -> bool:
+    """Return whether the counts of an export were learned before."""
+    return source.header.contents == "counts" and sums_in_force(
+        connection, profile.id, source.name
+    )
+
+
+def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
+    """Raise if a message may be in both export and profile without being noticed."""
+    header = survey.header
+    if survey.dropped:
+        msg = (
+            f"in {survey.dropped:,} ledger rows of this export, the features were "
+            "dropped for their age or are in a sum, so their messages could be "
+            "learned twice. Import it into a new profile with --profile NEWNAME, "
+            "replace this one with --replace, or export the counts"
+        )
+        raise OtherProfile(msg)
+    if header.contents == "counts" and header.created == profile.created_at:
+        msg = (
+            f"this export is of the profile {profile.name!r} itself, or of a copy: "
+            "its messages would count twice. Use --replace to return to the export; "
+            "or, if this profile has its whole ledger, export --with-ledger to add "
+            "only new messages"
+        )
+        raise OtherProfile(msg)

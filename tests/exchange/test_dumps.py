@@ -24,22 +24,32 @@ def read(dump):
 
 def counts(dump, view):
     """Return ham and spam messages of each feature of a view."""
-    taken = read(dump).taken(("ham", "spam"), ham="ham", spam="spam")[view]
-    columns = taken.counts.documents.tolist()
-    return dict(zip(taken.names, map(tuple, columns), strict=True))
+    return named(read(dump))[view]
+
+
+def named(tally):
+    """Return ham and spam messages of each feature of each view."""
+    state, names = tally.taken(("ham", "spam"), ham="ham", spam="spam")
+    assert state.keys() == names.keys()
+    found = {}
+    for view, x in state.items():
+        assert x.ids.tolist() == [*names[view]]
+        columns = map(tuple, x.documents.tolist())
+        found[view] = dict(zip(names[view].values(), columns, strict=True))
+    return found
 
 
 def test_a_real_dump_is_read():
     """What bogofilter 1.2.5 wrote of two messages is learned under our names."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
         tally = dumps.read_bogofilter(file)
-    taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")
+    state, _ = tally.taken(("ham", "spam"), ham="ham", spam="spam")
 
     assert tally.messages == (1, 1)
     assert tally.features == {"words": 40, "headers": 31}
     assert (72, 21) == (tally.carried.total(), tally.left.total())
-    for view in taken.values():
-        view.counts.require_reachable()
+    for x in state.values():
+        x.require_reachable()
 
 
 def test_spam_comes_before_ham():
@@ -130,12 +140,12 @@ def test_a_dump_of_nothing_is_refused(dump):
 
 def test_labels_are_chosen_by_who_imports():
     """A profile of three labels gets the counts under the two that are named."""
-    taken = read(HEAD + b"prize 7 2\n").taken(
+    state, _ = read(HEAD + b"prize 7 2\n").taken(
         ("ham", "newsletter", "spam"), ham="newsletter", spam="spam"
-    )["words"]
+    )
 
-    assert taken.counts.messages.tolist() == [0, 40, 60]
-    assert taken.counts.documents.tolist() == [[0, 2, 7]]
+    assert state["words"].messages.tolist() == [0, 40, 60]
+    assert state["words"].documents.tolist() == [[0, 2, 7]]
 
 
 def test_a_dump_has_bounded_features(monkeypatch):
@@ -154,10 +164,15 @@ def test_words_that_are_known_are_found_in_a_real_backup():
         tally = dumps.read_spamassassin(
             file, ["Shall we meet? agenda", "prize money zebra"]
         )
-    taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")["words"]
 
     assert tally.messages == (1, 1)
-    assert sorted(taken.names) == ["agenda", "meet", "money", "prize", "shall"]
+    assert sorted(named(tally)["words"]) == [
+        "agenda",
+        "meet",
+        "money",
+        "prize",
+        "shall",
+    ]
     assert tally.left.total() == 138 - 5
 
 
@@ -210,11 +225,7 @@ def test_an_export_is_read():
     """Each kind of token that has a feature here becomes it; ham comes first."""
     with (DUMPS / "spambayes.csv").open("rb") as file:
         tally = dumps.read_spambayes(file)
-    taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")
-    found = {
-        view: dict(zip(x.names, map(tuple, x.counts.documents.tolist()), strict=True))
-        for view, x in taken.items()
-    }
+    found = named(tally)
 
     assert tally.messages == (40, 60)
     assert found["words"] == {
@@ -318,10 +329,11 @@ def test_any_bytes_end_with_a_tally_or_a_sentence(read, head, lines):
     """Nothing else is raised, and what is taken can have been learned."""
     for dump in (lines, head + lines):
         try:
-            taken = read(BytesIO(dump)).taken(("ham", "spam"), ham="ham", spam="spam")
+            tally = read(BytesIO(dump))
+            state, names = tally.taken(("ham", "spam"), ham="ham", spam="spam")
         except MalformedDump:
             continue
 
-        for view in taken.values():
-            view.counts.require_reachable()
-            assert len(view.names) == view.counts.ids.size
+        for view, x in state.items():
+            x.require_reachable()
+            assert [*names[view]] == x.ids.tolist()

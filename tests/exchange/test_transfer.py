@@ -64,6 +64,7 @@ from tests.support.transfer import (
     created,
     exported,
     imported,
+    is_there,
     rebuilt,
     state,
     taught_profile,
@@ -332,7 +333,7 @@ def test_another_feature_set_is_refused(engine, contents, instead):
         imported(engine, data, profile.name, instead=instead)
     with pytest.raises(OtherProfile, match="feature set 2"):
         imported(engine, data, "new")
-    assert transfer(engine).profile("new") is None
+    assert not is_there(engine, "new")
     assert before == state(engine, profile.name)
 
 
@@ -404,7 +405,7 @@ def test_an_export_that_changes_while_it_is_read_is_refused(engine, contents):
     found = rows_of(engine, tables.ledger, profile), state(engine, profile.name)
 
     assert before == found
-    assert use_case.profile("elsewhere") is None
+    assert not is_there(engine, "elsewhere")
 
 
 def changed_row(**values):
@@ -465,7 +466,7 @@ def test_a_ledger_that_nobody_exported_is_refused(engine, change, said):
 
     with pytest.raises(MalformedExport, match=said):
         imported(engine, rebuilt(data, change), "new")
-    assert transfer(engine).profile("new") is None
+    assert not is_there(engine, "new")
 
 
 @on_sqlite

@@ -58,6 +58,12 @@ def imported(engine, data, name, *, store_words=True, instead=False, key=None):
     return learned
 
 
+def is_there(engine, name):
+    """Return whether there is a profile of a name."""
+    with reading(engine) as connection:
+        return name in {row.name for row in profiles.list_all(connection)}
+
+
 def state(engine, name):
     """Return the statistics of a profile, by view."""
     with reading(engine) as connection:
@@ -154,9 +160,10 @@ def add(
     """Import the dump of bogofilter, fold it, and return what became of it."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
         tally = dumps.read_bogofilter(file)
+    tally.digest = digest
     service = transfer(engine, store_words=store_words, key=key)
     learned = service.add_dump(
-        profile.name, tally, digest=digest, ham=ham, spam=spam, progress=progress
+        profile.name, tally, ham=ham, spam=spam, progress=progress
     )
     list(service.fold(learned.profile))
     return learned

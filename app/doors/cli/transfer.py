@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -40,14 +40,7 @@ from app.errors import InvalidInput, Unavailable, UnknownProfile
 from app.services.clock import now
 from app.services.profiles import key_of
 from app.services.startup import open_database, opened_database
-from app.services.transfer import (
-    Dump,
-    ImportedFile,
-    Program,
-    Transfer,
-    read_dump,
-    read_export,
-)
+from app.services.transfer import Program, Transfer, read_dump, read_export
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -57,6 +50,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
+    from app.services.transfer import Imported
     from app.settings import Settings
 
 
@@ -85,14 +79,14 @@ def export(
     contents: Literal["ledger", "counts"] = "ledger" if with_ledger else "counts"
     with opened_database(settings) as engine:
         transfer = Transfer(engine, now, store_words=settings.store_words)
-        row = transfer.require_profile(profile or settings.profile)
+        row = transfer.profile(profile or settings.profile)
         with (
             interruptible("interrupted; nothing was exported"),
             progress() as bar,
             written(file) as target,
         ):
             run_stage(bar, "folding", transfer.fold(row))
-            done = transfer.export(
+            header, content = transfer.export(
                 row.name,
                 target,
                 contents=contents,
@@ -100,10 +94,9 @@ def export(
                 progress=stage(bar, "exporting", transfer.size(row, contents)),
             )
             size = None if file == STANDARD else target.tell()
-    header = done.header
     result = {
         **fields_of(header, "profile", "contents", "revision", "messages"),
-        "content": done.content,
+        "content": content,
         "bytes": size,
     }
     counted = ", ".join(f"{n:,} {label}" for label, n in header.messages.items())
@@ -164,12 +157,12 @@ def import_(
     with interruptible(left), progress() as bar, _source(file) as source:
         if from_ is not None:
             labels = {"ham": ham_label, "spam": spam_label}
-            transfer, found = _import_dump(bar, source, from_, words, profile, labels)
+            transfer, learned = _import_dump(bar, source, from_, words, profile, labels)
         else:
             agree = partial(_agree, bar, yes=yes) if replace else None
-            transfer, found = _import_export(bar, source, profile, agree)
+            transfer, learned = _import_export(bar, source, profile, agree)
         try:
-            run_stage(bar, "folding", transfer.fold(found.learned.profile))
+            run_stage(bar, "folding", transfer.fold(learned.profile))
         except Unavailable:
             complain(
                 f"{file} is imported, but the counts could not be brought "
@@ -177,10 +170,16 @@ def import_(
             )
             raise
     transfer.engine.dispose()
-    lines: list[str | Table] = [*_sentences(found)]
-    if (tally := found.tally) is not None:
+    lines: list[str | Table] = [*_sentences(learned)]
+    document = {
+        **fields_of(learned, "outcome", "source", "rows", "known"),
+        "profile": learned.profile.name,
+        "messages": learned.messages,
+    }
+    if (tally := learned.tally) is not None:
         lines.insert(0, _table(tally.program, tally.carried, tally.left))
-    show(_document(found), lines, as_json=as_json)
+        document |= fields_of(tally, "carried", "left")
+    show(document, lines, as_json=as_json)
 
 
 def _transfer(settings: Settings) -> Transfer:
@@ -196,28 +195,28 @@ def _import_dump(
     words: Path | None,
     profile: str | None,
     labels: dict[str, str],
-) -> tuple[Transfer, ImportedFile]:
+) -> tuple[Transfer, Imported]:
     """Learn the dump of another filter."""
     settings = load_settings()
     stage(bar, "reading")
-    dump = _read_dump(source, program, words)
-    transfer, tally = _transfer(settings), dump.tally
+    with ExitStack() as stack:
+        texts = None
+        if words is not None:
+            raw = stack.enter_context(opened(words))
+            texts = stack.enter_context(TextIOWrapper(raw, "utf-8", "replace"))
+        tally = read_dump(source, program, texts)
+    transfer = _transfer(settings)
     name = profile or settings.profile
     try:
-        transfer.require_profile(name)
+        transfer.profile(name)
     except UnknownProfile as error:
         msg = f"{error}. Create it first: postbayes profiles --create {name}"
         raise UnknownProfile(msg) from error
     size = sum(tally.features.values())
     learned = transfer.add_dump(
-        name,
-        tally,
-        digest=dump.digest,
-        **labels,
-        progress=located_stage(bar, "importing", size),
+        name, tally, **labels, progress=located_stage(bar, "importing", size)
     )
-    messages = tally.messages._asdict()
-    return transfer, ImportedFile(learned, messages, summed=True, tally=tally)
+    return transfer, learned
 
 
 def _import_export(
@@ -225,42 +224,31 @@ def _import_export(
     source: BinaryIO,
     profile: str | None,
     agree: Callable[[str, int], None] | None,
-) -> tuple[Transfer, ImportedFile]:
+) -> tuple[Transfer, Imported]:
     """Add an export to a profile, or replace the profile by it after confirmation."""
     settings = load_settings()
     size = source.seek(0, 2)
     found = read_export(source, progress=located_stage(bar, "checking", size))
     transfer, name = _transfer(settings), profile or found.header.profile
-    row = None if agree is None else transfer.profile(name)
-    if agree is not None and row is not None and row.revision:
-        agree(name, row.revision)
+    row = None
+    if agree is not None:
+        with suppress(UnknownProfile):
+            row = transfer.profile(name)
+            if row.revision:
+                agree(name, row.revision)
     show = _import_stage(bar, size)
     if row is not None:
-        learned = transfer.replace(row, source, found, progress=show)
-    else:
-        learned = transfer.add(name, source, found, progress=show)
-    summed = found.header.contents == "counts"
-    return transfer, ImportedFile(learned, found.header.messages, summed)
+        return transfer, transfer.replace(row, source, found, progress=show)
+    return transfer, transfer.add(name, source, found, progress=show)
 
 
-def _document(found: ImportedFile) -> dict[str, object]:
-    """Return the outcome for scripts."""
-    learned, tally = found.learned, found.tally
-    return {
-        **fields_of(learned, "outcome", "source", "rows", "known"),
-        "profile": learned.profile.name,
-        "messages": found.messages,
-        **({} if tally is None else fields_of(tally, "carried", "left")),
-    }
-
-
-def _sentences(found: ImportedFile) -> Iterator[str]:
+def _sentences(learned: Imported) -> Iterator[str]:
     """Yield the outcome as lines for people."""
-    learned, name = found.learned, found.learned.profile.name
+    name = learned.profile.name
     if learned.outcome == "unchanged":
         yield f"Nothing to do: the profile {name!r} learned all of this before."
         return
-    counted = ", ".join(f"{n:,} {label}" for label, n in found.messages.items())
+    counted = ", ".join(f"{n:,} {label}" for label, n in learned.messages.items())
     forgot = "forgot what it knew, and " if learned.outcome == "replaced" else ""
     left_out = ""
     if learned.known:
@@ -270,7 +258,7 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
         f"{number_of(learned.rows, 'ledger row')}{left_out}."
     )
     # Rows of an imported ledger are undone by their original sources.
-    if found.summed and learned.outcome == "added":
+    if learned.summed and learned.outcome == "added":
         yield f"To take that back: {undo_of(learned.source, profile=name)}"
 
 
@@ -301,13 +289,6 @@ def _import_stage(bar: Progress, size: int) -> Callable[[int], None]:
             stage(bar, "counting")
 
     return advance
-
-
-def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
-    if words is None:
-        return read_dump(source, program)
-    with opened(words) as raw, TextIOWrapper(raw, "utf-8", "replace") as texts:
-        return read_dump(source, program, texts)
 
 
 def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
