@@ -306,10 +306,10 @@ class VerdictHistory:
         """
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
-            found = scored.page(
+            lines, further = scored.page(
                 connection, row.id, asked, before=before, limit=limit, depth=DEPTH
             )
-            return self._entries(connection, row.id, found.lines), found.before
+            return self._entries(connection, row.id, lines), further
 
     def review(self, profile: str, *, limit: int) -> list[HistoryEntry]:
         """Return messages that nobody taught: *unsure* first, then by their worth.
@@ -651,24 +651,8 @@ def mail(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """How digests are sent.
-
-    Parameters
-    ----------
-    sender : str
-        Their From address.
-    url : str
-        Address of the page, without a slash at the end.
-    """
-
-    sender: str
-    url: str
-
-
-def sending_of(settings: Settings) -> Sending:
-    """Return how digests are sent under the settings.
+def sending_of(settings: Settings) -> tuple[str, str]:
+    """Return the sender of digests, and the address of the page without a last slash.
 
     Raises
     ------
@@ -689,4 +673,4 @@ def sending_of(settings: Settings) -> Sending:
             "address; write one like https://filter.example.org"
         )
         raise InvalidSetting(msg)
-    return Sending(settings.digest_from, settings.digest_url.rstrip("/"))
+    return settings.digest_from, settings.digest_url.rstrip("/")

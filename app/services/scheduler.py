@@ -28,7 +28,7 @@ from app.services.access import expire_events
 from app.services.clock import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import profiles, retention, runs, scored, undo_work
+from app.storage import profiles, retention, runs, scored, tables, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -470,28 +470,26 @@ class Maintenance:
 
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; return whether more may be left."""
-        limits = self._limits
+        limits, mine = self._limits, profile.row.id
         with reading(self.engine) as connection:
-            last = scored.last_over(
-                connection,
-                profile.row.id,
-                keep=limits.scored_rows,
-                keep_bytes=limits.scored_bytes,
-            )
+            rows, size = limits.scored_rows, limits.scored_bytes
+            last = scored.last_over(connection, mine, keep=rows, keep_bytes=size)
+            line = scored.last_line_over(connection, mine, keep=limits.history_rows)
+        old = (
+            (tables.scored, limits.scored, last),
+            (tables.history, limits.history, line),
+        )
         with writing(self.engine) as connection:
-            gone = scored.expire(
-                connection,
-                profile.row.id,
-                before=limits.scored,
-                upto=last,
-                limit=FORGOTTEN_ROWS,
-            )
-            gone += scored.expire_lines(
-                connection,
-                profile.row.id,
-                before=limits.history,
-                keep=limits.history_rows,
-                limit=FORGOTTEN_ROWS,
+            gone = sum(
+                scored.expire(
+                    connection,
+                    table,
+                    mine,
+                    before=before,
+                    upto=upto,
+                    limit=FORGOTTEN_ROWS,
+                )
+                for table, before, upto in old
             )
         return gone > 0
 

@@ -10,7 +10,8 @@ the index of a profile from the newest line on, and only as far as they state.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from sqlalchemy import (
@@ -22,6 +23,7 @@ from sqlalchemy import (
     exists,
     extract,
     func,
+    literal,
     or_,
     select,
     tuple_,
@@ -48,10 +50,6 @@ _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
 )
-
-
-# The order in which rows are forgotten.
-_BY_AGE: Final = (tables.scored.c.time, tables.scored.c.digest)
 
 
 def put_many(
@@ -190,10 +188,11 @@ def last_over(
 
 def expire(
     connection: Connection,
+    table: Table,
     profile_id: int,
     *,
     before: datetime,
-    upto: tuple[datetime, bytes] | None,
+    upto: Place | None,
     limit: int,
 ) -> int:
     """Delete some rows that are too old or too many, and return their number.
@@ -202,38 +201,46 @@ def expire(
     ----------
     connection : Connection
         From `app.storage.database.engine.writing`.
+    table : Table
+        `scored` or `history`.
     profile_id : int
         Profile of the rows.
     before : datetime
-        Rows scored earlier are deleted.
+        Rows of earlier verdicts are deleted.
     upto : (datetime, bytes) or None
-        Rows up to this one, from `last_over`, are deleted too.
+        Rows up to this one, from `last_over` or `last_line_over`, are deleted too.
     limit : int
         Largest number of rows, oldest first; fewer if they are large.
     """
-    scored = tables.scored
-    too_old = scored.c.time < before
+    place = table.c.time, table.c.digest
+    gone: ColumnElement[bool] = table.c.time < before
     if upto is not None:
-        too_old = or_(too_old, tuple_of(_BY_AGE, upto) >= tuple_(*_BY_AGE))
+        gone = or_(gone, tuple_of(place, upto) >= tuple_(*place))
     oldest = connection.execute(
-        select(scored.c.digest, scored.c.bytes)
-        .where(scored.c.profile_id == profile_id, too_old)
-        .order_by(*_BY_AGE)
+        select(*place, table.c.get("bytes", literal(0)))
+        .where(table.c.profile_id == profile_id, gone)
+        .order_by(*place)
         .limit(limit)
         # Does not wait for a row that another worker is writing: it is being scored
         # again, and waiting might deadlock.
         .with_for_update(skip_locked=True)
     ).all()
-    room = EXPIRED_BYTES
-    digests: list[bytes] = []
-    for row in oldest:
-        if digests and row.bytes > room:
-            break
-        digests.append(row.digest)
-        room -= row.bytes
-    gone = delete(scored).where(scored.c.profile_id == profile_id)
-    where_in(connection, gone, scored.c.digest, digests)
-    return len(digests)
+    bytes_before = accumulate((size for *_, size in oldest), initial=0)
+    rows = [
+        {"whose": profile_id, "which": digest, "at": time}
+        for (time, digest, size), held in zip(oldest, bytes_before, strict=False)
+        if not held or held + size <= EXPIRED_BYTES
+    ]
+    if rows:
+        connection.execute(
+            delete(table).where(
+                table.c.profile_id == bindparam("whose"),
+                table.c.digest == bindparam("which"),
+                table.c.time == bindparam("at"),
+            ),
+            rows,
+        )
+    return len(rows)
 
 
 def _read(row: Row[Any]) -> ScoredRow:
@@ -374,21 +381,6 @@ _LABEL: Final = (
 )
 
 
-class HistoryPage(NamedTuple):
-    """Some lines, newest first, and the place of the next.
-
-    Parameters
-    ----------
-    lines : list of HistoryLine
-        The matching lines.
-    before : (datetime, bytes) or None
-        Older lines were not examined; None if there are none.
-    """
-
-    lines: list[HistoryLine]
-    before: Place | None
-
-
 def put_lines(
     connection: Connection, profile_id: int, lines: Iterable[HistoryLine]
 ) -> None:
@@ -403,48 +395,12 @@ def put_lines(
         )
 
 
-def expire_lines(
-    connection: Connection, profile_id: int, *, before: datetime, keep: int, limit: int
-) -> int:
-    """Delete some lines that are too old or too many; return their number.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile_id : int
-        Profile of the lines.
-    before : datetime
-        Lines of earlier verdicts are deleted.
-    keep : int
-        Number of the newest lines to keep.
-    limit : int
-        Lines at most, the oldest first.
-    """
-    over = connection.execute(_at(profile_id, keep)).first()
-    gone: ColumnElement[bool] = _HISTORY.c.time < before
-    if over is not None:
-        gone = or_(gone, tuple_of(_AT, over) >= _PLACE)
-    oldest = connection.execute(
-        select(*_AT)
-        .where(_HISTORY.c.profile_id == profile_id, gone)
-        .order_by(*_AT)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).all()
-    if oldest:
-        connection.execute(
-            delete(_HISTORY).where(
-                _HISTORY.c.profile_id == bindparam("whose"),
-                _HISTORY.c.digest == bindparam("which"),
-                _HISTORY.c.time == bindparam("at"),
-            ),
-            [
-                {"whose": profile_id, "which": digest, "at": time}
-                for time, digest in oldest
-            ],
-        )
-    return len(oldest)
+def last_line_over(
+    connection: Connection, profile_id: int, *, keep: int
+) -> Place | None:
+    """Return time and digest of the newest line beyond the limit, if any."""
+    row = connection.execute(_at(profile_id, keep)).first()
+    return None if row is None else (row.time, row.digest)
 
 
 def page(
@@ -455,7 +411,7 @@ def page(
     before: Place | None,
     limit: int,
     depth: int,
-) -> HistoryPage:
+) -> tuple[list[HistoryLine], Place | None]:
     """Return the newest lines that match.
 
     Parameters
@@ -472,6 +428,12 @@ def page(
         Lines at most.
     depth : int
         Largest number of lines to examine.
+
+    Returns
+    -------
+    (list of HistoryLine, (datetime, bytes) or None)
+        The lines, newest first, and the place to continue from, if older lines were not
+        examined.
     """
     last = None
     if asked.looks:
@@ -487,8 +449,8 @@ def page(
     rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
     lines = [_read_line(row) for row in rows[:limit]]
     if len(rows) > limit:
-        return HistoryPage(lines, lines[-1].place)
-    return HistoryPage(lines, None if last is None else (last.time, last.digest))
+        return lines, lines[-1].place
+    return lines, None if last is None else (last.time, last.digest)
 
 
 def of_message(

@@ -40,10 +40,10 @@ def found(engine, profile, asked=ALL, *, before=None, limit=100, depth=1000):
     """Return the messages of a page, and where to go on."""
     numbers = {digest(n): n for n in range(100)}
     with reading(engine) as connection:
-        page = scored.page(
+        lines, further = scored.page(
             connection, profile.id, asked, before=before, limit=limit, depth=depth
         )
-    return [numbers[each.digest] for each in page.lines], page.before
+    return [numbers[each.digest] for each in lines], further
 
 
 def test_a_line_comes_back_as_it_was(engine):
@@ -63,7 +63,7 @@ def test_a_line_comes_back_as_it_was(engine):
     with reading(engine) as connection:
         page = scored.page(connection, profile.id, ALL, before=None, limit=9, depth=9)
 
-    assert [bare, whole] == page.lines
+    assert ([bare, whole], None) == page
 
 
 def test_pages_follow_each_other_without_gap_or_overlap(engine):
@@ -139,11 +139,12 @@ def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
 
     def expire(*, minutes, keep, limit=100):
         with writing(engine) as connection:
-            return scored.expire_lines(
+            return scored.expire(
                 connection,
+                tables.history,
                 profile.id,
                 before=MARCH + timedelta(minutes=minutes),
-                keep=keep,
+                upto=scored.last_line_over(connection, profile.id, keep=keep),
                 limit=limit,
             )
 

@@ -10,7 +10,7 @@ import pytest
 from app.errors import DatabaseUnavailable, InvalidObservation
 from app.features.observation import Observation
 from app.ledger import entry
-from app.storage import scored
+from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import MARCH, digest, new_profile, observed, sparse
 from tests.support.databases import on_postgresql
@@ -42,6 +42,7 @@ def expire(engine, profile, *, minutes, keep=100, keep_bytes=10**9, limit=100):
     with writing(engine) as connection:
         return scored.expire(
             connection,
+            tables.scored,
             profile.id,
             before=MARCH + timedelta(minutes=minutes),
             upto=scored.last_over(

@@ -57,7 +57,7 @@ def digest(
     """
     with loaded() as app:
         settings = app.settings
-        links, how = links_of(settings), sending_of(settings)
+        links, (sender, url) = links_of(settings), sending_of(settings)
         memory = LastDigests(settings.digest_state)
         sent = refused = 0
         with _sender(None if stdout else settings.smtp) as send:
@@ -69,9 +69,9 @@ def digest(
                     made = mail(
                         found,
                         links,
-                        sender=how.sender,
+                        sender=sender,
                         recipient=address,
-                        url=how.url,
+                        url=url,
                     )
                     try:
                         send(made)
