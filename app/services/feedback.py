@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import datetime
 
-    from app.classifier.rule import VerdictRule
-    from app.classifier.verdict import Verdict
     from app.errors import TooManyRequests
     from app.features.observation import Observation
-    from app.ledger.entry import Outcome
     from app.services.cache import LiveProfiles
     from app.services.clock import WriteHealth
     from app.services.figures import Teachers
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from app.services.metrics import Tally
     from app.services.recent import Recall, RecentMessages, StoredMessage
     from app.services.webhook import Webhook
-    from app.services.writer import Writer, Written
+    from app.services.writer import Taught, Writer
 
 
 log = logging.getLogger(__name__)
@@ -45,7 +42,7 @@ class PendingFeedback:
     ----------
     digest : bytes
         Identity of the message.
-    answer : Future of Written
+    answer : Future of Taught
         Set once the row is on disk.  It cannot be cancelled.
     full : callable
         Returns the error for a source that has reached its limit for the day.
@@ -54,12 +51,12 @@ class PendingFeedback:
     """
 
     digest: bytes
-    answer: Future[Written]
+    answer: Future[Taught]
     full: Callable[[], TooManyRequests]
     forgets: bool
 
-    def taught(self, written: Written) -> Taught:
-        """Return the outcome for the sender.
+    def checked(self, taught: Taught) -> Taught:
+        """Return the outcome for the sender, unless it is an error.
 
         Raises
         ------
@@ -70,7 +67,7 @@ class PendingFeedback:
         UnknownMessage
             If it was to be forgotten but is not learned.
         """
-        outcome, profile = written.outcome, written.profile
+        outcome = taught.outcome
         if outcome.kind == "full":
             raise self.full()
         if outcome.kind == "expired":
@@ -83,21 +80,14 @@ class PendingFeedback:
             if self.forgets:
                 msg += ". Its lines in the history were deleted all the same"
             raise Expired(msg)
-        if outcome.kind == "unknown" and written.verdict_before is None:
+        if outcome.kind == "unknown" and taught.verdict_before is None:
             msg = (
-                f"the profile {profile.row.name!r} has not learned message "
+                f"the profile {taught.profile.row.name!r} has not learned message "
                 f"{self.digest.hex()}, and nothing is stored from when it was scored; "
                 "there is nothing to forget"
             )
             raise UnknownMessage(msg)
-        row = outcome.row
-        return Taught(
-            outcome=outcome,
-            revision=profile.revision if row is None else row.revision,
-            verdict_before=written.verdict_before,
-            labels=profile.row.labels,
-            rule=profile.specification.verdict,
-        )
+        return taught
 
     def result(self) -> Taught:
         """Wait for the answer, and return it.
@@ -107,34 +97,9 @@ class PendingFeedback:
         DatabaseUnavailable
             If it could not be stored, or the answer does not come in time.
         UnknownMessage
-            As `taught`.
+            As `checked`.
         """
-        return self.taught(wait_for(self.answer))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taught:
-    """The outcome of a feedback.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Outcome in the ledger: learned, relabelled, unchanged or forgotten.
-    revision : int
-        The ledger row that holds it, or the newest row if nothing changed.
-    verdict_before : Verdict or None
-        The verdict on the message before it was learned; None if it was forgotten.
-    labels : tuple of str
-        The profile's labels, in the order of the verdict's arrays.
-    rule : VerdictRule
-        The rule of the verdict.
-    """
-
-    outcome: Outcome
-    revision: int
-    verdict_before: Verdict | None
-    labels: tuple[str, ...]
-    rule: VerdictRule
+        return self.checked(wait_for(self.answer))
 
 
 class Feedback:
@@ -397,7 +362,7 @@ class Feedback:
         taught = self._tally.teaching()
         answer = self._writer.submit(live, teaching)
 
-        def count(done: Future[Written]) -> None:
+        def count(done: Future[Taught]) -> None:
             error = done.exception()
             seconds = time.perf_counter() - begun
             if error is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.access.rights import Principal
     from app.ledger.entry import Teaching
     from app.services.classify import Classified
-    from app.services.writer import Written
+    from app.services.writer import Taught
     from app.settings import Settings
 
 MAX_FIELD: Final = 200
@@ -183,7 +183,7 @@ class Via(NamedTuple):
 
 
 def feedback(
-    written: Written, teaching: Teaching, *, via: Via | None, seconds: float
+    written: Taught, teaching: Teaching, *, via: Via | None, seconds: float
 ) -> Event:
     """Return the line of a feedback; its verdict is that from before it was learned.
 

@@ -300,7 +300,7 @@ GROUP: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Taught:
     """The outcome of a teaching.
 
     Parameters
@@ -317,6 +317,12 @@ class Written:
     outcome: Outcome
     verdict_before: Verdict | None
     profile: LiveProfile
+
+    @property
+    def revision(self) -> int:
+        """The ledger row that holds it, or the newest row if nothing changed."""
+        row = self.outcome.row
+        return self.profile.revision if row is None else row.revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +362,7 @@ class Writer(ProfileThread[_Job]):
         """Time since the last teaching.  Unit: seconds."""
         return time.monotonic() - self._committed_at
 
-    def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
+    def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Taught]:
         """Submit a teaching; its result comes after the commit.
 
         A teaching with features and without a score is scored first.
@@ -420,7 +426,7 @@ class Writer(ProfileThread[_Job]):
         def answer() -> None:
             for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
                 if not job.answer.done():
-                    job.answer.set_result(Written(outcome, verdict, profile))
+                    job.answer.set_result(Taught(outcome, verdict, profile))
             # Releases the interpreter; otherwise the threads that wait for the answers
             # go on only after learning.  The time from the commit until a waiting
             # request went on, relative to that of the transaction, was 1.7 to 2.0 with
@@ -613,7 +619,7 @@ class AutoLearn:
     Notes
     -----
     The ledger enforces `per_day` across workers and restarts, and skips messages that
-    were taught before.  The count here only saves look-ups.
+    were taught before.
     """
 
     writer: Writer
@@ -622,10 +628,8 @@ class AutoLearn:
     own_from: float
     per_day: int
     store_words: bool
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _day: date | None = field(default=None, init=False)
-    # Messages learned or submitted, by profile, on that day.
-    _learned: dict[int, int] = field(default_factory=dict, init=False)
+    # The day on which each profile had learned its number, to ask the ledger no more.
+    _full: dict[int, date] = field(default_factory=dict, init=False)
 
     def __call__(
         self, live: LiveProfile, observation: Observation, verdict: Verdict
@@ -634,8 +638,7 @@ class AutoLearn:
         if not confident(verdict, live.snapshot, own_from=self.own_from):
             return
         now = self.clock()
-        day, profile = now.date(), live.row.id
-        if not self._take(profile, day):
+        if self._full.get(live.row.id) == now.date():
             return
         teaching = Teaching(
             digest=observation.digest,
@@ -645,37 +648,14 @@ class AutoLearn:
             time=now,
             per_day=self.per_day,
         )
+
+        def done(answer: Future[Taught]) -> None:
+            if error := answer.exception():
+                log.info("a confident verdict is not learned: %s", error)
+            elif answer.result().outcome.kind == "full":
+                self._full[live.row.id] = now.date()
+
         try:
-            answer = self.writer.submit(live, teaching)
+            self.writer.submit(live, teaching).add_done_callback(done)
         except DatabaseUnavailable as error:
             log.info("a confident verdict is not learned: %s", error)
-            self._settle(profile, day, 0)
-            return
-        answer.add_done_callback(lambda done: self._done(profile, day, done))
-
-    def _take(self, profile: int, day: date) -> bool:
-        with self._lock:
-            if self._day != day:
-                self._day = day
-                self._learned.clear()
-            learned = self._learned.get(profile, 0)
-            if learned >= self.per_day:
-                return False
-            self._learned[profile] = learned + 1
-            return True
-
-    def _done(self, profile: int, day: date, answer: Future[Written]) -> None:
-        error = answer.exception()
-        if error is not None:
-            log.info("a confident verdict is not learned: %s", error)
-            self._settle(profile, day, 0)
-            return
-        kind = answer.result().outcome.kind
-        if kind != "learned":
-            self._settle(profile, day, self.per_day if kind == "full" else 0)
-
-    def _settle(self, profile: int, day: date, at_least: int) -> None:
-        """Correct the count for a message that was not learned."""
-        with self._lock:
-            if self._day == day:
-                self._learned[profile] = max(at_least, self._learned[profile] - 1)

@@ -157,7 +157,7 @@ def test_the_answer_of_a_profile_that_was_replaced_is_in_the_new_one_s_labels(ap
     )
     taught = teach(app, SPAM[0], "spam")
 
-    assert ("spam", "ham", "news") == taught.labels
+    assert ("spam", "ham", "news") == taught.profile.row.labels
     assert 3 == taught.verdict_before.log_posterior.size
 
 

@@ -21,8 +21,8 @@ from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.services.feedback import Taught
     from app.services.undo import Undone
+    from app.services.writer import Taught
 
 
 class SentIn(RequestDocument):
@@ -202,7 +202,9 @@ def feedback_fields(taught: Taught) -> dict[str, object]:
         "revision": taught.revision,
         "score_before": None
         if before is None
-        else verdict_fields(before, taught.labels, taught.rule),
+        else verdict_fields(
+            before, taught.profile.row.labels, taught.profile.specification.verdict
+        ),
     }
 
 

@@ -85,8 +85,9 @@ if TYPE_CHECKING:
 
     from app.access.rights import Principal
     from app.services.delivery import Addressed
-    from app.services.feedback import PendingFeedback, Taught
+    from app.services.feedback import PendingFeedback
     from app.services.recent import StoredMessage
+    from app.services.writer import Taught
 
 
 Answer = TypeVar("Answer")
@@ -434,7 +435,7 @@ async def answered(pending: PendingFeedback) -> Taught:
     UnknownMessage
         If the message cannot be changed, or does not exist.
     """
-    return pending.taught(await in_time(pending.answer))
+    return pending.checked(await in_time(pending.answer))
 
 
 async def in_time(answer: Future[Answer]) -> Answer:
