@@ -33,7 +33,7 @@ from app.services.cache import LiveProfiles
 from app.services.clock import now
 from app.services.learn import Learn, LearnSums
 from app.services.startup import load_profiles, open_database, specify
-from app.services.upkeep import Criterion, Folding, Prune
+from app.services.upkeep import Folding, prunable, prune
 from app.settings import Settings
 from app.storage import profiles, retention, runs
 from app.storage.database.engine import reading, writing
@@ -190,9 +190,11 @@ def main() -> None:
         drop_all(engine, profile)
         measure("vectors dropped")
         # In a year from now, nothing of it is young any more.
-        Prune(engine, lambda: now() + timedelta(days=400))(
-            profile, Criterion(max_messages=1, months=12), progress=lambda _: None
+        then = now() + timedelta(days=400)
+        old = prunable(
+            engine, profile, max_messages=1, months=12, time=then, progress=bool
         )
+        prune(engine, profile, old, time=then, progress=bool)
         for _ in Folding(engine).all(profile):
             pass
         measure("pruned")

@@ -443,7 +443,7 @@ class CachedProfile:
         decay, messages = made_of.decay, np.zeros_like(self._messages)
         term = made_of.verdict.terms[0]
         view = made_of.classifiers[term.classifier].view
-        for (of_view, month, label), n in counts.messages.items():
+        for (of_view, month, label), n in counts.items():
             if of_view in {view, None} and label in made_of.labels:
                 weight = 1 if decay is None else decay.weight(month)
                 messages[made_of.labels.index(label)] += n * weight

@@ -98,7 +98,7 @@ def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[s
     """Return the learned messages by label, for each of some profiles."""
     with reading(engine) as connection:
         counts = profiles.count_by_month(connection, [row.id for row in rows])
-    return [counts[row.id].by_label() for row in rows]
+    return [profiles.by_label(counts[row.id]) for row in rows]
 
 
 def rename_profile(engine: Engine, name: str, new: str) -> None:

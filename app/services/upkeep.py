@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
@@ -321,138 +321,100 @@ class Folding:
 _TRIES: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """The outcome of a pruning, or its forecast.
-
-    Parameters
-    ----------
-    features : mapping of str to int
-        Number of features by view.
-    rows : int
-        Rows of counts.
-    revision : int
-        Revision of the newest ledger row after it.
-    """
-
-    features: Mapping[str, int]
-    rows: int
-    revision: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
-    """The features to prune.
-
-    Parameters
-    ----------
-    max_messages : int
-        Prune features that at most this many messages had.
-    months : int
-        Prune only features that no message of this many last months had.
-    weak : mapping of str to ndarray of int64
-        Further features to prune, if as old (`app.classifier.explain.insignificant`).
-    """
-
-    max_messages: int
-    months: int
-    weak: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """Removes old features with next to no evidence.
+def prunable(
+    engine: Engine,
+    profile: ProfileRow,
+    *,
+    max_messages: int,
+    months: int,
+    weak: Mapping[str, NDArray[np.int64]] | None = None,
+    time: datetime,
+    progress: Progress,
+) -> Pruning:
+    """Return the old features with next to no evidence; the only change is the fold.
 
     Parameters
     ----------
     engine : Engine
         The database.
-    clock : callable
-        Returns the time now, in UTC.
+    profile : ProfileRow
+        The profile.
+    max_messages : int
+        Prune features that at most this many messages had.
+    months : int
+        Prune only features that no message of this many last months had.
+    weak : mapping of str to ndarray of int64, optional
+        Further features to prune, if as old (`app.classifier.explain.insignificant`).
+    time : datetime
+        The time now.
+    progress : callable
+        Called with the number of ledger rows folded in each step.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the database cannot be read, or an undo or an import is under way.
     """
-
-    engine: Engine
-    clock: Callable[[], datetime]
-
-    def forecast(
-        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
-    ) -> Pruned:
-        """Return what would be pruned; the only change is the fold.
-
-        Parameters
-        ----------
-        profile : ProfileRow
-            The profile.
-        criterion : Criterion
-            The features to prune.
-        progress : callable
-            Called with the number of ledger rows folded in each step.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If the database cannot be read, or an undo or an import is under way.
-        """
-        found = self._find(profile, criterion, progress)
-        return Pruned(features=found.features, rows=found.rows, revision=found.revision)
-
-    def __call__(
-        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
-    ) -> Pruned:
-        """Prune in one transaction, and fold the pruning.
-
-        Parameters
-        ----------
-        profile, criterion, progress
-            As `forecast`.
-
-        Raises
-        ------
-        Irreversible
-            If something was imported, undone or pruned meanwhile.
-        DatabaseUnavailable
-            As `forecast`; then nothing is pruned.  Or if the pruning could not be
-            folded, and the error says so.
-        """
-        found = self._find(profile, criterion, progress)
-        with writing(self.engine) as connection:
-            rows = bulk.carry_out(connection, profile, found, time=self.clock())
-        if not rows:
-            return Pruned(features={}, rows=0, revision=found.revision)
-        with explaining(
-            "the features are pruned, but the counts are not up to date yet; a running "
-            "service or `postbayes fold` updates them"
-        ):
-            self._fold(profile, progress)
-            Folding(self.engine).compact(profile)
-        return Pruned(
-            features=found.features, rows=found.rows, revision=rows[-1].revision
-        )
-
-    def _find(
-        self, profile: ProfileRow, criterion: Criterion, progress: Progress
-    ) -> Pruning:
-        """Return the features to prune."""
-        before = months_before(epoch_of(self.clock()), criterion.months)
-        for _ in range(_TRIES):
-            with reading(self.engine) as connection:
-                found = bulk.find(
-                    connection,
-                    profile,
-                    views=TEXT_VIEWS,
-                    max_messages=criterion.max_messages,
-                    before_epoch=before,
-                    weak=criterion.weak,
-                )
-            if found is not None:
-                return found
-            self._fold(profile, progress)
-        msg = "an undo or an import is running; prune again once it has ended"
-        raise DatabaseUnavailable(msg)
-
-    def _fold(self, profile: ProfileRow, progress: Progress) -> None:
-        for rows in Folding(self.engine).all(profile):
+    for _ in range(_TRIES):
+        with reading(engine) as connection:
+            found = bulk.find(
+                connection,
+                profile,
+                views=TEXT_VIEWS,
+                max_messages=max_messages,
+                before_epoch=months_before(epoch_of(time), months),
+                weak=weak or {},
+            )
+        if found is not None:
+            return found
+        for rows in Folding(engine).all(profile):
             progress(rows)
+    msg = "an undo or an import is running; prune again once it has ended"
+    raise DatabaseUnavailable(msg)
+
+
+def prune(
+    engine: Engine,
+    profile: ProfileRow,
+    found: Pruning,
+    *,
+    time: datetime,
+    progress: Progress,
+) -> Pruning:
+    """Prune features in one transaction, and fold the pruning.
+
+    Parameters
+    ----------
+    engine, profile, time, progress
+        As for `prunable`.
+    found : Pruning
+        From `prunable`.
+
+    Returns
+    -------
+    Pruning
+        The same, at the revision after it.
+
+    Raises
+    ------
+    Irreversible
+        If something was imported, undone or pruned meanwhile.
+    DatabaseUnavailable
+        If nothing could be pruned.  Or if the pruning could not be folded, and the
+        error says so.
+    """
+    with writing(engine) as connection:
+        rows = bulk.carry_out(connection, profile, found, time=time)
+    if not rows:
+        return found
+    with explaining(
+        "the features are pruned, but the counts are not up to date yet; a running "
+        "service or `postbayes fold` updates them"
+    ):
+        for folded in Folding(engine).all(profile):
+            progress(folded)
+        Folding(engine).compact(profile)
+    return replace(found, revision=rows[-1].revision)
 
 
 def months_before(epoch: int, months: int) -> int:

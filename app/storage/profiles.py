@@ -33,19 +33,23 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage import lists, tables
-from app.storage.database.dialect import Prepared, insert_into, tuple_of, where_in
+from app.storage.database.dialect import (
+    Prepared,
+    chunks,
+    insert_into,
+    tuple_of,
+    where_in,
+)
 from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, Row, Select, Table
 
 
 HIDDEN: Final = profile.c.name.like("% %")
 """Whether a profile is hidden (`app.storage.profiles`)."""
-# Profiles of one query; SQLite takes 32,766 values.
-_AT_ONCE: Final = 500
 _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(
@@ -238,47 +242,35 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MonthlyCounts:
-    """The messages that a profile has learned.
+MonthlyCounts = Counter[tuple[str | None, int, str | None]]
+"""Learned messages by view, month (YYYYMM) and label; None stands for every view."""
 
-    Parameters
-    ----------
-    messages : Counter of (str or None, int, str)
-        By view, month (YYYYMM) and label; None stands for every view.
+
+def by_label(messages: MonthlyCounts) -> Counter[str]:
+    """Return the messages of each label in all months.
+
+    Later views have learned fewer messages, so the largest number of any view counts.
     """
-
-    messages: Counter[tuple[str | None, int, str | None]]
-
-    def by_label(self) -> Counter[str]:
-        """Return the messages of each label in all months.
-
-        Later views have learned fewer messages, so the largest number of any view
-        counts.
-        """
-        of_view: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
-        for (view, _, label), n in self.messages.items():
-            if label is not None:
-                of_view[view][label] += n
-        unfolded = of_view.pop(None, Counter())
-        found: Counter[str] = reduce(or_, of_view.values(), Counter())
-        found.update(unfolded)
-        return found
+    of_view: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
+    for (view, _, label), n in messages.items():
+        if label is not None:
+            of_view[view][label] += n
+    unfolded = of_view.pop(None, Counter())
+    found: Counter[str] = reduce(or_, of_view.values(), Counter())
+    found.update(unfolded)
+    return found
 
 
 def count_by_month(
-    connection: Connection, profile_ids: Sequence[int]
-) -> dict[int, MonthlyCounts]:
+    connection: Connection, profile_ids: Iterable[int]
+) -> defaultdict[int, MonthlyCounts]:
     """Return the counts of some profiles, by their keys.
 
     They include unfolded ledger rows, but not the unfolded sums of an import.
     """
-    found: dict[int, MonthlyCounts] = {}
-    for first in range(0, len(profile_ids), _AT_ONCE):
-        some = profile_ids[first : first + _AT_ONCE]
-        messages: defaultdict[int, Counter[tuple[str | None, int, str | None]]]
-        messages = defaultdict(Counter)
-        counted, row = class_count.c, ledger.c
+    found: defaultdict[int, MonthlyCounts] = defaultdict(Counter)
+    counted, row = class_count.c, ledger.c
+    for some in chunks(profile_ids):
         for profile_id, *key, n in connection.execute(
             select(
                 counted.profile_id,
@@ -288,7 +280,7 @@ def count_by_month(
                 counted.messages,
             ).where(counted.profile_id.in_(some))
         ):
-            messages[profile_id][tuple(key)] += n
+            found[profile_id][tuple(key)] += n
         for profile_id, epoch, before, label, n in connection.execute(
             select(row.profile_id, row.epoch, row.label_before, row.label, func.count())
             .join(fold, fold.c.profile_id == row.profile_id)
@@ -299,9 +291,8 @@ def count_by_month(
             )
             .group_by(row.profile_id, row.epoch, row.label_before, row.label)
         ):
-            messages[profile_id][None, epoch, before] -= n
-            messages[profile_id][None, epoch, label] += n
-        found |= {each: MonthlyCounts(messages[each]) for each in some}
+            found[profile_id][None, epoch, before] -= n
+            found[profile_id][None, epoch, label] += n
     return found
 
 
@@ -328,7 +319,8 @@ def is_there(connection: Connection, profile_id: int) -> bool:
 
 def last_revision(connection: Connection, profile_id: int) -> int:
     """Return the latest revision; 0 if the profile is gone."""
-    return _revision(connection, profile_id) or 0
+    query = select(profile.c.revision).where(profile.c.id == profile_id)
+    return connection.scalar(query) or 0
 
 
 def require_revision(connection: Connection, row: ProfileRow) -> int:
@@ -339,16 +331,12 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
     UnknownProfile
         If the profile is gone.
     """
-    revision = _revision(connection, row.id)
+    revision = connection.scalar(
+        select(profile.c.revision).where(profile.c.id == row.id)
+    )
     if revision is None:
         raise UnknownProfile(f"The profile {row.name!r} no longer exists.")
-    return revision
-
-
-def _revision(connection: Connection, profile_id: int) -> int | None:
-    found = select(profile.c.revision).where(profile.c.id == profile_id)
-    revision: int | None = connection.execute(found).scalar_one_or_none()
-    return revision
+    return int(revision)
 
 
 def lock(connection: Connection, profile: ProfileRow) -> int:
@@ -442,10 +430,8 @@ def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
     return ProfileRow(**values)
 
 
-_LEDGER: Final = tables.ledger
-_PROFILE: Final = tables.profile
 # Tables without rows of a profile, and the table whose row is deleted last.
-_OF_NONE: Final = frozenset({_PROFILE, *tables.OF_THE_SITE})
+_OF_NONE: Final = frozenset({profile, *tables.OF_THE_SITE})
 LEASE: Final = timedelta(hours=1)
 """Time without progress after which the rows of an import are removed.
 
@@ -472,8 +458,8 @@ def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
         If it was removed, because it was not renewed for longer than `LEASE`.
     """
     kept = connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == hidden.id, _PROFILE.c.name == hidden.name)
+        update(profile)
+        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
         .values(created_at=now)
     )
     if not kept.rowcount:
@@ -500,8 +486,8 @@ def show(
     hide(connection, instead_of, why="replaced")
     lists.move(connection, instead_of.id, hidden.id)
     connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == hidden.id)
+        update(profile)
+        .where(profile.c.id == hidden.id)
         .values(name=instead_of.name, created_at=created_at, policy=policy or None)
     )
     return find(connection, instead_of.name)
@@ -509,10 +495,10 @@ def show(
 
 def hide(connection: Connection, row: ProfileRow, *, why: str) -> None:
     """Hide a profile for `remove_step`; the caller holds its lock."""
-    connection.execute(delete(tables.fold).where(tables.fold.c.profile_id == row.id))
+    connection.execute(delete(fold).where(fold.c.profile_id == row.id))
     connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == row.id)
+        update(profile)
+        .where(profile.c.id == row.id)
         .values(
             name=f"{row.name} ({why} {row.id})",
             created_at=_GONE,
@@ -526,8 +512,8 @@ def hide(connection: Connection, row: ProfileRow, *, why: str) -> None:
 def abandon(connection: Connection, hidden: ProfileRow) -> None:
     """End the lease of a hidden profile; one that was shown stays."""
     connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == hidden.id, _PROFILE.c.name == hidden.name)
+        update(profile)
+        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
         .values(created_at=_GONE)
     )
 
@@ -535,9 +521,9 @@ def abandon(connection: Connection, hidden: ProfileRow) -> None:
 def abandoned(connection: Connection, *, now: datetime) -> list[int]:
     """Return the keys of the hidden profiles whose lease is over."""
     rows = connection.execute(
-        select(_PROFILE.c.id)
-        .where(HIDDEN, _PROFILE.c.created_at < now - LEASE)
-        .order_by(_PROFILE.c.id)
+        select(profile.c.id)
+        .where(HIDDEN, profile.c.created_at < now - LEASE)
+        .order_by(profile.c.id)
     )
     return list(rows.scalars())
 
@@ -559,9 +545,7 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
     """
     # Processes that delete the same rows take turns.
     there = connection.execute(
-        select(_PROFILE.c.id)
-        .where(_PROFILE.c.id == profile_id, HIDDEN)
-        .with_for_update()
+        select(profile.c.id).where(profile.c.id == profile_id, HIDDEN).with_for_update()
     ).first()
     if there is None:
         return False
@@ -570,7 +554,7 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
             continue
         if _delete(connection, table, profile_id):
             return True
-    connection.execute(delete(_PROFILE).where(_PROFILE.c.id == profile_id))
+    connection.execute(delete(profile).where(profile.c.id == profile_id))
     return False
 
 
@@ -593,7 +577,7 @@ def _delete(connection: Connection, table: Table, profile_id: int) -> int:
 
 
 def leave_out(
-    connection: Connection, hidden: ProfileRow, profile: ProfileRow, *, after: int
+    connection: Connection, hidden: ProfileRow, into: ProfileRow, *, after: int
 ) -> int:
     """Delete the messages that the other profile was taught after a revision.
 
@@ -602,17 +586,17 @@ def leave_out(
     int
         Rows that were deleted: the whole history of each of these messages.
     """
-    taught = select(_LEDGER.c.digest).where(
-        _LEDGER.c.profile_id == profile.id, _LEDGER.c.revision > after
+    taught = select(ledger.c.digest).where(
+        ledger.c.profile_id == into.id, ledger.c.revision > after
     )
     return connection.execute(
-        delete(_LEDGER).where(
-            _LEDGER.c.profile_id == hidden.id, _LEDGER.c.digest.in_(taught)
+        delete(ledger).where(
+            ledger.c.profile_id == hidden.id, ledger.c.digest.in_(taught)
         )
     ).rowcount
 
 
-def move(connection: Connection, hidden: ProfileRow, profile: ProfileRow) -> int:
+def move(connection: Connection, hidden: ProfileRow, into: ProfileRow) -> int:
     """Append the rows of the hidden profile to the ledger of the other.
 
     Returns
@@ -620,28 +604,26 @@ def move(connection: Connection, hidden: ProfileRow, profile: ProfileRow) -> int
     int
         How many there were.
     """
-    last = (
-        select(_PROFILE.c.revision).where(_PROFILE.c.id == profile.id).scalar_subquery()
-    )
+    last = select(profile.c.revision).where(profile.c.id == into.id).scalar_subquery()
     # Consecutive, whatever was left out.
     numbered = (
         select(
-            _LEDGER.c.revision,
-            func.row_number().over(order_by=_LEDGER.c.revision).label("number"),
+            ledger.c.revision,
+            func.row_number().over(order_by=ledger.c.revision).label("number"),
         )
-        .where(_LEDGER.c.profile_id == hidden.id)
+        .where(ledger.c.profile_id == hidden.id)
         .subquery()
     )
     moved = connection.execute(
-        update(_LEDGER)
+        update(ledger)
         .where(
-            _LEDGER.c.profile_id == hidden.id, _LEDGER.c.revision == numbered.c.revision
+            ledger.c.profile_id == hidden.id, ledger.c.revision == numbered.c.revision
         )
-        .values(profile_id=profile.id, revision=last + numbered.c.number)
+        .values(profile_id=into.id, revision=last + numbered.c.number)
     ).rowcount
     connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == profile.id)
-        .values(revision=_PROFILE.c.revision + moved)
+        update(profile)
+        .where(profile.c.id == into.id)
+        .values(revision=profile.c.revision + moved)
     )
     return moved

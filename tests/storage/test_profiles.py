@@ -80,19 +80,17 @@ def test_profiles_are_listed_by_name(engine):
 
 def test_messages_are_those_of_the_view_that_has_seen_most():
     """A view that came later knows fewer; rows that are not folded count on top."""
-    counts = profiles.MonthlyCounts(
-        Counter(
-            {
-                ("words", 202603, "ham"): 2,
-                ("words", 202604, "ham"): 3,
-                ("words", 202604, "spam"): 4,
-                ("pairs", 202604, "ham"): 3,
-                # One ham is now spam, and one message is new.
-                (None, 202604, "ham"): -1,
-                (None, 202604, "spam"): 2,
-                (None, 202604, None): -1,
-            }
-        ),
+    counts = Counter(
+        {
+            ("words", 202603, "ham"): 2,
+            ("words", 202604, "ham"): 3,
+            ("words", 202604, "spam"): 4,
+            ("pairs", 202604, "ham"): 3,
+            # One ham is now spam, and one message is new.
+            (None, 202604, "ham"): -1,
+            (None, 202604, "spam"): 2,
+            (None, 202604, None): -1,
+        }
     )
 
-    assert {"ham": 4, "spam": 6} == counts.by_label()
+    assert {"ham": 4, "spam": 6} == profiles.by_label(counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,7 +40,6 @@ from app.services.clock import now
 from app.services.profiles import list_profiles
 from app.services.startup import load_profiles, opened_database, upgrade_database
 from app.services.undo import Undo
-from app.services.upkeep import Criterion, Prune
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -117,12 +116,20 @@ def prune(
         if max_log_odds:
             snapshot = load_profiles(engine, settings).get(row.name).snapshot
             weak = insignificant(snapshot, TEXT_VIEWS, max_log_odds=max_log_odds)
-        criterion = Criterion(max_messages=max_messages, months=older_than, weak=weak)
-        use_case = Prune(engine, now)
-        act = use_case.forecast if dry_run else use_case
         left = "interrupted; run the same command again to prune what is left, if any"
         with interruptible(left), progress() as bar:
-            pruned = act(row, criterion, progress=stage(bar, "pruning"))
+            time, step = now(), stage(bar, "pruning")
+            pruned = upkeep.prunable(
+                engine,
+                row,
+                max_messages=max_messages,
+                months=older_than,
+                weak=weak,
+                time=time,
+                progress=step,
+            )
+            if not dry_run:
+                pruned = upkeep.prune(engine, row, pruned, time=time, progress=step)
     would = "would be pruned" if dry_run else "pruned"
     parts = ", ".join(f"{n} of {view}" for view, n in pruned.features.items())
     lines = [
@@ -131,7 +138,11 @@ def prune(
     ]
     if pruned.features and not dry_run:
         lines.append(f"To bring them back: {undo_of('prune', profile=row.name)}")
-    document = asdict(pruned) | {"dry_run": dry_run, "profile": row.name}
+    document = {
+        **fields_of(pruned, "features", "rows", "revision"),
+        "dry_run": dry_run,
+        "profile": row.name,
+    }
     show(document, lines, as_json=as_json)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from app.errors import DatabaseUnavailable, Irreversible
 from app.ledger.undo import Selection
-from app.services.upkeep import Criterion, Folding, Prune, months_before
+from app.services import upkeep
+from app.services.upkeep import Folding, months_before
 from app.storage import tables
 from app.storage.bulk import carry_out, find
 from app.storage.database.engine import reading, writing
@@ -207,21 +208,26 @@ def folded(engine, profile):
         return folded_revision(connection, profile.id)
 
 
-def use(use_case, profile):
-    """Prune as a command does, by a use case or its forecast."""
-    return use_case(
-        profile, Criterion(max_messages=1, months=12), progress=lambda _: None
+def look(engine, profile, *, progress=lambda _: None):
+    """Return what a command would prune."""
+    return upkeep.prunable(
+        engine, profile, max_messages=1, months=12, time=NOW, progress=progress
     )
+
+
+def use(engine, profile):
+    """Prune as a command does."""
+    made = look(engine, profile)
+    return upkeep.prune(engine, profile, made, time=NOW, progress=lambda _: None)
 
 
 def test_pruning_and_pruning_again(engine, profile):
     """The use case says what it would do, and what it did."""
     drop(engine, profile)
-    use_case = Prune(engine, lambda: NOW)
-    told = use(use_case.forecast, profile)
-    done = use(use_case, profile)
+    told = look(engine, profile)
+    done = use(engine, profile)
     teach(engine, profile, taught(5, "ham", {"new": 1}, time=APRIL))
-    again = use(use_case, profile)
+    again = use(engine, profile)
 
     assert ({"words": 2}, 2, 4) == (dict(told.features), told.rows, told.revision)
     assert ({"words": 2}, 2, 5) == (dict(done.features), done.rows, done.revision)
@@ -260,9 +266,7 @@ def test_more_than_feedback_is_folded_first(engine, profile):
         carry_out(connection, profile, found(engine, profile), time=NOW)
     unfolded = found(engine, profile)
     steps = []
-    Prune(engine, lambda: NOW).forecast(
-        profile, Criterion(max_messages=1, months=12), progress=steps.append
-    )
+    look(engine, profile, progress=steps.append)
 
     assert unfolded is None
     assert 1 == sum(steps)
@@ -283,7 +287,7 @@ def test_beside_an_undo_without_an_end_nothing_is_pruned(engine, profile, monkey
 
     monkeypatch.setattr(Folding, "all", undone_meanwhile)
     with pytest.raises(DatabaseUnavailable, match="prune again once it has ended"):
-        use(Prune(engine, lambda: NOW), profile)
+        use(engine, profile)
 
     assert all(row[9] != "prune" for row in rows_of(engine, tables.ledger, profile))
 
@@ -301,8 +305,8 @@ def test_what_is_pruned_and_not_folded_is_said_to_be_pruned(
     with monkeypatch.context() as patched:
         patched.setattr(Folding, "all", full)
         with pytest.raises(DatabaseUnavailable, match=r"^the features are pruned"):
-            use(Prune(engine, lambda: NOW), profile)
-    again = use(Prune(engine, lambda: NOW), profile)
+            use(engine, profile)
+    again = use(engine, profile)
 
     assert ({}, 5) == (dict(again.features), again.revision)
 
