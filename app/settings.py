@@ -487,11 +487,10 @@ def _require_statements(file: Path) -> None:
             str(each.line + each.string[: -len(each.string.lstrip())].count("\n"))
             for each in skipped
         )
-        msg = (
+        raise InvalidSetting(
             f"the settings file {str(file)!r} has lines that are not NAME=value, or "
             f"have an unclosed quotation mark: {numbers}"
         )
-        raise InvalidSetting(msg)
 
 
 def load_settings(**given: object) -> Settings:
@@ -559,20 +558,18 @@ def read_secret(file: Path | None, variable: str, *, purpose: str) -> bytes:
         If there is none, or it cannot be used.
     """
     if file is None:
-        msg = (
+        raise InvalidSetting(
             f"{purpose}: write one into a file (openssl rand -hex 32) and name it in "
             f"{variable}"
         )
-        raise InvalidSetting(msg)
     try:
         found = file.read_bytes().strip()
     except OSError as error:
         msg = f"{variable} names {str(file)!r}, which cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
     if len(found) < MIN_SECRET:
-        msg = (
+        raise InvalidSetting(
             f"{variable} names {str(file)!r}, which holds {len(found)} characters; a "
             f"secret has {MIN_SECRET} at least (openssl rand -hex 32)"
         )
-        raise InvalidSetting(msg)
     return found

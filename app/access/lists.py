@@ -127,11 +127,10 @@ class ListSubject(NamedTuple):
         if "/" not in text:
             network = ip_network(address_of(text) or text)
         elif ip_address(given) != network.network_address:
-            msg = (
+            raise InvalidInput(
                 f"{text!r} is an address with a length; write {network} for the "
                 f"network, or {given} for the address"
             )
-            raise InvalidInput(msg)
         if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED:
             first = network.network_address.ipv4_mapped
             if first is not None:
@@ -288,19 +287,17 @@ class ListEntry:
     def __post_init__(self) -> None:
         """Check the ranges."""
         if not 0 < abs(self.nats) <= MAX_NATS:
-            msg = (
+            raise InvalidInput(
                 f"an entry adds at most {MAX_NATS:g} nats and not 0, got "
                 f"{self.nats:g} for {self.subject}; negative nats allow, and "
                 "positive ones deny"
             )
-            raise InvalidInput(msg)
         check_expiry(f"the entry {self.subject}", self.expires_at, now=self.created_at)
         if len(self.note) > MAX_NOTE or not self.note.isprintable():
-            msg = (
+            raise InvalidInput(
                 f"the note of {self.subject} must be one line of {MAX_NOTE} "
                 f"characters at most, got {self.note[:40]!r}"
             )
-            raise InvalidInput(msg)
 
     @property
     def verb(self) -> Literal["allow", "deny"]:
@@ -403,11 +400,10 @@ def nats_of(verb: str, strength: float | None = None) -> float:
         raise InvalidInput(f"an entry can allow or deny, got {verb[:40]!r}")
     strength = DEFAULT_NATS if strength is None else strength
     if not 0 < strength <= MAX_NATS:
-        msg = (
+        raise InvalidInput(
             "the strength of an entry must be above 0 and at most "
             f"{MAX_NATS:g} nats, got {strength:g}"
         )
-        raise InvalidInput(msg)
     return -strength if verb == "allow" else strength
 
 
@@ -431,11 +427,10 @@ def expiry_of(text: str, now: datetime) -> datetime:
         found = datetime.fromisoformat(text.strip())
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        msg = (
+        raise InvalidInput(
             f"{text[:40]!r} is not an expiry; write a number of days such as "
             "30, or a date such as 2026-12-31"
-        )
-        raise InvalidInput(msg) from error
+        ) from error
 
 
 def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[ListEntry]:
@@ -483,12 +478,11 @@ def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[Lis
 def require_few(entries: int) -> None:
     """Raise `InvalidInput` if a profile would have too many entries."""
     if entries > MAX_ENTRIES:
-        msg = (
+        raise InvalidInput(
             f"a profile has {MAX_ENTRIES:,} entries at most, and would have "
             f"{entries:,}; write .example.org for a domain with its subdomains, or a "
             "network for its addresses"
         )
-        raise InvalidInput(msg)
 
 
 def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
@@ -502,21 +496,19 @@ def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
         return None
     verb, *rest = words
     if verb not in {"allow", "deny"} or not rest:
-        msg = (
+        raise InvalidInput(
             f"write 'allow ann@example.org' or 'deny 192.0.2.0/24', got "
             f"{line.strip()[:64]!r}"
         )
-        raise InvalidInput(msg)
     subject, *options = rest
     given: dict[str, str] = {}
     for each in options:
         name, equals, value = each.partition("=")
         if not equals or name not in {"nats", "expires", "note"} or name in given:
-            msg = (
+            raise InvalidInput(
                 f"{each[:40]!r} is not valid; an entry can be followed by "
                 "nats=8, expires=2026-12-31 and note='a friend', each once"
             )
-            raise InvalidInput(msg)
         given[name] = value
     try:
         strength = float(given.get("nats", DEFAULT_NATS))

@@ -151,11 +151,10 @@ def _network(text: str, of: str) -> IpNetwork:
     try:
         return ip_network(text, strict=False)
     except ValueError as error:
-        msg = (
+        raise InvalidSetting(
             f"{of}: {text!r} is not an address or a network; write it "
             "as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
-        )
-        raise InvalidSetting(msg) from error
+        ) from error
 
 
 MOST: Final = 10_000

@@ -112,10 +112,9 @@ class Principal:
         """
         if not self.may_use(profile):
             own = ", ".join(sorted(self.profiles or ())) or "none"
-            msg = (
+            raise Forbidden(
                 f"{self.name} may not use the profile {profile!r}; its profiles: {own}"
             )
-            raise Forbidden(msg)
         return profile
 
     def require_label(self, label: str) -> str:
@@ -154,11 +153,10 @@ class Principal:
         """
         lacking = sorted(right for right in rights if not self.may(right))
         if lacking:
-            msg = (
+            raise Forbidden(
                 f"{self.name} cannot give the right {lacking[0]}, because it "
                 "lacks that right; use `postbayes keys create`"
             )
-            raise Forbidden(msg)
 
     def require_all(self, what: str) -> None:
         """Raise if it is limited to some profiles.
@@ -304,8 +302,7 @@ def check_expiry(subject: str, expires_at: datetime | None, *, now: datetime) ->
     reason = "which is in the past"
     if expires_at > now:
         reason = "more than 100 years from now; for no expiry, leave it out"
-    msg = f"{subject} would expire at {expires_at.isoformat()}, {reason}"
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{subject} would expire at {expires_at.isoformat()}, {reason}")
 
 
 def check_access_name(name: str, *, of: str = "key") -> None:
@@ -317,12 +314,11 @@ def check_access_name(name: str, *, of: str = "key") -> None:
         The message describes valid names.
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
-        msg = (
+        raise InvalidInput(
             f"a {of} must have a name of at most {MAX_NAME} letters, digits "
             "and . _ @ + -, the first a letter or a digit; got "
             f"{name[:MAX_NAME]!r}"
         )
-        raise InvalidInput(msg)
 
 
 def parse_rights(names: Iterable[str]) -> frozenset[Right]:
@@ -343,8 +339,7 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
     unknown = [name for name in given if name not in known]
     if unknown or not given:
         found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
-        msg = f"the rights of a key can be {', '.join(known)}; {found}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"the rights of a key can be {', '.join(known)}; {found}")
     return frozenset(known[name] for name in given)
 
 

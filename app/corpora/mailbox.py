@@ -321,11 +321,10 @@ def read_mailbox(
     except OSError as error:
         raise unreadable(path, error) from error
     if _DBOX.match(raw):
-        msg = (
+        raise UnreadableSource(
             f"cannot read {path}: it is in Dovecot's dbox format; `doveadm "
             "backup` copies a user's mail into a Maildir"
         )
-        raise UnreadableSource(msg)
     for at, magic, kind in _ARCHIVES:
         if raw.startswith(magic, at):
             msg = f"cannot read {path}: it is a {kind} archive; unpack it first"

@@ -81,11 +81,10 @@ def cluster(address: str) -> Iterator[Readers]:
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415  an extra
     except ImportError as error:
-        msg = (
+        raise InvalidSetting(
             "--dask needs Dask: run pip install '.[cluster]' in the folder of the "
             "source"
-        )
-        raise InvalidSetting(msg) from error
+        ) from error
     try:
         client = Client(address, set_as_default=False)
     except ValueError as error:
@@ -99,12 +98,11 @@ def cluster(address: str) -> Iterator[Readers]:
         try:
             yield Readers(executor, lambda: sum(client.nthreads().values()))
         except KilledWorker as error:
-            msg = (
+            raise ClusterUnavailable(
                 "several workers of the cluster died while reading one part, "
                 "perhaps for lack of memory; see their logs, and run the same "
                 "command again"
-            )
-            raise ClusterUnavailable(msg) from error
+            ) from error
         except CancelledError as error:
             msg = f"the cluster at {address} was lost; run the same command again"
             raise ClusterUnavailable(msg) from error
@@ -132,11 +130,10 @@ def readers(processes: int) -> Iterator[Readers | None]:
         crew.submit(int).result()
         yield Readers(crew, lambda: processes)
     except BrokenProcessPool as error:
-        msg = (
+        raise OSError(
             "a process that read mail died, perhaps for lack of memory; try "
             "again with --processes 1"
-        )
-        raise OSError(msg) from error
+        ) from error
     finally:
         crew.shutdown(cancel_futures=True)
 
@@ -304,11 +301,10 @@ def carry_out(
             for future in finished:
                 yield future.result()
     except BrokenProcessPool as error:
-        msg = (
+        raise OSError(
             "a process of the evaluation died, perhaps for lack of memory; try again "
             "with --processes 1"
-        )
-        raise OSError(msg) from error
+        ) from error
     finally:
         shared[len(tasks)] = 1
         crew.shutdown(cancel_futures=True)

@@ -205,12 +205,11 @@ def mail_path(text: str) -> Path:
         path = UPath(text)
         path.fs.protocol  # noqa: B018  the driver is looked for here
     except (ImportError, ValueError) as error:
-        msg = (
+        raise UnreadableSource(
             f"cannot read {text}: {error}; on each machine that reads mail, a "
             "URL needs pip install '.[cluster]' in the folder of the source, and the "
             "fsspec driver for its scheme"
-        )
-        raise UnreadableSource(msg) from error
+        ) from error
     # Of the same methods, as far as mail is read by them.
     return cast("Path", path)
 
@@ -332,12 +331,11 @@ def require_mail(paths: Collection[Path], *, tried: int) -> None:
         else:
             if first is not None:
                 begins = first.raw[:40].decode(errors="replace")
-                msg = (
+                raise UnreadableSource(
                     f"nothing at {path} looks like mail: {first.where} begins "
                     f"with {begins!r}. With --index, texts without headers can "
                     "be read"
                 )
-                raise UnreadableSource(msg)
     if not found:
         raise UnreadableSource(f"there is no message at {', '.join(map(str, paths))}")
 
@@ -566,11 +564,10 @@ def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
         with index.open("rb") as file:
             # A pipe is empty when it is read for the second time.
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                msg = (
+                raise UnreadableSource(
                     f"{index} is not a regular file, and an index is read twice; "
                     "save it to a file"
                 )
-                raise UnreadableSource(msg)
             number = 0
             while line := file.readline(LINE_LIMIT + 1):
                 number += 1
@@ -580,11 +577,10 @@ def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
                     continue
                 label, path = [*text.split(None, 1), ""][:2]
                 if not path or len(line) > LINE_LIMIT or "\0" in path:
-                    msg = (
+                    raise MalformedIndex(
                         f"{index}, line {number}: expected a label and a path, "
                         f"such as `spam data/1.eml`, got {text[:60]!r}"
                     )
-                    raise MalformedIndex(msg)
                 yield number, label, _named(index, path)
     except OSError as error:
         raise unreadable(index, error) from error

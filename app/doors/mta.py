@@ -129,11 +129,10 @@ def parse_flag(text: str) -> tuple[str, str] | None:
         return None
     found = _FLAG.fullmatch(text.strip())
     if found is None:
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_SPAM_HEADER is {text!r}; give one header field, name and "
             "value in ASCII, such as X-Spam-Flag: YES"
         )
-        raise InvalidSetting(msg)
     return found["name"], found["value"]
 
 

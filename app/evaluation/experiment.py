@@ -90,18 +90,16 @@ class Online:
     def __post_init__(self) -> None:
         """Refuse impossible feedback."""
         if self.delay < 0 or (self.first is not None and self.first < 1):
-            msg = (
+            raise InvalidObservation(
                 "the delay of feedback must be 0 or more messages, and the number "
                 f"with feedback 1 or more, got delay {self.delay} and first "
                 f"{self.first}"
             )
-            raise InvalidObservation(msg)
         if not 0 < self.share <= 1:
-            msg = (
+            raise InvalidObservation(
                 "the share with feedback must be above 0 and at most 1, got "
                 f"{self.share}"
             )
-            raise InvalidObservation(msg)
 
     def parts(
         self,
@@ -247,11 +245,10 @@ class TrainFirst:
             If no message is left to score.
         """
         if len(order) <= self.messages:
-            msg = (
+            raise InvalidObservation(
                 f"learning the first {self.messages} of {len(order)} messages leaves "
                 "none to score"
             )
-            raise InvalidObservation(msg)
         learned = [Action("learn", message) for message in order[: self.messages]]
         scored = [Action("score", message) for message in order[self.messages :]]
         return ((*learned, *scored),)

@@ -90,11 +90,10 @@ class Training:
     def __post_init__(self) -> None:
         """Refuse invalid distances."""
         if not (self.margin >= 0 and self.own_from >= 0):
-            msg = (
+            raise InvalidSetting(
                 "a distance from the threshold must be a number of nats, at least 0; "
                 f"got {min(self.margin, self.own_from)}"
             )
-            raise InvalidSetting(msg)
 
     @classmethod
     def parse(cls, text: str) -> Training:
@@ -113,12 +112,11 @@ class Training:
         except ValueError:
             distance = math.nan
         if math.isnan(distance):
-            msg = (
+            raise InvalidSetting(
                 "train must be everything, errors, near:NATS (errors, and messages "
                 "within that many nats of the threshold) or auto:NATS (also the "
                 f"filter's own verdicts from that log-odds on), got {text!r}"
             )
-            raise InvalidSetting(msg)
         return cls(margin=distance) if kind == "near" else cls(own_from=distance)
 
     def wants(self, verdict: Verdict, label: str, specification: Specification) -> bool:
@@ -518,11 +516,10 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
     """
     moment = np.array([np.nan if each is None else each for each in moments])
     if np.isnan(moment).all():
-        msg = (
+        raise UnreadableSource(
             f"no message of {name} has a date, but a half-life needs months; give the "
             "duration of the stream with --months"
         )
-        raise UnreadableSource(msg)
     # A message without a date counts as arriving with the one before it.
     dated = np.flatnonzero(~np.isnan(moment))
     at = np.maximum(np.searchsorted(dated, np.arange(moment.size), side="right") - 1, 0)

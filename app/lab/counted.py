@@ -89,11 +89,10 @@ class Categories(ColumnGroup):
             found = set(table.filled(column))
             stated = declared.get(column, tuple(sorted(found)))
             if beyond := sorted(found.difference(stated)):
-                msg = (
+                raise MalformedTable(
                     f"column {column!r} holds {beyond[0]!r}, which is not among its "
                     f"declared values; add it to --values {column}=..."
                 )
-                raise MalformedTable(msg)
             values.append(stated)
         stated_of = frozenset(declared).intersection(columns)
         return cls(tuple(columns), tuple(values), smoothing, stated_of)
@@ -385,11 +384,10 @@ class Bag(ColumnGroup):
             if column in row.cells:
                 cell = row.cells[column]
                 if not is_count(cell):
-                    msg = (
+                    raise MalformedTable(
                         f"{row.where}: column {column!r} holds {cell!r}, but the "
                         "column is taken for a count, a whole number below 1000000000"
                     )
-                    raise MalformedTable(msg)
                 found[column] = int(cell)
         return found
 

@@ -231,16 +231,14 @@ def _classes(table: Table, target: str) -> tuple[str, ...]:
     found = sorted(set(table.filled(target)))
     if len(found) < 2:  # noqa: PLR2004  two are the fewest to choose from
         has = f"one class only, {found[0]!r}" if found else "no value in any row"
-        msg = (
+        raise MalformedTable(
             f"the target {target!r} has {has}; naive Bayes chooses between two or more"
         )
-        raise MalformedTable(msg)
     if len(found) > CLASSES_LIMIT:
-        msg = (
+        raise MalformedTable(
             f"the target {target!r} has {len(found)} different values, and the limit "
             f"for classes is {CLASSES_LIMIT}; group them first"
         )
-        raise MalformedTable(msg)
     if all(is_number(name) for name in found):
         found.sort(key=float)
     return tuple(found)
@@ -256,11 +254,10 @@ def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
     for option, named in (("--as", choices.kinds), ("--values", choices.values)):
         for column in named:
             if column not in chosen:
-                msg = (
+                raise MalformedTable(
                     f"{option} names {column!r}, which is not among the columns that "
                     "teach"
                 )
-                raise MalformedTable(msg)
     if choices.target in chosen:
         msg = f"{choices.target!r} is the target; it cannot be a column that teaches"
         raise MalformedTable(msg)
@@ -473,11 +470,10 @@ def constant(words: str) -> tuple[Constant, float | None]:
     }
     found = _chosen(words, named, stated, "--constant must be floor, drop or add=E")
     if found[1] is not None and not SMALLEST_ADDED <= found[1] <= LARGEST_ADDED:
-        msg = (
+        raise InvalidObservation(
             f"the amount added to a variance must be from {SMALLEST_ADDED:g} to "
             f"{LARGEST_ADDED:g}, got {found[1]!r}"
         )
-        raise InvalidObservation(msg)
     return found
 
 

@@ -523,22 +523,20 @@ class Regressed:
         """
         for column in self.design.kinds:
             if column not in row.cells:
-                msg = (
+                raise MalformedTable(
                     f"{row.where} has no value in column {column!r}, and logistic "
                     "regression needs complete rows"
                 )
-                raise MalformedTable(msg)
         views = self.design.encode(row)
         for name, values in self.values.items():
             for number in set(views[name].ids.tolist()) - values:
                 column, cell = self.design.parts[name].feature(number, row)
                 # Without a weight it would be scored as the first value of its column.
-                msg = (
+                raise MalformedTable(
                     f"{row.where} has {cell!r} in column {column!r}, a value that no "
                     "teaching row has, so logistic regression has no weight for it; "
                     "leave out the row, or the column with --columns"
                 )
-                raise MalformedTable(msg)
         return views
 
     def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -611,12 +609,11 @@ def regressed(
     k = len(design.classes)
     weights = len(places) * (k - 1)
     if weights > COORDINATES_LIMIT:
-        msg = (
+        raise MalformedTable(
             f"the columns need {weights} weights, for values, words and classes, and "
             f"the limit of logistic regression is {COORDINATES_LIMIT}; choose "
             "columns, or a vocabulary"
         )
-        raise MalformedTable(msg)
     rows = np.array([_coordinates(design, places, views) for views, _ in examples])
     labels = np.array([label for _, label in examples], np.int64)
     model = regress(

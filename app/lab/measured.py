@@ -64,22 +64,20 @@ def decimals(column: str, table: Table) -> int:
     found = [number(row, column) for row in table.rows if column in row.cells]
     largest = max(map(abs, found))
     if not largest < 2.0**VALUE_BITS:
-        msg = (
+        raise MalformedTable(
             f"{largest:g} is too large; give its column in a larger unit, so that "
             f"values stay below {2.0**VALUE_BITS:g}"
         )
-        raise MalformedTable(msg)
     room = 2.0**VALUE_BITS / max(largest, 10.0**-MOST_DECIMALS) if largest else 1e11
     places = min(MOST_DECIMALS, math.floor(math.log10(room)))
     span = max(found) - min(found)
     # Whole numbers need no smaller step, however few there are.
     whole = places >= 0 and all(value == round(value) for value in found)
     if span and span * 10.0**places < LEAST_STEPS and not whole:
-        msg = (
+        raise MalformedTable(
             f"column {column!r} varies only by {span:g}, with values up to "
             f"{largest:g}; subtract a constant from it"
         )
-        raise MalformedTable(msg)
     return places
 
 
@@ -105,12 +103,11 @@ def number(row: Row, column: str) -> float:
     """
     cell = row.cells[column]
     if not is_number(cell):
-        msg = (
+        raise MalformedTable(
             f"{row.where}: column {column!r} holds {cell!r}, which is not a number "
             "like 3.5; leave it empty if it is unknown, leave out the column with "
             "--columns, or use --model mixed"
         )
-        raise MalformedTable(msg)
     return float(cell)
 
 
@@ -247,11 +244,10 @@ class Measured(ColumnGroup):
                 number(row, column)
                 found[field] = round(steps(row.cells[column], self.places[field]))
                 if abs(found[field]) > LIMIT:
-                    msg = (
+                    raise MalformedTable(
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
                         "a thousand times the values in the table"
                     )
-                    raise MalformedTable(msg)
         return Measurements.of(found, fraction_bits=0) if found else None
 
     def dropped(

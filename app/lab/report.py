@@ -150,11 +150,10 @@ def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
         name = row.cells.get(design.target)
         if name not in design.classes:
             has = "no class" if name is None else f"the class {name!r}"
-            msg = (
+            raise MalformedTable(
                 f"{row.where} of the test table has {has}; the classes are "
                 f"{', '.join(design.classes)}"
             )
-            raise MalformedTable(msg)
         examples.append((model.encode(row), design.classes.index(name)))
     return _decisions(((model, *example) for example in examples), design)
 

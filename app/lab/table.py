@@ -134,8 +134,7 @@ def read_text(text: str) -> Table:
     except csv.Error as error:
         raise MalformedTable(f"the table is not well-formed CSV: {error}") from error
     if not rows:
-        msg = "the table has no rows below its header"
-        raise MalformedTable(msg)
+        raise MalformedTable("the table has no rows below its header")
     return Table(columns, tuple(rows))
 
 
@@ -161,8 +160,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _header(columns: list[str]) -> tuple[str, ...]:
     if not columns:
-        msg = "the table is empty; its first line names the columns"
-        raise MalformedTable(msg)
+        raise MalformedTable("the table is empty; its first line names the columns")
     if len(columns) > COLUMNS_LIMIT:
         msg = f"the table has {len(columns)} columns; at most {COLUMNS_LIMIT} are read"
         raise MalformedTable(msg)
@@ -179,11 +177,10 @@ def _row(cells: list[str], columns: tuple[str, ...], *, line: int, number: int) 
         msg = f"the table has more than {ROWS_LIMIT} rows; take a sample of them"
         raise MalformedTable(msg)
     if len(cells) != len(columns):
-        msg = (
+        raise MalformedTable(
             f"the row that ends in line {line} has {len(cells)} cells, but there are "
             f"{len(columns)} columns; leave a cell empty if its value is unknown"
         )
-        raise MalformedTable(msg)
     pairs = zip(columns, cells, strict=True)
     return Row(f"row {number}", {name: cell for name, cell in pairs if cell})
 
@@ -287,11 +284,10 @@ def _words(column: str, cells: Sequence[str], model: Model) -> Kind:
         return Kind.COUNT
     if all(is_number(cell) for cell in cells):
         wrong = next(cell for cell in cells if not is_count(cell))
-        msg = (
+        raise MalformedTable(
             f"column {column!r} holds {wrong!r}, but the {model} model takes text, or "
             "how often a word occurs; --model mixed takes measurements"
         )
-        raise MalformedTable(msg)
     return Kind.TEXT
 
 
@@ -301,12 +297,11 @@ def _guess(column: str, cells: Sequence[str]) -> Kind:
         return Kind.CATEGORY if set(cells) <= {"0", "1"} else Kind.MEASUREMENT
     if 2 * numbers > len(cells):
         wrong = next(cell for cell in cells if not is_number(cell))
-        msg = (
+        raise MalformedTable(
             f"column {column!r} is neither: {numbers} of its {len(cells)} values are "
             f"numbers, but {wrong!r} is not; leave the cell empty if the number is "
             f'unknown, or use --as "{column}=category"'
         )
-        raise MalformedTable(msg)
     return Kind.TEXT if _is_text(cells) else Kind.CATEGORY
 
 
@@ -327,11 +322,10 @@ def _require_categories(column: str, cells: Sequence[str], model: Model) -> None
     if _is_text(cells):
         raise MalformedTable(f"column {column!r} holds text, not categories; {way_out}")
     if len(cells) > NAMES and len(set(cells)) == len(cells):
-        msg = (
+        raise MalformedTable(
             f"column {column!r} is neither numbers nor categories: its {len(cells)} "
             f"values are all different, like names; {way_out}"
         )
-        raise MalformedTable(msg)
 
 
 def question(text: str, columns: Sequence[str]) -> Row:

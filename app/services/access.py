@@ -119,10 +119,9 @@ def made_key(
     check_expiry("the key", expires_at, now=time)
     limits = [tuple(each) for each in (profiles, labels, networks)]
     if max(map(len, limits)) > MAX_LIMITS:
-        msg = (
+        raise InvalidInput(
             f"a key can be limited to at most {MAX_LIMITS} profiles, labels or networks"
         )
-        raise InvalidInput(msg)
     for profile in limits[0]:
         check_name(profile.removeprefix("@"))
     Networks(limits[2], of="the networks of the key")
@@ -447,11 +446,10 @@ class Gate:
         if wait:
             msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
             raise TooManyRequests(msg, wait)
-        msg = (
+        raise Unauthenticated(
             "this key is not valid: it is unknown, revoked, expired, or not allowed "
             "from this address; `postbayes keys list` shows the keys"
         )
-        raise Unauthenticated(msg)
 
     def _slow_down(
         self, buckets: Buckets | None, caller: Caller, name: str | None = None

@@ -184,11 +184,10 @@ class Correspondents:
         self._believed = frozenset(each.lower() for each in believed)
         for name in sorted(self._believed):
             if not is_server_name(name):
-                msg = (
+                raise InvalidSetting(
                     f"POSTBAYES_AUTHSERV_ID contains {name!r}; give a name such as "
                     "mx.example.org, of letters, digits, dots and hyphens"
                 )
-                raise InvalidSetting(msg)
         self._lock = threading.Lock()
         # Without the lock, two threads would store the waiting counts twice, and counts
         # read during a store would lack them or have them twice.

@@ -435,12 +435,11 @@ class Teachers:
             return
         _, found = self._seen.get(profile_id, (0, frozenset[str]()))
         if source in found:
-            msg = (
+            raise Forbidden(
                 f"the lessons of {source!r} contradict confident verdicts, so no more "
                 "are learned; an administrator can check them (`postbayes teachers`) "
                 "and add the source to POSTBAYES_TRUSTED_SOURCES"
             )
-            raise Forbidden(msg)
 
     def bound(self, source: str) -> int | None:
         """Return how many messages a source may teach on a day; None for any."""

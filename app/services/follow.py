@@ -198,12 +198,11 @@ class SiteFollower:
         words, now = read_page(content, profile), self._clock()
         ahead = max((word.time for word in words), default=now)
         if ahead > now + _SKEW:
-            msg = (
+            raise SiteUnavailable(
                 f"it has taught something at {ahead:%Y-%m-%d %H:%M} UTC, which is in "
                 "the future: nothing after it is learned before that time. Compare "
                 "the clocks of both sites"
             )
-            raise SiteUnavailable(msg)
         # Labels slightly in the future wait until their time has come.  They are not
         # asked for at once: a site that is ahead for ever would keep a core busy.
         if ahead > now:
@@ -272,12 +271,11 @@ def followed_sites(settings: Settings) -> dict[str, str]:
             or "/profiles/" not in parts.path
             or parts.query
         ):
-            msg = (
+            raise InvalidSetting(
                 f"POSTBAYES_FOLLOW has {each!r}; write each site once, with a name of "
                 "small letters and digits and the address of its profile, like "
                 "berlin=https://filter.berlin.example/profiles/default"
             )
-            raise InvalidSetting(msg)
         found[name] = f"{url.rstrip('/')}/ledger"
     _keys(settings)
     return found

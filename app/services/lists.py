@@ -89,11 +89,10 @@ def remove_entry(
     with writing(engine) as connection:
         row = profiles.find_locked(connection, profile)
         if not lists.remove(connection, row.id, subject):
-            msg = (
+            raise UnknownEntry(
                 f"the lists of {profile!r} have no entry {str(subject)!r}; `postbayes "
                 "lists list` shows the entries"
             )
-            raise UnknownEntry(msg)
         lists.expire(connection, row.id, now=now())
         note(connection, "list entry removed", who=who, of=profile, entry=str(subject))
 

@@ -268,22 +268,20 @@ def tally_of(settings: Settings) -> Tally:
     if settings.traces is None:
         return Tally()
     if not settings.traces.startswith(("http://", "https://")):
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_TRACES is {settings.traces!r}, and must be the address of an "
             "OpenTelemetry collector, such as http://127.0.0.1:4318"
         )
-        raise InvalidSetting(msg)
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
         )
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_TRACES needs OpenTelemetry, which is not installed: run pip "
             "install '.[tracing]' in the folder of the source, or leave the setting out"
-        )
-        raise InvalidSetting(msg) from error
+        ) from error
     endpoint = settings.traces.rstrip("/").removesuffix(_PATH) + _PATH
     return TracedTally(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
 

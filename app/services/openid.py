@@ -190,8 +190,7 @@ class OpenIDProvider:
             raise Unauthenticated(_BEGIN_AGAIN)
         # The answer is from another provider (RFC 9207 section 2.4).
         if answer.get("iss", self.issuer) != self.issuer:
-            why = "the answer came from another provider"
-            raise self._untrusted(why)
+            raise self._untrusted("the answer came from another provider")
         if "code" not in answer:
             why = answer.get("error", "the answer has no code")
             msg = f"{self.host} has not signed you in: {shown(why, 100)}"
@@ -212,12 +211,11 @@ class OpenIDProvider:
                 name = self._named(more)
         if name is None:
             what = "verified e-mail address" if self.claim == "email" else self.claim
-            msg = (
+            raise Unauthenticated(
                 f"{self.host} did not send your {what}, which identifies people here; "
                 "an administrator can change that at the provider, or set "
                 "POSTBAYES_OIDC_CLAIM"
             )
-            raise Unauthenticated(msg)
         return name
 
     def _named(self, claims: Mapping[str, Any]) -> str | None:
@@ -240,11 +238,10 @@ class OpenIDProvider:
         found = self._ask("GET", get_well_known_url(self.issuer, external=True))
         if found.get("issuer") != self.issuer:
             named = str(found.get("issuer"))[:200]
-            why = (
+            raise self._unusable(
                 f"the issuer is {named!r}, and POSTBAYES_OIDC_ISSUER must be exactly "
                 "the same"
             )
-            raise self._unusable(why)
         names = [*_ADDRESSES, *({"userinfo_endpoint"} & found.keys())]
         for name in names:
             if not _is_safe(found.get(name)):
@@ -421,23 +418,20 @@ def oidc_secret(settings: Settings) -> str | None:
     if settings.oidc_issuer is None:
         return None
     if not _is_safe(settings.oidc_issuer):
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_OIDC_ISSUER must be the https address of a provider, such as "
             f"https://id.example.org/realms/staff; got {settings.oidc_issuer[:200]!r}"
         )
-        raise InvalidSetting(msg)
     if settings.oidc_client_id is None:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_OIDC_ISSUER needs POSTBAYES_OIDC_CLIENT_ID, the name of this "
             "service at the provider"
         )
-        raise InvalidSetting(msg)
     if find_spec("authlib") is None or find_spec("joserfc") is None:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_OIDC_ISSUER needs Authlib, which is not installed: run pip "
             "install '.[oidc]' in the folder of the source, or leave the setting out"
         )
-        raise InvalidSetting(msg)
     secret = read_secret(
         settings.oidc_client_secret_file,
         "POSTBAYES_OIDC_CLIENT_SECRET_FILE",

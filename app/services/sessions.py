@@ -63,11 +63,10 @@ def check_password(password: str) -> None:
         If the password is too short or too long.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        msg = (
+        raise InvalidInput(
             f"a password must have from {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} "
             f"characters, got {len(password)}"
         )
-        raise InvalidInput(msg)
 
 
 def add_person(
@@ -273,11 +272,10 @@ class Sessions:
         name = who.name.partition(":")[2]
         person = self.keys.people.get(name) if who.kind == "person" else None
         if person is None or person.password is None:
-            msg = (
+            raise Forbidden(
                 f"{who.name} does not sign in with a password, so there is none to "
                 "change"
             )
-            raise Forbidden(msg)
         check_password(new)
         self._proved(name, password, host, wrong="the current password is wrong")
         set_password(self.engine, name, new, who=who.name)
@@ -317,12 +315,11 @@ class Sessions:
         """
         person = self.keys.people.get(name)
         if person is None:
-            msg = (
+            raise Unauthenticated(
                 f"you signed in as {name[:64]!r}, who is not among the people of this "
                 "service; an administrator can add you with `postbayes people add "
                 "NAME --no-password`"
             )
-            raise Unauthenticated(msg)
         return self._signed_in(person)
 
     def _signed_in(self, person: Person) -> str:

@@ -132,12 +132,11 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
     try:
         before = revision_of(engine)
         if before is None:
-            msg = (
+            raise DatabaseUnprepared(
                 "There is nothing to migrate: the database that "
                 "POSTBAYES_DATABASE_URL names has no tables. `postbayes serve` "
                 "creates them."
             )
-            raise DatabaseUnprepared(msg)
         migrate(engine)
         return before, revision_of(engine) or before
     finally:
@@ -209,11 +208,10 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
         If `own_from` is below the threshold of spam, or not a number.
     """
     if own_from is not None and not spam_from <= own_from < math.inf:
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}; it must be at least the spam "
             f"threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
         )
-        raise InvalidSetting(msg)
 
 
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:

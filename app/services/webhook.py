@@ -336,18 +336,16 @@ def webhook_secret(settings: Settings) -> bytes | None:
         return None
     parts = urlsplit(settings.webhook)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_WEBHOOK is not a web address; write one like "
             "https://hooks.example.org/postbayes"
         )
-        raise InvalidSetting(msg)
     strangers = [each for each in settings.webhook_events if each not in EVENTS]
     if strangers or not settings.webhook_events:
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_WEBHOOK_EVENTS can be {', '.join(EVENTS)}, got "
             f"{', '.join(strangers) or 'none'}"
         )
-        raise InvalidSetting(msg)
     return read_secret(
         settings.webhook_secret_file,
         "POSTBAYES_WEBHOOK_SECRET_FILE",

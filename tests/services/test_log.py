@@ -247,6 +247,6 @@ def test_what_fails_is_not_slow_any_more():
     """A start that ends with an error says nothing of the kernels afterwards."""
     clock = Clock()
     with pytest.raises(OSError, match="disk"), logging_if_slow("", timer=clock):
-        raise OSError("disk")  # noqa: EM101
+        raise OSError("disk")
 
     assert not clock.running

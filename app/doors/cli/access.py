@@ -246,8 +246,7 @@ def _password(name: str) -> str:
     password = getpass(f"Password of {name}: ")
     check_password(password)
     if getpass("Once more: ") != password:
-        msg = "the two passwords differ; try again"
-        raise InvalidInput(msg)
+        raise InvalidInput("the two passwords differ; try again")
     return password
 
 
@@ -326,8 +325,7 @@ def lists(
         entries = _read(given[0], source=who, time=time)
     else:
         if allow is None:
-            msg = "give --allow or --deny"
-            raise InvalidInput(msg)
+            raise InvalidInput("give --allow or --deny")
         entries = [
             ListEntry(
                 subject=ListSubject.parse(each),

@@ -233,11 +233,9 @@ def feedback(
         raise InvalidInput(msg)
     check_source(source)
     if message_id is not None and file is not None:
-        msg = "give either a FILE or --id, not both"
-        raise InvalidInput(msg)
+        raise InvalidInput("give either a FILE or --id, not both")
     if forget and message_id is None:
-        msg = "--forget needs the --id of the message"
-        raise InvalidInput(msg)
+        raise InvalidInput("--forget needs the --id of the message")
     raw = None
     if message_id is None:
         ((_, raw),) = read_messages([file] if file else [])

@@ -379,8 +379,7 @@ def new(file: Path) -> Path:
     """
     # This includes the log of an open database.
     if os.path.lexists(file):
-        msg = f"{file} exists and is not replaced: give another name"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{file} exists and is not replaced: give another name")
     return file
 
 

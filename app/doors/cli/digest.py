@@ -86,11 +86,10 @@ def digest(
     if not stdout:
         OUT.print(number_of(sent, "digest"))
     if refused:
-        msg = (
+        raise MailServerUnavailable(
             f"the mail server refused {number_of(refused, 'digest')}; the next run "
             "sends them again"
         )
-        raise MailServerUnavailable(msg)
 
 
 def _addressed(
@@ -106,8 +105,7 @@ def _addressed(
         If there is no such profile.
     """
     if to is not None and len(profiles or ()) != 1:
-        msg = "--to is for one profile; name it with --profile"
-        raise InvalidInput(msg)
+        raise InvalidInput("--to is for one profile; name it with --profile")
     every = [each.row.name for each in app.live]
     # The profile of a domain may begin with "@", and no address ends with it.
     named = profiles or sorted(name for name in every if "@" in name[1:-1])
@@ -167,11 +165,10 @@ class LastDigests:
         try:
             self._times = _TIMES.validate_json(self._file.read() or "{}")
         except ValidationError as error:
-            msg = (
+            raise InvalidSetting(
                 f"POSTBAYES_DIGEST_STATE, {path}, is not a state file of `postbayes "
                 "digest`; remove it, and the next digests begin anew"
-            )
-            raise InvalidSetting(msg) from error
+            ) from error
 
     def last(self, profile: str) -> datetime | None:
         """Return the time of a profile's last digest; None if it had none."""

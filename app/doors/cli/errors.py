@@ -30,11 +30,10 @@ def raise_for(unreadable: int) -> None:
         If any message was skipped.
     """
     if unreadable:
-        msg = (
+        raise UnreadableMessage(
             f"{unreadable} of the messages could not be read and were skipped; "
             "please report them, because each shows a defect of Postbayes"
         )
-        raise UnreadableMessage(msg)
 
 
 class Complaints(logging.Handler):

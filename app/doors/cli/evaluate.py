@@ -90,12 +90,11 @@ def plan_of(
         msg = "give --folds or --train-first, not both: each decides what is learned"
         raise InvalidInput(msg)
     if feedback and (folds is not None or train_first is not None):
-        msg = (
+        raise InvalidInput(
             f"{feedback[0]} applies to feedback that comes while mail arrives; "
             f"with {batch}, everything is learned beforehand. Leave one of the "
             "two out"
         )
-        raise InvalidInput(msg)
     if folds is not None and shuffle is not None:
         msg = "folds are already random: leave --shuffle out, or vary --seed"
         raise InvalidInput(msg)
@@ -121,11 +120,10 @@ def sources_of(
         If they name no stream, or two kinds.
     """
     if bool(indexes) == bool(ham or spam):
-        msg = (
+        raise InvalidInput(
             "give the mail with --ham PATH and --spam PATH, or with --index "
             "FILE, which has a label for each message"
         )
-        raise InvalidInput(msg)
     if indexes:
         return [IndexSource(index=index, limit=limit) for index in indexes]
     if limit is not None:
@@ -234,12 +232,11 @@ def evaluate(
         ),
     )
     if months is not None and not experiment.decays:
-        msg = (
+        raise InvalidInput(
             "--months sets how fast counts with a half-life decay, but there "
             "is no half-life: add --try half_life_months=6, or leave --months "
             "out"
         )
-        raise InvalidInput(msg)
     # An unwritable file is reported before an hour's work, not after it.
     for path in (report, jsonl):
         if path is not None:
@@ -337,11 +334,10 @@ def configurations(
         tried = Configuration(specification(load_settings(**values)), training)
         same = [other for other, each in found.items() if each == tried]
         if same:
-            msg = (
+            raise InvalidSetting(
                 f"--try {name!r} makes the same filter as {same[0]!r}; try settings "
                 "that a verdict depends on, such as text_views or ham_cost, or train"
             )
-            raise InvalidSetting(msg)
         found[name] = tried
     return found
 
@@ -353,10 +349,9 @@ def _parsed(trial: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         name = name.lower().removeprefix("postbayes_")
         if not equals or name not in (TRAIN, *Settings.model_fields):
-            msg = (
+            raise InvalidSetting(
                 f"--try takes settings, such as text_views=words,headers, got {part!r}"
             )
-            raise InvalidSetting(msg)
         values[name] = value
     if not values:
         msg = "--try takes settings, such as text_views=words,headers, got nothing"

@@ -52,8 +52,7 @@ def forwarded(
     whose = {"recipient": sender} if profile is None else {"profile": profile}
     try:
         if not label:
-            msg = "give the label of the messages with --label"
-            raise InvalidInput(msg)
+            raise InvalidInput("give the label of the messages with --label")
         taught = _teach(url, raw, label, source, whose)
     except PostbayesError as error:
         raise Unavailable(str(error)) from error

@@ -47,11 +47,10 @@ def imap(
     settings = load_settings()
     host, user = settings.imap_host, settings.imap_user
     if host is None or user is None:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER must name the "
             "mailbox to follow"
         )
-        raise InvalidSetting(msg)
     keep_log(settings)
     where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
@@ -111,11 +110,10 @@ def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:
     for each in settings.imap_folders:
         name, _, label = (part.strip() for part in each.rpartition("="))
         if not (name and label):
-            msg = (
+            raise InvalidSetting(
                 f"POSTBAYES_IMAP_FOLDERS has {each!r}; write FOLDER=LABEL, such as "
                 "Newsletter=newsletter"
             )
-            raise InvalidSetting(msg)
         found.append((label, name))
     found.append((HAM, settings.imap_inbox))
     names = [name for _, name in found]
@@ -147,10 +145,9 @@ def password(settings: Settings) -> str:
         msg = f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
     if not found:
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, is empty; write the password in it"
         )
-        raise InvalidSetting(msg)
     return found
 
 

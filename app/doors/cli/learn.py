@@ -118,11 +118,9 @@ def learn(
     on the same database follows within a second.
     """
     if bool(paths) == (index is not None):
-        msg = "give either PATHS with --label, or --index FILE"
-        raise InvalidInput(msg)
+        raise InvalidInput("give either PATHS with --label, or --index FILE")
     if index is not None and (label or junk):
-        msg = "an index has its own labels; leave --label and --junk out"
-        raise InvalidInput(msg)
+        raise InvalidInput("an index has its own labels; leave --label and --junk out")
     check_source(source)
     settings = load_settings()
     folders = _survey([mail_path(path) for path in paths or ()], label, junk)

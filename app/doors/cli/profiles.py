@@ -75,11 +75,10 @@ def profiles(
         check_name(create)
     if kind is not None:
         if create is None or labels or spam_labels:
-            msg = (
+            raise InvalidInput(
                 "--kind gives a new profile its labels: give --create NAME as well, "
                 "and leave --labels and --spam-labels out"
             )
-            raise InvalidInput(msg)
         labels, spam_labels = (",".join(names) for names in KINDS[kind])
     settings = load_settings(labels=labels, spam_labels=spam_labels)
     _require_not_of_the_site(delete or (rename and rename[0]), settings.profile)
@@ -115,11 +114,10 @@ def profiles(
 
 def _require_not_of_the_site(name: str | None, site: str) -> None:
     if name == site:
-        msg = (
+        raise InvalidInput(
             f"the profile {name!r} is that of the site; name another one in "
             "POSTBAYES_PROFILE first"
         )
-        raise InvalidInput(msg)
 
 
 def _delete(engine: Engine, name: str, *, yes: bool) -> None:

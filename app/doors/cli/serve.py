@@ -199,13 +199,12 @@ def require_locked(settings: Settings) -> None:
     with opened_database(settings) as engine:
         if any(key.revoked_at is None for key in list_keys(engine)):
             return
-    msg = (
+    raise InvalidSetting(
         f"{open_to[0]} is not a loopback address and there is no key yet, so no "
         "client could use the service there. Create a key with `postbayes keys create "
         "NAME --right classify --right teach`, or name the clients that need no key: "
         "POSTBAYES_KEYLESS_FROM=127.0.0.0/8,::1,192.0.2.0/24"
     )
-    raise InvalidSetting(msg)
 
 
 def _is_of(networks: Networks, host: str) -> bool:

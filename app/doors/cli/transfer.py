@@ -146,11 +146,10 @@ def import_(
         msg = "--words, --ham-label and --spam-label are for dumps: add --from PROGRAM"
         raise InvalidInput(msg)
     if from_ is not None and replace:
-        msg = (
+        raise InvalidInput(
             "a dump is added to what the profile has learned; to begin with the dump "
             "alone, create a profile for it: postbayes profiles --create NAME"
         )
-        raise InvalidInput(msg)
     if profile is not None:
         check_name(profile)
     left = "interrupted; run the same command again to see whether it was imported"

@@ -137,12 +137,11 @@ def require_few_parts(body: bytes, *, most: int = MOST_PARTS) -> None:
         outside = b"".join(bare.split(b'"')[::2])
         parts += sum(outside.count(mark) for mark in (b",", b"[", b"{"))
     if parts > most:
-        msg = (
+        raise MalformedRequest(
             f"the JSON body has more than {most:,} strings, commas and brackets, more "
             "than any message needs; send the message as a string in `message`, or "
             "raw as message/rfc822"
         )
-        raise MalformedRequest(msg)
 
 
 RAW_TYPES: Final = ("message/rfc822", "message/global", "application/octet-stream")
@@ -177,18 +176,16 @@ async def read_body(request: Request) -> bytes:
         limit = kept = min(limit, MAX_JSON_BYTES)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
-        msg = (
+        raise UnsupportedContentType(
             f"the content encoding {encoding[:64]!r} is not supported; send the body "
             "without encoding"
         )
-        raise UnsupportedContentType(msg)
     body = await take(request, limit=limit, kept=kept)
     if not body:
-        msg = (
+        raise EmptyMessage(
             "the request has no body; send the message itself as message/rfc822, "
             "or JSON as application/json"
         )
-        raise EmptyMessage(msg)
     return body
 
 
@@ -209,12 +206,11 @@ def is_json(request: Request) -> bool:
         return False
     if media_type == JSON_TYPE:
         return True
-    msg = (
+    raise UnsupportedContentType(
         f"the content type {media_type[:64]!r} is not supported; send a raw message "
         "as message/rfc822 (curl: -H 'Content-Type: message/rfc822' --data-binary "
         "@FILE), or JSON as application/json"
     )
-    raise UnsupportedContentType(msg)
 
 
 def parse_json(body: bytes, model: type[In]) -> In:
@@ -237,11 +233,10 @@ def read_message(value: object) -> TextIn:
         If it does not have that form.
     """
     if not isinstance(value, dict):
-        msg = (
+        raise MalformedRequest(
             "a message must be an object with `message`, or with fields such as "
             f"`subject` and `body`; got {value!r:.64}"
         )
-        raise MalformedRequest(msg)
     try:
         return _in_one_form(TextIn.model_validate(value))
     except ValidationError as error:
@@ -268,10 +263,9 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
         # Refused here at the first invalid byte, where the parser below would go on.
         body.decode()
     except UnicodeDecodeError as error:
-        msg = (
+        raise MalformedRequest(
             f"the JSON body cannot be used: it is not valid UTF-8 at byte {error.start}"
-        )
-        raise MalformedRequest(msg) from error
+        ) from error
     try:
         try:
             return model.model_validate_json(body)
@@ -302,10 +296,9 @@ def require_json(request: Request) -> None:
         If it is a message, or another type.
     """
     if not is_json(request):
-        msg = (
+        raise UnsupportedContentType(
             "send JSON, as application/json (curl: -H 'Content-Type: application/json')"
         )
-        raise UnsupportedContentType(msg)
 
 
 async def read_document(

@@ -265,17 +265,15 @@ def require_guarded(routers: Iterable[APIRouter]) -> None:
     for router in routers:
         for route in router.routes:
             if not isinstance(route, Guarded):
-                msg = (
+                raise TypeError(
                     f"{route!r} asks no guard: make its router with a route class "
                     "that is derived from Guarded"
                 )
-                raise TypeError(msg)
             if not hasattr(route, "right"):
-                msg = (
+                raise TypeError(
                     f"{route!r} asks no right: make its router with "
                     "`route_class=asking(…)`"
                 )
-                raise TypeError(msg)
 
 
 class Direct(Guarded):

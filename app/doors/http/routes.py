@@ -204,11 +204,10 @@ async def classify_batch(
         given = await computing(partial(parse_document, body, BatchIn), len(body))
         messages = given.messages
         if len(messages) > MAX_MESSAGES:
-            msg = (
+            raise BatchTooLarge(
                 f"the batch has {len(messages):,} messages, and the limit is "
                 f"{MAX_MESSAGES:,}; send several batches"
             )
-            raise BatchTooLarge(msg)
         asked = addressed(request, profile, recipient)
         for each in asked.profiles:
             app.live.find(each)
@@ -240,11 +239,10 @@ async def feedback(
     same label changes nothing; with another label, it is relabelled.
     """
     if "content-type" not in request.headers:
-        msg = (
+        raise UnsupportedContentType(
             "the body has no content type, so it could come from a page of another "
             "site; send the message as message/rfc822, or JSON as application/json"
         )
-        raise UnsupportedContentType(msg)
     name = profile_of(request, query.profile, query.recipient)
     given = FeedbackIn()
     raw: bytes | None = body
@@ -267,8 +265,7 @@ async def feedback(
         pending = await computing(teach, len(message), partial(hung_up, request))
         return document(feedback_fields(await answered(pending)))
     if raw is not None:
-        msg = "send either the `id` or the message, not both"
-        raise MalformedRequest(msg)
+        raise MalformedRequest("send either the `id` or the message, not both")
     digest = parse_id(given.id)
     stored = await recalled(app, name, digest, within=app.recall.write_behind)
     teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **said)
@@ -334,11 +331,10 @@ async def healthz(response: Response) -> dict[str, str]:
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Report whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
-        msg = (
+        raise DatabaseUnavailable(
             "a thread for feedback, look-ups or maintenance has died; restart the "
             "service"
         )
-        raise DatabaseUnavailable(msg)
     # If the database server hangs, the client gets an error within this time.
     seconds = app.settings.busy_timeout + 1
     try:
@@ -361,11 +357,10 @@ def required(raw: bytes | None) -> bytes:
         If there is none.
     """
     if raw is None:
-        msg = (
+        raise EmptyMessage(
             "the JSON has no message; give `message`, or fields such as `subject`, "
             "`from` and `body`"
         )
-        raise EmptyMessage(msg)
     return raw
 
 

@@ -82,12 +82,11 @@ class Account:
         """
         name = self._junk if name is None else name
         if not self._client.folder_exists(name):
-            msg = (
+            raise InvalidSetting(
                 f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK, "
                 "POSTBAYES_IMAP_INBOX and POSTBAYES_IMAP_FOLDERS set the folders to "
                 "follow"
             )
-            raise InvalidSetting(msg)
         found = self._client.select_folder(name, readonly=True)
         numbers = (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS")
         return Folder(name, *(int(found[number]) for number in numbers))

@@ -109,11 +109,10 @@ class PacketDecoder:
             while len(held) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(held, start)
                 if not 1 <= length <= MAX_PACKET_BYTES:
-                    msg = (
+                    raise MilterProtocolError(
                         f"a packet has {length} bytes, and the limits are 1 and "
                         f"{MAX_PACKET_BYTES}"
                     )
-                    raise MilterProtocolError(msg)
                 end = start + _LENGTH.size + length
                 if len(held) < end:
                     break
@@ -248,11 +247,10 @@ def parse_authserv_id(text: str | None) -> str | None:
     if text is None or not text.strip():
         return None
     if not is_server_name(text.strip()):
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_MILTER_AUTHSERV_ID is {text!r}; give a name such as "
             "mail.example.org, of letters, digits, dots and hyphens"
         )
-        raise InvalidSetting(msg)
     return text.strip()
 
 

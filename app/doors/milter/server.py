@@ -72,12 +72,11 @@ class Milter:
         if self._authserv_id and self._authserv_id.lower() in {
             each.lower() for each in settings.authserv_id
         }:
-            msg = (
+            raise InvalidSetting(
                 f"POSTBAYES_MILTER_AUTHSERV_ID is {self._authserv_id!r}, whose "
                 "headers the milter removes, but POSTBAYES_AUTHSERV_ID trusts them; "
                 "give the milter a different name"
             )
-            raise InvalidSetting(msg)
         self._skip_authenticated = settings.milter_skip_authenticated
 
     async def serve(self, connection: Connection) -> None:

@@ -253,22 +253,20 @@ class MilterSession:
         """
         step = _TABLE[self._state].get(packet.command)
         if step is None:
-            msg = (
+            raise MilterProtocolError(
                 f"the command {packet.command!r} is not allowed in the state "
                 f"{self._state!r}"
             )
-            raise MilterProtocolError(msg)
         return step(self, packet.data)
 
     def negotiate(self, data: bytes) -> bytes:
         """Choose from the options that the mail server offers."""
         version, actions, steps = codec.options(data)
         if version < OLDEST:
-            msg = (
+            raise MilterProtocolError(
                 f"version {version} of the protocol is not supported; {OLDEST} is the "
                 "oldest"
             )
-            raise MilterProtocolError(msg)
         self._actions = Actions(actions & WANTED_ACTIONS)
         self._steps = Steps(steps & WANTED_STEPS)
         if Steps.SKIP in self._steps:

@@ -185,8 +185,7 @@ def _asked(method: str, path: str) -> tuple[Kind, str]:
         raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
     wanted, kind, label = PATHS[path]
     if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
-        sentence = f"{path} takes {wanted} requests"
-        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, sentence)
+        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {wanted} requests")
     return kind, label
 
 
@@ -203,8 +202,7 @@ def _check(values: Mapping[str, Sequence[str]]) -> None:
         sentence = "send the message in the body; File and Shm are not supported"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     if len(values.get("rcpt", ())) > MAX_RECIPIENTS:
-        sentence = f"more than {MAX_RECIPIENTS} recipients"
-        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"more than {MAX_RECIPIENTS} recipients")
 
 
 _PACKINGS: Final = ("compression", "content-encoding")
@@ -292,8 +290,7 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
         sentence = "there is data after the compressed message; send one zstd frame"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     if not (inflater.eof or cut or len(message) > MAX_BYTES):
-        sentence = "the compressed message is incomplete"
-        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the compressed message is incomplete")
     return message
 
 

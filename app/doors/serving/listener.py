@@ -224,8 +224,7 @@ class Connection:
         """
         # Trap: uvloop raises RuntimeError if the transport is already closed.
         if self._writer.is_closing():
-            msg = "the connection is closed"
-            raise ConnectionResetError(msg)
+            raise ConnectionResetError("the connection is closed")
         self._writer.write(data)
         with self._waits():
             async with asyncio.timeout(self._idle):

@@ -258,8 +258,7 @@ async def unless_gone(
             return working.result()
         # The answer is not read; it only prevents a hang-up from being logged as a
         # crash.
-        msg = "the client hung up before it was answered"
-        raise SlowRequest(msg)
+        raise SlowRequest("the client hung up before it was answered")
     finally:
         working.cancel()
         hanging_up.cancel()

@@ -198,22 +198,20 @@ class Site:
             if name == b"host":
                 host = value
                 if len(host) > _LONGEST or not self._knows(host):
-                    msg = (
+                    raise Forbidden(
                         f"the service does not know the name {_shown(host)!r}; use "
                         "its address, or add the name to POSTBAYES_HOST_NAMES"
                     )
-                    raise Forbidden(msg)
             elif name == b"origin":
                 origin = value
         if origin is not None and method not in SAFE_METHODS:
             page = _shown(origin).partition("://")[2]
             if host is None or page.lower() != _shown(host).lower():
-                msg = (
+                raise Forbidden(
                     f"pages of {_shown(origin)!r} may not change anything here; a "
                     "proxy in front of this service must pass the Host header "
                     "unchanged"
                 )
-                raise Forbidden(msg)
 
     def _knows(self, host: bytes) -> bool:
         text = _shown(host).lower()
@@ -283,11 +281,10 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
         msg = f"the client hung up after {size} bytes of the body"
         raise SlowRequest(msg) from error
     except TimeoutError as error:
-        msg = (
+        raise SlowRequest(
             f"the body did not arrive within {BODY_SECONDS:g} s "
             f"({size} bytes did); send it again"
-        )
-        raise SlowRequest(msg) from error
+        ) from error
     return bytes(body)
 
 

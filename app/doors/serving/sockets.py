@@ -88,18 +88,16 @@ def parse_address(text: str, *, setting: str) -> Address:
     if kind == "unix":
         if path.startswith("/") and len(path.encode()) <= MAX_PATH_BYTES:
             return Unix(path)
-        msg = (
+        raise InvalidSetting(
             f"{setting} has the socket {path!r}; give an absolute path of at most "
             f"{MAX_PATH_BYTES} bytes, such as unix:/run/postbayes/milter"
         )
-        raise InvalidSetting(msg)
     found = _INET.fullmatch(text)
     if found is None or int(found["port"]) > MAX_PORT:
-        msg = (
+        raise InvalidSetting(
             f"{setting} is {text!r}; give host:port, such as 127.0.0.1:11332, or "
             "unix:/path"
         )
-        raise InvalidSetting(msg)
     return Inet(found["six"] or found["host"], int(found["port"]))
 
 

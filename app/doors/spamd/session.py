@@ -149,8 +149,7 @@ class SpamdSession:
         if alone is not None:
             return alone
         if self._asks_to("remove") and self._asks_to("set"):
-            msg = "(a message cannot be set and removed at once)"
-            raise SpamdProtocolError(msg)
+            raise SpamdProtocolError("(a message cannot be set and removed at once)")
         self._body = _Body(length=self._length(), packed=self._packed())
         return self._add(b"")
 
@@ -185,11 +184,10 @@ class SpamdSession:
 
     def _whole(self, body: _Body) -> Request:
         if body.length is not None and body.sent != body.length:
-            msg = (
+            raise SpamdProtocolError(
                 f"(Content-length mismatch: expected {body.length} bytes, "
                 f"got {body.sent})"
             )
-            raise SpamdProtocolError(msg)
         body.close()
         user = self._fields.get("user", "")
         # rspamd's User is the authenticated sender, but the mail belongs to the
@@ -281,5 +279,4 @@ class _Body:
         if self._inflater is None or len(self.kept) > MAX_BYTES:
             return
         if not self._inflater.eof:
-            msg = "(the compressed message is incomplete)"
-            raise SpamdProtocolError(msg)
+            raise SpamdProtocolError("(the compressed message is incomplete)")

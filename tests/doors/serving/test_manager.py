@@ -45,7 +45,7 @@ def test_a_reload_that_fails_has_ended(systemd):
         pytest.raises(ValueError, match="setting"),
         ServiceManager(environment).reloading(),
     ):
-        raise ValueError("a setting")  # noqa: EM101
+        raise ValueError("a setting")
 
     assert listening.recv(4096).startswith(b"RELOADING=1\n")
     assert b"READY=1" == listening.recv(4096)

@@ -62,11 +62,10 @@ def require_csrf(request: Request, form: Mapping[str, object]) -> None:
         return
     given = str(form.get("csrf", ""))
     if not _sessions(request).is_token(given, _made_for(request)):
-        msg = (
+        raise Forbidden(
             "the form has expired, or is not from a page of this service; go back, "
             "reload the page, and send the form again"
         )
-        raise Forbidden(msg)
 
 
 def principal_in(request: Request) -> Principal:
@@ -180,11 +179,10 @@ async def read_parts(request: Request) -> dict[str, bytes]:
         body = await take(request, limit=limit, kept=MAX_BYTES + FIELDS_BYTES)
         found = _parts(body, options[b"boundary"])
     else:
-        msg = (
+        raise UnsupportedContentType(
             f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
             f"{FIELDS} or {FILE}, or use the JSON interface at /docs"
         )
-        raise UnsupportedContentType(msg)
     require_csrf(request, {name: _text_of(value) for name, value in found.items()})
     return found
 

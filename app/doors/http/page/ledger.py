@@ -191,11 +191,10 @@ def _selection(
     """Return the selection from a form, with ids separated by blanks or commas."""
     each = ids.replace(",", " ").split()
     if len(each) > MAX_IDS:
-        msg = (
+        raise InvalidSelection(
             f"there are {len(each):,} ids, and the limit of an undo is {MAX_IDS:,}; "
             "give a source or a time"
         )
-        raise InvalidSelection(msg)
     return Selection(
         ids=frozenset(map(parse_id, each)), source=source, since=since, until=until
     )

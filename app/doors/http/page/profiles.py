@@ -279,11 +279,10 @@ async def offered(
     """
     profile_of(request, name)
     if name not in app.settings.offer:
-        msg = (
+        raise Forbidden(
             f"the profile {name!r} is not offered to other sites; POSTBAYES_OFFER "
             "names those that are"
         )
-        raise Forbidden(msg)
     page = await in_database(offered_page, app.engine, name, after=after)
     return Response(page.content, media_type=PAGE, headers=dict(page.headers))
 
@@ -346,11 +345,10 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
     name, kind = form.get("name", "").strip(), form.get("kind", "")
     check_name(name)
     if kind not in {"", "mail"}:
-        msg = (
+        raise InvalidInput(
             "the labels must be `mail`, or empty for those of the settings; got "
             f"{kind[:40]!r}"
         )
-        raise InvalidInput(msg)
     existed = name in app.live
     asked = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
     await create(request, app, asked)
