@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jinja2 import Template
+    from markupsafe import Markup
 
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
@@ -421,27 +421,18 @@ class Plot:
         )
 
 
-def legend(names: Sequence[tuple[str, str]]) -> str:
-    """Return the names of lines, given as (name, class); nothing for a single one."""
-    if len(names) < 2:  # noqa: PLR2004
-        return ""
-    entries = "".join(
-        tag(
-            "li",
-            tag(
-                "svg",
-                tag("path", d="M1 6H27", class_=f"line {class_}"),
-                viewBox="0 0 28 12",
-                aria_hidden="true",
-            ),
-            escape(name),
-        )
-        for name, class_ in names
-    )
-    return tag("ul", entries, class_="legend")
-
-
 @cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("app", ""),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
 def template(name: str) -> Template:
     """Return a template by its path below the package; `.html` escapes what it shows.
 
@@ -450,38 +441,18 @@ def template(name: str) -> Template:
     >>> template("evaluation/page.html").name
     'evaluation/page.html'
     """
-    environment = Environment(
-        loader=PackageLoader("app", ""),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(name)
+    return _environment().get_template(name)
 
 
-def html(title: str, main: str) -> str:
-    """Return a page that loads nothing from anywhere.
+def _macro(name: str, *given: object) -> Markup:
+    """Return what a macro of `app/drawing.html` makes."""
+    made: Markup = getattr(template("drawing.html").module, name)(*given)
+    return made
 
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    main : str
-        Its contents; markup.
-    """
-    style = files("app").joinpath("drawing.css").read_text("utf-8")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        # Nothing is loaded, and the policy of the page forbids it.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body><main>{main}</main></body></html>\n"
-    )
+
+def legend(names: Sequence[tuple[str, str]]) -> Markup:
+    """Return the names of lines, given as (name, class); nothing for a single one."""
+    return _macro("legend", names)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -499,7 +470,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def table(
     caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: int
-) -> str:
+) -> Markup:
     """Return a table that scrolls by itself where the page is narrow.
 
     Parameters
@@ -513,28 +484,7 @@ def table(
     text : int
         Number of first columns that hold words; the others hold numbers.
     """
-
-    def cell(at: int, content: str, *, heading: str) -> str:
-        kind = "" if at < text else ' class="n"'
-        if heading:
-            return f'<th scope="{heading}"{kind}>{escape(content)}</th>'
-        return f"<td{kind}>{escape(content)}</td>"
-
-    def cells(row: Sequence[str]) -> str:
-        return "".join(
-            cell(at, content, heading="" if at else "row")
-            for at, content in enumerate(row)
-        )
-
-    head = "".join(
-        cell(at, heading, heading="col") for at, heading in enumerate(headings)
-    )
-    body = "".join(f"<tr>{cells(row)}</tr>" for row in rows)
-    return (
-        f'<div class="wide" tabindex="0" role="group" aria-label="{escape(caption)}">'
-        f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return _macro("table", caption, headings, rows, text)
 
 
 SERIES: Final = 6
@@ -552,7 +502,7 @@ def figure(
     drawing: str,
     names: Sequence[tuple[str, str]],
     numbers_table: str,
-) -> str:
+) -> Markup:
     """Return a figure.
 
     Parameters
@@ -566,8 +516,4 @@ def figure(
     numbers_table : str
         The same in numbers; markup.
     """
-    return (
-        f"<figure><h3>{escape(heading)}</h3><p>{escape(says)}</p>"
-        f"{legend(names)}{drawing}<details><summary>The numbers</summary>"
-        f"{numbers_table}</details></figure>"
-    )
+    return _macro("figure", heading, says, drawing, names, numbers_table)

@@ -24,7 +24,6 @@ from app.drawing import (
     Logit,
     Plot,
     figure,
-    html,
     number,
     series,
     table,
@@ -93,22 +92,22 @@ def page(document: Document) -> str:
     for run in document.runs:
         runs.setdefault(run.stream, []).append(run)
     title = f"Postbayes on {_and([*runs])}"
-    main = template("evaluation/page.html").render(
+    return template("evaluation/page.html").render(
         title=title,
         document=document,
         several=len(document.runs) > 1,
-        figures=Markup(_summary(document)),  # noqa: S704  escaped by `table`
-        comparisons=Markup(_comparisons(document)),  # noqa: S704
+        figures=_summary(document),
+        comparisons=_comparisons(document),
         streams=[
             (
                 stream,
-                Markup(_diagrams(of_stream)),  # noqa: S704  escaped by `figure`
+                _diagrams(of_stream),
                 of_stream[0],
                 f" ({of_stream[0].configuration})" if len(of_stream) > 1 else "",
             )
             for stream, of_stream in runs.items()
         ],
-        origin=Markup(_origin(runs)),  # noqa: S704
+        origin=_origin(runs),
         versions=(
             f"Postbayes {__version__}",
             f"Python {platform.python_version()}",
@@ -121,10 +120,9 @@ def page(document: Document) -> str:
         text=partial(_text, document.reasons),
         seen=_seen,
     )
-    return html(title, main)
 
 
-def _summary(document: Document) -> str:
+def _summary(document: Document) -> Markup:
     rows = []
     of_labels = document.runs[0].several
     for run in document.runs:
@@ -163,9 +161,9 @@ def _summary(document: Document) -> str:
     return table(caption, headings, rows, text=2)
 
 
-def _comparisons(document: Document) -> str:
+def _comparisons(document: Document) -> Markup:
     if not document.comparisons:
-        return ""
+        return Markup()
     rows = [
         (
             each.configuration,
@@ -187,7 +185,7 @@ def _comparisons(document: Document) -> str:
     return table(caption, headings, rows, text=1)
 
 
-def _diagrams(runs: Sequence[Run]) -> str:
+def _diagrams(runs: Sequence[Run]) -> Markup:
     """Return the diagrams of the runs on one stream."""
     figures = [roc_figure(runs)]
     if runs[0].in_time:
@@ -196,10 +194,10 @@ def _diagrams(runs: Sequence[Run]) -> str:
         whose = f" ({run.configuration})" if len(runs) > 1 else ""
         bins = reliability(run.is_spam, run.scored["probability"])
         figures += [reliability_figure(bins, whose), histogram_figure(run, whose)]
-    return "".join(figures)
+    return Markup().join(figures)
 
 
-def _origin(runs: Mapping[str, Sequence[Run]]) -> str:
+def _origin(runs: Mapping[str, Sequence[Run]]) -> Markup:
     rows = [
         (stream, number(len(survey.labels)), survey.digest)
         for stream, (run, *_) in runs.items()
@@ -309,7 +307,7 @@ _WINDOW: Final = 500
 """Largest number of messages of a side over which errors are averaged."""
 
 
-def roc_figure(runs: Sequence[Run]) -> str:
+def roc_figure(runs: Sequence[Run]) -> Markup:
     """Return the errors at each threshold, on logarithmic scales."""
     curves = [(run, roc(run.log_odds, run.is_spam)) for run in runs]
     ham = max(1, min(int((~run.is_spam).sum()) for run in runs))
@@ -366,7 +364,7 @@ def roc_figure(runs: Sequence[Run]) -> str:
     )
 
 
-def time_figure(runs: Sequence[Run]) -> str:
+def time_figure(runs: Sequence[Run]) -> Markup:
     """Return the errors over time of the first run."""
     run = runs[0]
     gold, decided = run.is_spam, run.decided_spam
@@ -405,7 +403,7 @@ def time_figure(runs: Sequence[Run]) -> str:
     )
 
 
-def learning_figure(runs: Sequence[Run]) -> str:
+def learning_figure(runs: Sequence[Run]) -> Markup:
     """Return 1-ROCA % of all messages so far, on logarithmic scales."""
     courses = [learning_curve(run.log_odds, run.is_spam) for run in runs]
     values = [v for course in courses for v in course.values if v]
@@ -463,7 +461,7 @@ _NARROWEST: Final = 1e-9
 
 def reliability_figure(
     bins: Iterable[Bin], whose: str = "", *, height: int = HEIGHT
-) -> str:
+) -> Markup:
     """Return the share of spam against the predicted probability."""
     scale = Logit()
     plot = Plot(
@@ -509,7 +507,7 @@ def reliability_figure(
     )
 
 
-def histogram_figure(run: Run, whose: str) -> str:
+def histogram_figure(run: Run, whose: str) -> Markup:
     """Return the distribution of the scores of ham and of spam."""
     scores, gold = run.log_odds, run.is_spam
     finite = scores[np.isfinite(scores)]

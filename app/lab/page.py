@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from markupsafe import Markup
 
 from app.bayes.models.discriminant import DiscriminantLikelihood
 from app.bayes.models.gaussian import GaussianLikelihood
@@ -19,11 +20,11 @@ from app.drawing import (
     Logarithmic,
     Plot,
     figure,
-    html,
     number,
     series,
     table,
     tag,
+    template,
 )
 from app.lab.fitted import Fitted, decided
 from app.lab.groups import probability
@@ -90,24 +91,23 @@ def page(document: LabDocument) -> str:
         *_weights(linear),
         *_alphas(document),
     ]
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="lead">{len(design.rows)} rows. {escape(" ".join(model.notes))}</p>',
-        f'<div class="figures">{"".join(figures)}</div>',
-        "<h2>The figures</h2>",
-        _figures(document),
-        *(_confusion(name, v, design.classes) for name, v in document.validations),
-        *([_predictions(document)] if document.predictions else []),
-        "<h2>What was learned</h2>",
-        table("Columns", ("column", "kind", "model"), kinds, text=3),
-        *(_learned(each) for each in tables),
-        "<h2>How this page was made</h2>",
-        f"<pre><code>{escape(document.command)}</code></pre>",
-    ]
-    return html(title, "".join(parts))
+    return template("lab/page.html").render(
+        title=title,
+        design=design,
+        notes=model.notes,
+        figures=figures,
+        validations=_figures(document),
+        confusions=[_confusion(*each, design.classes) for each in document.validations],
+        predictions=_predictions(document) if document.predictions else "",
+        learned=[
+            table("Columns", ("column", "kind", "model"), kinds, text=3),
+            *map(_learned, tables),
+        ],
+        command=document.command,
+    )
 
 
-def _figures(document: LabDocument) -> str:
+def _figures(document: LabDocument) -> Markup:
     rows = [
         (
             name,
@@ -129,14 +129,14 @@ def _figures(document: LabDocument) -> str:
     )
 
 
-def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> str:
+def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> Markup:
     lines = zip(classes, validation.confusion.tolist(), strict=True)
     rows = [(c, *(number(n) for n in line)) for c, line in lines]
     caption = f"{name}: rows by class (down) and decision (across)"
     return table(caption, ("", *classes, "tied"), rows, text=1)
 
 
-def _predictions(document: LabDocument) -> str:
+def _predictions(document: LabDocument) -> Markup:
     classes = document.model.design.classes
     rows = [
         (
@@ -147,10 +147,10 @@ def _predictions(document: LabDocument) -> str:
         for p in document.predictions
     ]
     headings = ("row", "decision", *(f"P({name} | row)" for name in classes))
-    return "<h2>Predictions</h2>" + table("Posteriors", headings, rows, text=2)
+    return table("Posteriors", headings, rows, text=2)
 
 
-def _learned(learned: LearnedTable) -> str:
+def _learned(learned: LearnedTable) -> Markup:
     rows = [
         (name, *(n.fraction or f"{n.value:.6g}" for n in numbers))
         for name, numbers in learned.rows
@@ -162,7 +162,7 @@ def _named(classes: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, series(c)) for c, name in enumerate(classes)]
 
 
-def _densities(model: Fitted | Regressed) -> list[str]:
+def _densities(model: Fitted | Regressed) -> list[Markup]:
     """Return the densities of each measured column, class by class."""
     if not isinstance(model, Fitted):
         return []
@@ -191,7 +191,7 @@ def _curves(
     classes: Sequence[str],
     means: NDArray[np.float64],
     variances: NDArray[np.float64],
-) -> str:
+) -> Markup:
     spread = np.sqrt(variances)
     low, high = float((means - 3 * spread).min()), float((means + 3 * spread).max())
     # The mean of each class is included: a narrow peak may lie between two places.
@@ -223,7 +223,7 @@ def _curves(
     )
 
 
-def _shares(model: Fitted | Regressed) -> list[str]:
+def _shares(model: Fitted | Regressed) -> list[Markup]:
     """Return the probabilities of the values of each column, class by class."""
     classes = model.design.classes
     tables = model.learned() if isinstance(model, Fitted) else []
@@ -247,7 +247,7 @@ def _shares(model: Fitted | Regressed) -> list[str]:
     ]
 
 
-def _weights(linear: LearnedTable | None) -> list[str]:
+def _weights(linear: LearnedTable | None) -> list[Markup]:
     """Return the weights of the log-odds as bars, the largest first."""
     if linear is None:
         return []
@@ -319,7 +319,7 @@ def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> str:
     )
 
 
-def _boundary(document: LabDocument) -> list[str]:
+def _boundary(document: LabDocument) -> list[Markup]:
     """Return the decisions over the plane of two measured columns."""
     model = document.model
     design = model.design
@@ -413,7 +413,7 @@ def _area(
     )
 
 
-def _alphas(document: LabDocument) -> list[str]:
+def _alphas(document: LabDocument) -> list[Markup]:
     """Return the posterior of each predicted row by the pseudo-count."""
     effects = sorted(document.effects, key=lambda e: e.alpha)
     if not effects:
@@ -440,7 +440,7 @@ def _alphas(document: LabDocument) -> list[str]:
     )
     numbers = table("By pseudo-count, in nats", headings, rows, text=1)
     if len(alphas) == 1 or not asked:
-        return [f"<figure><h3>The pseudo-count</h3>{numbers}</figure>"]
+        return [Markup("<figure><h3>The pseudo-count</h3>{}</figure>").format(numbers)]
     drawings = []
     for i in asked:
         plot = Plot(

@@ -105,7 +105,7 @@ def _shown(request: Request, found: OverviewOut, days: float) -> Response:
     drawings = [
         verdicts_figure(found.verdicts, found.step, days),
         learning_figure(figures),
-        reliability_figure(bins, height=_HEIGHT) if bins else "",
+        reliability_figure(bins, height=_HEIGHT) if bins else Markup(),
     ]
     return render(
         request,
@@ -115,8 +115,7 @@ def _shown(request: Request, found: OverviewOut, days: float) -> Response:
         found=found,
         days=days,
         intervals=intervals,
-        # Made by `app.drawing`, which escapes what it is given.
-        drawings=[Markup(each) for each in drawings if each],  # noqa: S704
+        drawings=[each for each in drawings if each],
         total={
             name: sum(getattr(each, name) for each in found.verdicts)
             for name in ("spam", "unsure", "ham")
@@ -167,10 +166,10 @@ def _interval(wrong: int, messages: int) -> tuple[float, float] | None:
     return 100 * low, 100 * high
 
 
-def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> str:
+def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Markup:
     """Return the verdicts over time as stacked bars."""
     if not verdicts:
-        return ""
+        return Markup()
     now = int(time.time())
     end = now - now % step + step
     # Leaves out the days before the start of a new service.
@@ -217,11 +216,11 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> str:
     )
 
 
-def learning_figure(figures: FiguresOut) -> str:
+def learning_figure(figures: FiguresOut) -> Markup:
     """Return the error rates of each tenth of the labelled messages."""
     curve = figures.learning_curve
     if not curve:
-        return ""
+        return Markup()
     shares = {
         "ham": ("ham lost", [each.ham_lost_pct for each in curve]),
         "spam": ("spam missed", [each.spam_missed_pct for each in curve]),
@@ -334,7 +333,7 @@ def drawn(found: WordInView, *, title: str) -> Markup:
         described.append(f"{label}: {', '.join(said) or 'none'}")
     picture = plot.drawn(*lines, title=title, description="; ".join(described))
     # Made by `app.drawing`, which escapes what it is given.
-    return Markup(picture + legend(named))  # noqa: S704
+    return Markup(f"{picture}{legend(named)}")  # noqa: S704
 
 
 def _course(
