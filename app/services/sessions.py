@@ -9,16 +9,16 @@ Contract of this file:
 
 from __future__ import annotations
 
-import json
+import math
 import time
+from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, asdict, dataclass
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from itsdangerous import BadSignature, TimestampSigner
-from itsdangerous.encoding import base64_decode, base64_encode
+from itsdangerous import BadData, TimestampSigner, URLSafeTimedSerializer
 
 from app.access.networks import Buckets, network
 from app.access.rights import ROLES, Person, check_access_name
@@ -181,28 +181,13 @@ class Session:
 class _Signer(TimestampSigner):
     """A signer with a given clock."""
 
-    def __init__(self, secret: bytes, salt: str, clock: Callable[[], float]) -> None:
-        super().__init__(secret, salt=salt)
+    def __init__(self, *given: Any, clock: Callable[[], float], **more: Any) -> None:
+        super().__init__(*given, **more)
         self._clock = clock
 
     def get_timestamp(self) -> int:
         """Return the time in a signature."""
         return int(self._clock())
-
-    def open(self, signed: str, *, within: float) -> tuple[bytes, float]:
-        """Return the signed value and its age.  Unit: seconds.
-
-        Raises
-        ------
-        BadSignature
-            If the signature is wrong, or too old.
-        """
-        value, at = self.unsign(signed, return_timestamp=True)
-        age = self._clock() - at.timestamp()
-        # max_age of unsign would refuse signatures of a host whose clock is ahead.
-        if not -SKEW <= age <= within:
-            raise BadSignature(f"the signature is {age:.0f} seconds old")
-        return value, age
 
 
 @dataclass(eq=False)
@@ -348,7 +333,8 @@ class Sessions:
         """
         if self.keys.secret is None:
             self.prepare()
-        return self._signed(Session(person.name, person.revision, int(self.clock())))
+        session = Session(person.name, person.revision, int(self.clock()))
+        return self._signed("session", asdict(session))
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
         """Return who asks with a cookie, and a new cookie if it is time for one.
@@ -356,14 +342,10 @@ class Sessions:
         None if the cookie is invalid or too old, or the person was removed or has a new
         password.
         """
-        signer = self._signer("session")
-        if signer is None:
+        fields, age = self._opened("session", cookie, within=self.idle)
+        if fields is None:
             return None
-        try:
-            value, age = signer.open(cookie, within=self.idle)
-            session = Session(**json.loads(base64_decode(value)))
-        except (BadSignature, ValueError, TypeError):
-            return None
+        session = Session(**fields)
         person = self.keys.people.get(session.name)
         if person is None or person.revision != session.revision:
             return None
@@ -371,7 +353,7 @@ class Sessions:
             return None
         # Not with each page, because answers could overtake each other.
         old = age > self.idle / 10
-        return person.principal, self._signed(session) if old else None
+        return person.principal, self._signed("session", fields) if old else None
 
     def named(self, name: str) -> Principal | None:
         """Return the principal for a name that a proxy has authenticated."""
@@ -385,18 +367,12 @@ class Sessions:
         """
         if self.keys.secret is None:
             self.prepare()
-        return self._sealed("provider", fields)
+        return self._signed("provider", fields)
 
     def unseal(self, cookie: str) -> dict[str, str] | None:
         """Return the content of a cookie of `seal`; None if it is not valid."""
-        signer = self._signer("provider")
-        if signer is None:
-            return None
-        try:
-            value, _ = signer.open(cookie, within=ELSEWHERE)
-        except BadSignature:
-            return None
-        fields: dict[str, str] = json.loads(base64_decode(value))
+        fields: dict[str, str] | None
+        fields, _ = self._opened("provider", cookie, within=ELSEWHERE)
         return fields
 
     def token(self, of: str) -> str:
@@ -407,32 +383,40 @@ class Sessions:
         of : str
             The name of the principal, with a value that distinguishes its browser.
         """
-        signer = self._signer("form")
-        return "" if signer is None else signer.sign(of.encode()).decode()
+        return "" if self.keys.secret is None else self._signed("form", of)
 
     def is_token(self, token: str, of: str) -> bool:
         """Return whether a form has a valid proof from `token`."""
-        signer = self._signer("form")
-        if signer is None:
-            return False
-        try:
-            return signer.open(token, within=self.most)[0] == of.encode()
-        except BadSignature:
-            return False
+        signed, _ = self._opened("form", token, within=self.most)
+        return bool(signed == of)
 
-    def _signer(self, salt: str) -> _Signer | None:
-        secret = self.keys.secret
-        return None if secret is None else _Signer(secret, salt, self.clock)
+    def _signed(self, salt: str, value: object) -> str:
+        if self.keys.secret is None:
+            raise Unauthenticated(
+                "the secret that signs the cookies is gone; sign in again"
+            )
+        signed: str = self._serializer(self.keys.secret, salt).dumps(value)
+        return signed
 
-    def _signed(self, session: Session) -> str:
-        return self._sealed("session", asdict(session))
+    def _opened(self, salt: str, signed: str, *, within: float) -> tuple[Any, float]:
+        """Return what was signed, None if that is not valid, and its age.
 
-    def _sealed(self, salt: str, fields: Mapping[str, object]) -> str:
-        signer = self._signer(salt)
-        if signer is None:
-            msg = "the secret that signs the cookies is gone; sign in again"
-            raise Unauthenticated(msg)
-        return signer.sign(base64_encode(json.dumps(fields))).decode()
+        Unit: seconds.
+        """
+        if self.keys.secret is not None:
+            with suppress(BadData):
+                value, at = self._serializer(self.keys.secret, salt).loads(
+                    signed, return_timestamp=True
+                )
+                age = self.clock() - at.timestamp()
+                # max_age would refuse signatures of a host whose clock is ahead.
+                if -SKEW <= age <= within:
+                    return value, age
+        return None, math.inf
+
+    def _serializer(self, secret: bytes, salt: str) -> URLSafeTimedSerializer:
+        clock = {"clock": self.clock}
+        return URLSafeTimedSerializer(secret, salt, signer=_Signer, signer_kwargs=clock)
 
 
 def _is_right(hashed: str | None, password: str) -> bool:
