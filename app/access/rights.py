@@ -424,10 +424,6 @@ class Keyring:
             if key.revoked_at is None
         }
 
-    def __len__(self) -> int:
-        """Return the number of keys."""
-        return len(self._held)
-
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
         """Return the principal for a key; None if the key is not valid.
 

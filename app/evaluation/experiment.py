@@ -607,23 +607,22 @@ class Experiment:
         self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
     ) -> tuple[Run, ...]:
         """Return the runs, assembled from the outcomes of their parts."""
-        runs = []
-        for s, seen in enumerate(surveys):
-            for c, (name, configuration) in enumerate(self.configurations.items()):
-                of_run = [task for task in tasks if task.key[:2] == (s, c)]
-                runs.append(
-                    Run(
-                        stream=self.sources[s].name,
-                        configuration=name,
-                        specification=configuration.specification,
-                        survey=seen,
-                        in_time=self.protocol.plan.in_time,
-                        outcomes=tuple(
-                            PartOutcome.load(task.outcome) for task in of_run
-                        ),
-                    )
-                )
-        return tuple(runs)
+        return tuple(
+            Run(
+                stream=self.sources[s].name,
+                configuration=name,
+                specification=configuration.specification,
+                survey=seen,
+                in_time=self.protocol.plan.in_time,
+                outcomes=tuple(
+                    PartOutcome.load(task.outcome)
+                    for task in tasks
+                    if task.key[:2] == (s, c)
+                ),
+            )
+            for s, seen in enumerate(surveys)
+            for c, (name, configuration) in enumerate(self.configurations.items())
+        )
 
 
 def code() -> str:

@@ -398,11 +398,9 @@ class Corpus:
             readers, partial(_seen, views=tuple(views)), chunks(raws, len)
         ):
             for found in chunk:
-                seen: Mapping[str, Payload] = {}
                 if isinstance(found, str):
                     unreadable[number] = found
-                else:
-                    seen = found
+                seen = {} if isinstance(found, str) else found
                 for view, (ids, values) in parts.items():
                     x = seen.get(view, SparseCounts.of({}))
                     ids.append(x.ids)

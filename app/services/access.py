@@ -198,19 +198,12 @@ class LiveKeys:
         self.people: dict[str, Person] = {}
         self.secret: bytes | None = None
 
-    def __len__(self) -> int:
-        """Return how many keys are in force."""
-        return len(self._keyring)
-
     def refresh(self) -> None:
         """Read keys and people again if anything has changed."""
         with reading(with_short_timeout(self._engine)) as connection:
             version = access.version(connection)
             # Made with the first session, perhaps while this is read.
-            if self.secret is None:
-                made = access.secret(connection, SECRET)
-                if made is not None:
-                    self.secret = made
+            self.secret = self.secret or access.secret(connection, SECRET)
             if version == self._version:
                 return
             keyring = Keyring(access.keys(connection))
@@ -294,14 +287,6 @@ class Caller:
     person: str | None = None
 
 
-class Keys(Protocol):
-    """The keys in force."""
-
-    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
-        """Return who asks with a key, as `app.access.rights.Keyring.find`."""
-        ...
-
-
 class People(Protocol):
     """Those who have signed in."""
 
@@ -332,7 +317,7 @@ class Gate:
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
-    keys: Keys
+    keys: LiveKeys | Keyring
     settings: InitVar[Settings]
     people: People | None = None
     _: KW_ONLY

@@ -37,35 +37,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from datetime import datetime
-    from typing import Protocol
 
     from sqlalchemy import Engine
 
     from app.classifier.verdict import HistoryLine
-    from app.features.observation import Observation, Payload
+    from app.features.observation import Observation
     from app.ledger.entry import LedgerRow
     from app.services.cache import LiveProfiles
     from app.services.live import CachedProfile
     from app.storage.profiles import ProfileRow
-
-    class Seen(Protocol):
-        """The features of a message: an observation, or a stored one."""
-
-        @property
-        def digest(self) -> bytes:
-            """Identity of the message."""
-            ...
-
-        @property
-        def feature_set(self) -> int:
-            """Number of the rules of the features."""
-            ...
-
-        @property
-        def views(self) -> Mapping[str, Payload]:
-            """The features, view by view."""
-            ...
-
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -525,7 +505,9 @@ def marked_ids(raw: bytes) -> list[bytes]:
     return [bytes.fromhex(each.decode()) for each in found][:_MOST_IDS]
 
 
-def is_same_message(scored: Seen, arrived: Seen) -> bool:
+def is_same_message(
+    scored: Observation | ScoredRow, arrived: Observation | ScoredRow
+) -> bool:
     """Return whether an arrived message can be a changed copy of a scored one.
 
     A mail server may have tagged the subject or added a footer, which changes the

@@ -134,14 +134,6 @@ _LOOK: Final = 0.25
 _LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
-class Posted(NamedTuple):
-    """The answer to an event: accepted, or refused with a reason, perhaps for good."""
-
-    taken: bool
-    final: bool
-    reason: str = ""
-
-
 def signature(secret: bytes, body: bytes, *, at: int) -> str:
     """Return the signature of a body that is posted at a time, in Unix seconds.
 
@@ -259,32 +251,14 @@ class Webhook:
                 self._changed.wait(_LOOK if pausing else None)
 
     def _attempt(self, client: httpx2.Client, body: bytes) -> None:
-        answer = self._post(client, body)
-        if answer.taken:
-            self._done(body, "sent")
-            if self._failures.resolve(self.url):
-                log.info("the webhook accepts events again")
-            return
-        self.tally.posted("failed")
-        if answer.final:
-            log.warning(
-                "the webhook refused an event, which was dropped: %s", answer.reason
-            )
-            self._done(body, "dropped")
-        elif self._failures.report(self.url, answer.reason):
-            log.warning(
-                "the webhook does not accept events, which are kept for now: %s",
-                answer.reason,
-            )
-
-    def _post(self, client: httpx2.Client, body: bytes) -> Posted:
-        from httpx2 import TransportError  # noqa: PLC0415
+        from httpx2 import TransportError  # noqa: PLC0415  as in `_run`
 
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"Postbayes/{__version__}",
             SIGNATURE: signature(self.secret, body, at=int(time.time())),
         }
+        final = False
         try:
             # Only the status counts. The body is not read, because it may have no end.
             with client.stream(
@@ -292,12 +266,23 @@ class Webhook:
             ) as answer:
                 status = answer.status_code
         except TransportError as error:
-            return Posted(taken=False, final=False, reason=reason(error))
-        return Posted(
-            taken=answer.is_success,
-            final=not answer.is_server_error and status not in _LATER,
-            reason=f"it answered {status}",
-        )
+            why = reason(error)
+        else:
+            if answer.is_success:
+                self._done(body, "sent")
+                if self._failures.resolve(self.url):
+                    log.info("the webhook accepts events again")
+                return
+            why = f"it answered {status}"
+            final = not answer.is_server_error and status not in _LATER
+        self.tally.posted("failed")
+        if final:
+            log.warning("the webhook refused an event, which was dropped: %s", why)
+            self._done(body, "dropped")
+        elif self._failures.report(self.url, why):
+            log.warning(
+                "the webhook does not accept events, which are kept for now: %s", why
+            )
 
     def _done(self, body: bytes, outcome: str) -> None:
         """Remove an event from the queue, unless it was dropped already."""

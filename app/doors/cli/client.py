@@ -63,6 +63,9 @@ def ask(
     A request without a body forgets a message.  Parameters that are None are left out.
     """
     method = "DELETE" if raw is None and document is None else "POST"
+    headers = {} if raw is None else {"Content-Type": "message/rfc822"}
+    if key := os.environ.get(API_KEY):
+        headers["Authorization"] = f"Bearer {key}"
     try:
         answer = httpx2.request(
             method,
@@ -70,7 +73,7 @@ def ask(
             params={k: value for k, value in query.items() if value is not None},
             content=raw,
             json=document,
-            headers=_headers(raw),
+            headers=headers,
             timeout=60,
         )
     except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
@@ -96,13 +99,6 @@ def ask(
     if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         raise TooManyRequests(detail, 0.0)
     raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
-
-
-def _headers(raw: bytes | None) -> dict[str, str]:
-    """Return the headers of a request, with the key of the environment."""
-    headers = {} if raw is None else {"Content-Type": "message/rfc822"}
-    key = os.environ.get(API_KEY, "")
-    return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
 def parse(kind: type[Out], url: str, answer: bytes) -> Out:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.doors.cli.errors import EndedByCtrlC
+from app.doors.cli.errors import ended_by_ctrl_c
 
 
 def main() -> None:
     """Import the command line, and run it."""
-    with EndedByCtrlC():
+    with ended_by_ctrl_c():
         from app.doors.cli.main import main as run  # noqa: PLC0415  see above
     run()

@@ -12,8 +12,14 @@ import logging
 import os
 import signal
 import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from app.errors import UnreadableMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def complain(sentence: str) -> None:
@@ -48,25 +54,18 @@ class Complaints(logging.Handler):
         complain(record.getMessage().partition("\n")[0])
 
 
-class EndedByCtrlC:
-    """Lets Ctrl-C end the process at once, with the usual exit code."""
-
-    def __init__(self) -> None:
-        self._taken = False
-
-    def __enter__(self) -> None:
-        """Install the handler in place of Python's, which raises an exception."""
-        # If the signal is ignored, as in background jobs of a shell, it stays so.
-        if signal.getsignal(signal.SIGINT) != signal.default_int_handler:
-            return
-        try:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        except ValueError:
-            # Only the main thread has signals.
-            return
-        self._taken = True
-
-    def __exit__(self, *_: object) -> None:
-        """Restore the previous handler."""
-        if self._taken:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, with the usual exit code."""
+    # If the signal is ignored, as in background jobs of a shell, it stays so; and only
+    # the main thread has signals.
+    python = signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    if not (python and threading.current_thread() is threading.main_thread()):
+        yield
+        return
+    # In place of Python's handler, which raises an exception.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -395,13 +395,10 @@ class RunFigures:
         ]
         if len(found) == 1:
             return found[0]
-        names = [
-            {"stream": run.stream, "configuration": run.configuration}
-            for run in self.runs
-        ]
         return {
             "runs": [
-                {**name, **figures} for name, figures in zip(names, found, strict=True)
+                {"stream": run.stream, "configuration": run.configuration, **figures}
+                for run, figures in zip(self.runs, found, strict=True)
             ],
             "comparisons": [asdict(comparison) for comparison in self.comparisons],
         }

@@ -21,7 +21,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__, errors
-from app.doors.cli.errors import Complaints, EndedByCtrlC, complain
+from app.doors.cli.errors import Complaints, complain, ended_by_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,7 +174,7 @@ def load(name: str) -> Any:
     # and again, which takes a sixth of the CPU time of importing the service.
     gc.disable()
     try:
-        with EndedByCtrlC():
+        with ended_by_ctrl_c():
             module = import_module(f"app.doors.cli.{file}")
     finally:
         gc.enable()

@@ -158,12 +158,8 @@ def _unknown(
         way = [step for step in place[:-1] if isinstance(step, str)]
         names = [*_names(names, way)]
     listed = ", ".join(f"`{name}`" for name in names)
-    sentence = f"unknown {of} {_written(place)}"
-    return (
-        (f"{sentence}; the known ones are {listed}")
-        if listed
-        else f"{sentence}; there are no known ones"
-    )
+    known = f"the known ones are {listed}" if listed else "there are no known ones"
+    return f"unknown {of} {_written(place)}; {known}"
 
 
 def _names(model: type[BaseModel], place: Sequence[str]) -> Iterator[str]:
