@@ -29,6 +29,7 @@ from app.drawing import (
 from app.lab.fitted import Fitted, decided
 from app.lab.groups import probability
 from app.lab.measured import number as measured
+from app.lab.report import confusion_table, effects_table, learned_rows, nats
 from app.lab.table import Kind, Row
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def _figures(document: LabDocument) -> Markup:
             number(v.right),
             number(100 * v.accuracy, 1),
             number(100 * v.error_rate, 1),
-            _nats(v.log_likelihood),
-            "-" if v.log_joint is None else _nats(v.log_joint),
+            nats(v.log_likelihood),
+            "-" if v.log_joint is None else nats(v.log_joint),
         )
         for name, v in document.validations
     ]
@@ -130,10 +131,8 @@ def _figures(document: LabDocument) -> Markup:
 
 
 def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> Markup:
-    lines = zip(classes, validation.confusion.tolist(), strict=True)
-    rows = [(c, *(number(n) for n in line)) for c, line in lines]
     caption = f"{name}: rows by class (down) and decision (across)"
-    return table(caption, ("", *classes, "tied"), rows, text=1)
+    return table(caption, *confusion_table(validation, classes), text=1)
 
 
 def _predictions(document: LabDocument) -> Markup:
@@ -151,11 +150,7 @@ def _predictions(document: LabDocument) -> Markup:
 
 
 def _learned(learned: LearnedTable) -> Markup:
-    rows = [
-        (name, *(n.fraction or f"{n.value:.6g}" for n in numbers))
-        for name, numbers in learned.rows
-    ]
-    return table(learned.title, ("", *learned.header), rows, text=1)
+    return table(learned.title, ("", *learned.header), learned_rows(learned), text=1)
 
 
 def _named(classes: Sequence[str]) -> list[tuple[str, str]]:
@@ -420,25 +415,9 @@ def _alphas(document: LabDocument) -> list[Markup]:
         return []
     classes = document.model.design.classes
     alphas = [e.alpha for e in effects]
-    rows = [
-        (
-            f"{e.alpha:g}",
-            _nats(e.log_joint),
-            "-" if e.log_loss is None else _nats(e.log_loss),
-            *(
-                probability(None, logs, c)
-                for logs in e.log_posteriors
-                for c in range(len(logs))
-            ),
-        )
-        for e in effects
-    ]
     asked = range(len(effects[0].posteriors))
-    headings = (
-        *("alpha", "log-likelihood of the table", "log-loss of the folds"),
-        *(f"{i + 1}: P({name} | row)" for i in asked for name in classes),
-    )
-    numbers = table("By pseudo-count, in nats", headings, rows, text=1)
+    shown = effects_table(effects, classes)
+    numbers = table("By pseudo-count, in nats", *shown, text=1)
     if len(alphas) == 1 or not asked:
         return [Markup("<figure><h3>The pseudo-count</h3>{}</figure>").format(numbers)]
     drawings = []
@@ -465,7 +444,3 @@ def _alphas(document: LabDocument) -> list[Markup]:
             numbers,
         )
     ]
-
-
-def _nats(nats: float) -> str:
-    return f"{nats:.4f}" if math.isfinite(nats) else "-∞" if nats < 0 else "∞"

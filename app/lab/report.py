@@ -17,7 +17,7 @@ from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, Regressed, decided, fit, regressed, sums
-from app.lab.groups import written
+from app.lab.groups import probability, with_decimals, written
 from app.lab.measured import Measured
 
 if TYPE_CHECKING:
@@ -259,6 +259,59 @@ def compare(
         logs = tuple(model.predict(row).log_posterior for row in rows)
         effects.append(Effect(smoothing.alpha, train.log_joint, loss, logs))
     return effects
+
+
+def nats(number: float) -> str:
+    """Return a number with four digits; a rounded zero has no sign."""
+    return f"{round(number, 4) + 0.0:.4f}"
+
+
+def learned_rows(table: LearnedTable) -> list[tuple[str, ...]]:
+    """Return the rows of a table of learned numbers, as text."""
+    return [
+        (
+            name,
+            *(
+                with_decimals(each.fraction, each.value)
+                + (f" [{each.note}]" if each.note else "")
+                for each in numbers
+            ),
+        )
+        for name, numbers in table.rows
+    ]
+
+
+def confusion_table(
+    validation: Validation, classes: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return header and rows of the decisions: classes down, decisions across."""
+    lines = zip(classes, validation.confusion.tolist(), strict=True)
+    return ("", *classes, "tied"), [(c, *(f"{n:,}" for n in line)) for c, line in lines]
+
+
+def effects_table(
+    effects: Sequence[Effect], classes: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return header and rows of the figures for each pseudo-count."""
+    if not effects:
+        return (), []
+    asked = range(len(effects[0].log_posteriors))
+    of_folds = effects[0].log_loss is not None
+    header = ("alpha", "log-likelihood", *(["log-loss of the folds"] * of_folds))
+    rows = [
+        (
+            f"{e.alpha:g}",
+            nats(e.log_joint),
+            *([nats(e.log_loss)] if e.log_loss is not None else []),
+            *(
+                probability(None, logs, c)
+                for logs in e.log_posteriors
+                for c in range(len(classes))
+            ),
+        )
+        for e in effects
+    ]
+    return (*header, *(f"{i + 1}: P({c} | row)" for i in asked for c in classes)), rows
 
 
 def _decisions(

@@ -25,15 +25,25 @@ from app.lab.design import Choices, design
 from app.lab.groups import four_digits, power, probability, with_decimals, written
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
-from app.lab.report import compare, cross_validate, learned, tested, training
+from app.lab.report import (
+    compare,
+    confusion_table,
+    cross_validate,
+    effects_table,
+    learned,
+    learned_rows,
+    nats,
+    tested,
+    training,
+)
 from app.lab.table import Kind, Model, question, questions, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.lab.fitted import Fitted, Prediction, Regressed
-    from app.lab.groups import LearnedTable, Number
-    from app.lab.report import Effect, Validation
+    from app.lab.groups import LearnedTable
+    from app.lab.report import Validation
     from app.lab.table import Row, Table
 
 SHOWN_ROWS = 40
@@ -212,7 +222,8 @@ def lab(
     ):
         if validation is not None:
             _show_validation(name, validation, fitted.design.classes)
-    _show_effects(effects, fitted.design.classes)
+    by_alpha = effects_table(effects, fitted.design.classes)
+    _grid("what the pseudo-count does", *by_alpha)
     if page_file is not None:
         _say("")
         _say(f"The page is {page_file}")
@@ -297,13 +308,11 @@ def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
         _show_learned(linear)
     if train.log_joint is not None:
         _say("")
-        _say(f"log-likelihood of the table: {_nats(train.log_joint)} nats")
+        _say(f"log-likelihood of the table: {nats(train.log_joint)} nats")
 
 
 def _show_learned(table: LearnedTable) -> None:
-    rows = [
-        (name, *(_number(number) for number in numbers)) for name, numbers in table.rows
-    ]
+    rows = learned_rows(table)
     _grid(table.title, ("", *table.header), rows[:SHOWN_ROWS])
     if len(rows) > SHOWN_ROWS:
         _say(f"and {len(rows) - SHOWN_ROWS} more; --json has all of them")
@@ -356,15 +365,15 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
         )
     if prediction.linear is not None and len(classes) == TWO:
         z = float(prediction.linear[1] - prediction.linear[0])
-        _say(f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {_nats(z)}")
+        _say(f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {nats(z)}")
     _grid(
         "what each part adds to the logarithm (nats)",
         ("", "", *classes),
         [
-            (t.column, t.feature, *(_nats(n) for n in t.nats.tolist()))
+            (t.column, t.feature, *(nats(n) for n in t.nats.tolist()))
             for t in prediction.terms
         ]
-        + [("sum", "", *(_nats(n) for n in prediction.log_joint.tolist()))],
+        + [("sum", "", *(nats(n) for n in prediction.log_joint.tolist()))],
     )
 
 
@@ -380,52 +389,12 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
             f"infinite (rows whose own class was impossible: {validation.impossible})"
         )
     _say(f"log-loss {loss}")
-    said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
+    said = f"log-likelihood of the classes: {nats(validation.log_likelihood)} nats"
     if validation.log_joint is not None:
-        said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
+        said += f"; of classes and rows: {nats(validation.log_joint)} nats"
     _say(said)
-    _grid(
-        "rows by class (down) and decision (across)",
-        ("", *classes, "tied"),
-        [
-            (name, *(str(n) for n in line))
-            for name, line in zip(classes, validation.confusion.tolist(), strict=True)
-        ],
-    )
-
-
-def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
-    """Print the figures for each pseudo-count."""
-    if not effects:
-        return
-    asked = range(len(effects[0].posteriors))
-    of_folds = effects[0].log_loss is not None
-    header = ["alpha", "log-likelihood", *(["log-loss of the folds"] * of_folds)]
-    header += [f"{i + 1}: P({name} | row)" for i in asked for name in classes]
-    rows = [
-        [
-            f"{e.alpha:g}",
-            _nats(e.log_joint),
-            *([_nats(e.log_loss)] if e.log_loss is not None else []),
-            *(
-                probability(None, logs, c)
-                for logs in e.log_posteriors
-                for c in range(len(classes))
-            ),
-        ]
-        for e in effects
-    ]
-    _grid("what the pseudo-count does", header, rows)
-
-
-def _number(number: Number) -> str:
-    note = f" [{number.note}]" if number.note else ""
-    return with_decimals(number.fraction, number.value) + note
-
-
-def _nats(number: float) -> str:
-    """Return a number with four digits; a rounded zero has no sign."""
-    return f"{round(number, 4) + 0.0:.4f}"
+    shown = confusion_table(validation, classes)
+    _grid("rows by class (down) and decision (across)", *shown)
 
 
 def _say(sentence: str) -> None:
