@@ -469,7 +469,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def table(
-    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: int
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1
 ) -> Markup:
     """Return a table that scrolls by itself where the page is narrow.
 

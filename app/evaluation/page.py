@@ -182,7 +182,7 @@ def _comparisons(document: Document) -> Markup:
         "tied, lost: folds or streams by 1-ROCA."
     )
     headings = ("configuration", "1-ROCA", "lam", "won", "tied", "lost")
-    return table(caption, headings, rows, text=1)
+    return table(caption, headings, rows)
 
 
 def _diagrams(runs: Sequence[Run]) -> Markup:
@@ -359,7 +359,6 @@ def roc_figure(runs: Sequence[Run]) -> Markup:
             "Spam missed at each share of ham lost, in per cent",
             ("configuration", *(f"{written(pct)} %" for pct in _AT)),
             rows,
-            text=1,
         ),
     )
 
@@ -397,9 +396,7 @@ def time_figure(runs: Sequence[Run]) -> Markup:
             f"{window} ham and the last {window} spam.",
         ),
         [(name, class_) for name, class_, _ in sides],
-        table(
-            "Errors, in per cent", ("after", "ham lost", "spam missed"), rows, text=1
-        ),
+        table("Errors, in per cent", ("after", "ham lost", "spam missed"), rows),
     )
 
 
@@ -433,7 +430,6 @@ def learning_figure(runs: Sequence[Run]) -> Markup:
             "1-ROCA of all messages so far, in per cent",
             ("after", *(run.configuration for run in runs)),
             rows,
-            text=1,
         ),
     )
 
@@ -502,7 +498,6 @@ def reliability_figure(
             "Groups with equal numbers of messages, in per cent",
             ("probability", "mean", "spam", "95 % interval", "messages"),
             rows,
-            text=1,
         ),
     )
 
@@ -561,7 +556,7 @@ def histogram_figure(run: Run, whose: str) -> Markup:
         "The thresholds of ham and spam are marked; between them the filter is unsure.",
         "".join(panels),
         [],
-        table("Messages by score", ("log-odds", "ham", "spam"), rows, text=1),
+        table("Messages by score", ("log-odds", "ham", "spam"), rows),
     )
 
 

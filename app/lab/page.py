@@ -125,14 +125,12 @@ def _figures(document: LabDocument) -> Markup:
         *("rows of", "number", "right", "accuracy %", "error rate %"),
         *("log-likelihood of the classes", "of classes and rows"),
     )
-    return table(
-        "Log-likelihoods in nats. A tie counts as wrong.", headings, rows, text=1
-    )
+    return table("Log-likelihoods in nats. A tie counts as wrong.", headings, rows)
 
 
 def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> Markup:
     caption = f"{name}: rows by class (down) and decision (across)"
-    return table(caption, *confusion_table(validation, classes), text=1)
+    return table(caption, *confusion_table(validation, classes))
 
 
 def _predictions(document: LabDocument) -> Markup:
@@ -150,7 +148,7 @@ def _predictions(document: LabDocument) -> Markup:
 
 
 def _learned(learned: LearnedTable) -> Markup:
-    return table(learned.title, ("", *learned.header), learned_rows(learned), text=1)
+    return table(learned.title, ("", *learned.header), learned_rows(learned))
 
 
 def _named(classes: Sequence[str]) -> list[tuple[str, str]]:
@@ -214,7 +212,7 @@ def _curves(
         says,
         plot.drawn(*lines, title=heading, description=says),
         _named(classes),
-        table("Normal distributions", ("class", "mean", "variance"), rows, text=1),
+        table("Normal distributions", ("class", "mean", "variance"), rows),
     )
 
 
@@ -374,7 +372,7 @@ def _boundary(document: LabDocument) -> list[Markup]:
             says,
             plot.drawn(*areas, *dots, title=heading, description=says),
             _named(design.classes),
-            table("Rows", ("row", x, y), numbers[:DOTS], text=1),
+            table("Rows", ("row", x, y), numbers[:DOTS]),
         )
     ]
 
@@ -417,7 +415,7 @@ def _alphas(document: LabDocument) -> list[Markup]:
     alphas = [e.alpha for e in effects]
     asked = range(len(effects[0].posteriors))
     shown = effects_table(effects, classes)
-    numbers = table("By pseudo-count, in nats", *shown, text=1)
+    numbers = table("By pseudo-count, in nats", *shown)
     if len(alphas) == 1 or not asked:
         return [Markup("<figure><h3>The pseudo-count</h3>{}</figure>").format(numbers)]
     drawings = []

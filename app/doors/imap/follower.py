@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, PlainSerializer, ValidationError
 
 from app.doors.imap.account import CAPACITY, HAM, SPAM
 from app.errors import (
@@ -42,7 +42,11 @@ class _Stored(BaseModel):
 
     version: Literal[1]
     read: dict[str, tuple[int, int]]
-    known: list[tuple[str, str]]
+    known: Annotated[
+        dict[str, str],
+        BeforeValidator(dict),
+        PlainSerializer(lambda known: [*known.items()]),
+    ]
     marked: dict[str, dict[str, list[int]]] = {}
 
 
@@ -57,9 +61,7 @@ class Memory:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._known: OrderedDict[str, str] = OrderedDict()
-        self._read: dict[str, tuple[int, int]] = {}
-        self._marked: dict[str, dict[str, list[int]]] = {}
+        self._stored = _Stored(version=1, read={}, known={})
 
     def first_unread(self, folder: str, validity: int) -> int | None:
         """Return the first UID of a folder that was not read.
@@ -76,12 +78,12 @@ class Memory:
         int or None
             None if nothing was read, or the server has renumbered the folder.
         """
-        validity_before, uid = self._read.get(folder, (None, 1))
+        validity_before, uid = self._stored.read.get(folder, (None, 1))
         return uid if validity_before == validity else None
 
     def mark_read(self, folder: str, validity: int, uid: int) -> None:
         """Remember that the messages below a UID were read."""
-        self._read[folder] = (validity, uid)
+        self._stored.read[folder] = (validity, uid)
 
     def note(self, headers: bytes, label: str) -> None:
         """Remember a message that was in a folder at the first look."""
@@ -105,7 +107,7 @@ class Memory:
         'spam'
         """
         name = key(headers)
-        before = self._known.get(name)
+        before = self._stored.known.get(name)
         if label == HAM:
             return None if before in {None, HAM} else HAM
         if before is None and verdict(headers, label):
@@ -119,46 +121,38 @@ class Memory:
         The message need not have been moved before.
         """
         if label == HAM:
-            return None if self._known.get(key(headers)) == HAM else HAM
+            return None if self._stored.known.get(key(headers)) == HAM else HAM
         return self.says(label, headers)
 
     def marked(self, folder: str, label: str) -> set[int] | None:
         """Return the messages of a folder that had a mark; None at the first look."""
-        found = self._marked.get(folder, {}).get(label)
+        found = self._stored.marked.get(folder, {}).get(label)
         return None if found is None else set(found)
 
     def mark(self, folder: str, label: str, uids: Iterable[int]) -> None:
         """Remember the messages of a folder that have a mark."""
-        self._marked.setdefault(folder, {})[label] = sorted(uids)
+        self._stored.marked.setdefault(folder, {})[label] = sorted(uids)
 
     def forget_marks(self, folder: str) -> None:
         """Forget the marks of a folder, after its messages were renumbered."""
-        self._marked.pop(folder, None)
+        self._stored.marked.pop(folder, None)
 
     def taught(self, headers: bytes, label: str) -> None:
         """Remember the label of a message that was taught."""
         self._remember(key(headers), label)
 
     def _remember(self, name: str, word: str) -> None:
-        self._known.pop(name, None)
-        self._known[name] = word
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+        self._stored.known.pop(name, None)
+        self._stored.known[name] = word
+        if len(self._stored.known) > self._capacity:
+            del self._stored.known[next(iter(self._stored.known))]
 
     def dump(self) -> str:
         """Return the memory as text."""
-        stored = _Stored(
-            version=1,
-            read=self._read,
-            known=list(self._known.items()),
-            marked=self._marked,
-        )
-        return stored.model_dump_json()
+        return self._stored.model_dump_json()
 
     @classmethod
-    def load(
-        cls, text: str | None, *, file: object, capacity: int = CAPACITY
-    ) -> Memory:
+    def load(cls, text: str | None, *, file: object) -> Memory:
         """Return the memory from a text of `dump`; an empty memory if there is none.
 
         Raises
@@ -166,17 +160,14 @@ class Memory:
         InvalidSetting
             If the text is not from `dump`.
         """
-        memory = cls(capacity)
+        memory = cls()
         if text is None:
             return memory
         try:
-            stored = _Stored.model_validate_json(text)
+            memory._stored = _Stored.model_validate_json(text)
         except ValidationError as error:
             msg = f"{file} is not a state file of `postbayes imap`; remove it"
             raise InvalidSetting(msg) from error
-        memory._read = stored.read
-        memory._known = OrderedDict(stored.known[-capacity:])
-        memory._marked = stored.marked
         return memory
 
 

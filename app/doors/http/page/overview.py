@@ -211,7 +211,6 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
             f"Verdicts by the {stretch}, newest first",
             ("from", "spam", "unsure", "ham"),
             rows,
-            text=1,
         ),
     )
 
@@ -262,7 +261,6 @@ def learning_figure(figures: FiguresOut) -> Markup:
             "Errors, in per cent",
             ("ledger rows", "ham lost", "spam missed", "messages"),
             rows,
-            text=1,
         ),
     )
 
