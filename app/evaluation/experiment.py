@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from app.evaluation.run import Part
 
 
-FEWEST_FOLDS = 2
-"""Smallest number of folds; with one, nothing would be left to learn from."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Online:
     """Score, then learn: the life of a filter at a site whose users correct it.
@@ -59,7 +55,7 @@ class Online:
     Raises
     ------
     InvalidObservation
-        If a number is out of its range.
+        If the share is not above 0 and at most 1.
 
     Notes
     -----
@@ -88,13 +84,7 @@ class Online:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse impossible feedback."""
-        if self.delay < 0 or (self.first is not None and self.first < 1):
-            raise InvalidObservation(
-                "the delay of feedback must be 0 or more messages, and the number "
-                f"with feedback 1 or more, got delay {self.delay} and first "
-                f"{self.first}"
-            )
+        """Refuse an impossible share."""
         if not 0 < self.share <= 1:
             raise InvalidObservation(
                 "the share with feedback must be above 0 and at most 1, got "
@@ -144,12 +134,7 @@ class Folds:
     Parameters
     ----------
     folds : int
-        Number of parts, with similar shares of the labels.
-
-    Raises
-    ------
-    InvalidObservation
-        If there are fewer than two.
+        Number of parts, two or more, with similar shares of the labels.
 
     Examples
     --------
@@ -162,12 +147,6 @@ class Folds:
     in_time: ClassVar[bool] = False
 
     folds: int
-
-    def __post_init__(self) -> None:
-        """Refuse folds that leave nothing to learn."""
-        if self.folds < FEWEST_FOLDS:
-            msg = f"there must be at least {FEWEST_FOLDS} folds, got {self.folds}"
-            raise InvalidObservation(msg)
 
     def parts(
         self, order: Sequence[int], labels: Sequence[str], *, seed: int
@@ -212,23 +191,12 @@ class TrainFirst:
     Parameters
     ----------
     messages : int
-        Messages that are learned.
-
-    Raises
-    ------
-    InvalidObservation
-        If nothing is learned.
+        Messages that are learned, one or more.
     """
 
     in_time: ClassVar[bool] = True
 
     messages: int
-
-    def __post_init__(self) -> None:
-        """Refuse to learn nothing."""
-        if self.messages < 1:
-            msg = f"at least one message must be learned, got {self.messages}"
-            raise InvalidObservation(msg)
 
     def parts(
         self,

@@ -94,9 +94,11 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
 
 
 @contextmanager
-def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
+def opened_database(
+    settings: Settings, *, make: bool = False, upgrade: bool = False
+) -> Iterator[Engine]:
     """Open the database as `open_database` does, and dispose of it at the end."""
-    engine = open_database(settings, make=make)
+    engine = open_database(settings, make=make, upgrade=upgrade)
     try:
         yield engine
     finally:
@@ -111,11 +113,8 @@ def prepare_database(settings: Settings) -> None:
     InvalidSetting, DatabaseUnprepared, DatabaseUnavailable
         As `open_database` and `key_of`, whose other errors are raised as well.
     """
-    engine = open_database(settings, make=True, upgrade=True)
-    try:
+    with opened_database(settings, make=True, upgrade=True) as engine:
         key_of(engine, settings)
-    finally:
-        engine.dispose()
 
 
 def upgrade_database(settings: Settings) -> tuple[str, str]:

@@ -277,6 +277,9 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
         (["evaluate", "--folds", "x"], "'x' is not a whole number."),
         (["evaluate", "--folds", "1.5"], "'1.5' is not a whole number."),
         (["evaluate", "--folds", "1"], "1 is too small: 2 or more."),
+        (["evaluate", "--train-first", "0"], "0 is too small: 1 or more."),
+        (["evaluate", "--delay", "-1"], "-1 is too small: 1 or more."),
+        (["evaluate", "--feedback-first", "0"], "0 is too small: 1 or more."),
         (["figures", "--window", "100001"], "100001 is too large: 100000 or less."),
         (
             ["evaluate", "--shuffle", "9" * 5000],

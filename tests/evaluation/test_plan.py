@@ -134,12 +134,8 @@ def test_a_plan_says_what_it_is(plan, sentence):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Online(delay=-1), "got delay -1"),
-        (lambda: Online(first=0), "first 0"),
         (lambda: Online(share=0.0), "above 0 and at most 1, got 0.0"),
         (lambda: Online(share=1.5), "above 0 and at most 1, got 1.5"),
-        (lambda: Folds(folds=1), "at least 2 folds, got 1"),
-        (lambda: TrainFirst(messages=0), "at least one message"),
         (lambda: Folds(folds=3).parts([0, 1], ["a", "b"], seed=1), "2 messages cannot"),
         (lambda: TrainFirst(messages=2).parts([0, 1], [], seed=1), "none to score"),
     ],
