@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import sys
 from difflib import get_close_matches
+from functools import cache
+from inspect import getsource
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from dotenv.parser import parse_stream
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -62,6 +67,40 @@ def _threshold(value: object) -> object:
 Threshold = Annotated[float | None, BeforeValidator(_threshold)]
 
 
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes in the source of a module, by name."""
+    tree = ast.parse(getsource(sys.modules[module]))
+    return {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+@cache
+def texts_below(kind: type) -> dict[str, str]:
+    """Return the text below each field of a class or its bases, in one line.
+
+    They are read when somebody asks.  `use_attribute_docstrings` of pydantic reads
+    them at each import, which takes 0.1 s of CPU for all documents.
+    """
+    texts = {}
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("app."):
+            for two in pairwise(_classes(each.__module__)[each.__name__].body):
+                match two:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        texts[name] = " ".join(text.split())
+    return texts
+
+
+def describe(schema: dict[str, Any], kind: type[BaseModel]) -> None:
+    """Describe the fields in the schema of a class by the texts below them."""
+    for name, field in kind.model_fields.items():
+        described = schema["properties"][field.alias or name]
+        described.setdefault("description", texts_below(kind).get(name))
+
+
 class Settings(BaseSettings):
     """The settings, each from the variable `POSTBAYES_` and its name.
 
@@ -71,7 +110,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True
+        env_prefix=PREFIX, frozen=True, extra="ignore", json_schema_extra=describe
     )
 
     @classmethod

@@ -24,7 +24,7 @@ from app.services.profiles import (
     specification_of,
 )
 from app.services.recipients import Aliases
-from app.settings import PREFIX, Settings
+from app.settings import PREFIX, Settings, texts_below
 from app.storage.database.dialect import dialect_of, missing, parse, without_password
 from app.storage.database.engine import (
     migrate,
@@ -253,7 +253,7 @@ def in_force(settings: Settings) -> list[dict[str, str | None]]:
             "variable": f"{PREFIX}{name.upper()}",
             "value": _shown(name, getattr(settings, name)),
             "default": _shown(name, field.default),
-            "description": " ".join((field.description or "").split()),
+            "description": texts_below(Settings)[name],
         }
         for name, field in Settings.model_fields.items()
     ]

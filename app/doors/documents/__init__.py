@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+
+from app.settings import describe
 
 
 def _in_utc(time: datetime) -> datetime:
@@ -23,19 +25,10 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A time with a time zone, which is in UTC when it is read."""
 
 
-def _unwrapped(schema: dict[str, Any]) -> None:
-    """Put each description of a schema into one line."""
-    for field in schema["properties"].values():
-        if "description" in field:
-            field["description"] = " ".join(field["description"].split())
-
-
 class DescribedDocument(BaseModel):
     """A document, whose fields are described by the texts below them."""
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=True, json_schema_extra=_unwrapped
-    )
+    model_config = ConfigDict(json_schema_extra=describe)
 
 
 class RequestDocument(DescribedDocument):

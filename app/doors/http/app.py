@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.doors.http import errors, metrics, routes
-from app.doors.http.body import NESTED
+from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
     Guarded,
     asking,
@@ -266,9 +266,10 @@ class Described(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
-        document = super().openapi()
         # The framework does not see the bodies that `read_document` reads.
-        document["components"]["schemas"] |= NESTED
+        nested = make_schemas()
+        document = super().openapi()
+        document["components"]["schemas"] |= nested
         return document
 
 

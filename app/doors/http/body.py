@@ -336,8 +336,7 @@ def _lenient(body: bytes) -> object:
         raise MalformedRequest(msg) from error
 
 
-NESTED: Final[dict[str, Any]] = {}
-"""The schemas of documents that stand in a described body, by name."""
+_SCHEMAS: Final[list[tuple[type[BaseModel], dict[str, Any]]]] = []
 MESSAGE: Final = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
 FORM: Final = {"subject": "Lunch", "body": "Shall we meet at noon?"}
 
@@ -353,7 +352,22 @@ def openapi_body(model: type[TextIn], document: object = FORM) -> dict[str, Any]
 
 def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:
     """Return the description in OpenAPI of a body that is only JSON."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    NESTED.update(schema.pop("$defs", {}))
-    content = {JSON_TYPE: {"schema": schema, "example": example}}
+    content = {JSON_TYPE: {"schema": schema_of(model), "example": example}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a document, empty until `make_schemas` makes it."""
+    schema: dict[str, Any] = {}
+    _SCHEMAS.append((model, schema))
+    return schema
+
+
+def make_schemas() -> dict[str, Any]:
+    """Make the schemas that were asked for; return those of documents in them."""
+    nested: dict[str, Any] = {}
+    for model, schema in _SCHEMAS:
+        template = "#/components/schemas/{model}"
+        schema.update(model.model_json_schema(ref_template=template))
+        nested |= schema.pop("$defs", {})
+    return nested

@@ -51,6 +51,7 @@ from app.doors.http.body import (
     read_document,
     read_message,
     require_json,
+    schema_of,
 )
 from app.doors.http.errors import DEFECT, described
 from app.doors.http.guard import (
@@ -117,9 +118,7 @@ ApplicationDep = Annotated[Application, Depends(application)]
 """The use cases."""
 
 
-_PROBLEM: Final = {
-    "application/problem+json": {"schema": ProblemOut.model_json_schema()}
-}
+_PROBLEM: Final = {"application/problem+json": {"schema": schema_of(ProblemOut)}}
 
 
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from app.access.rights import ALL_RIGHTS, ROLES, Principal
 from app.services.clock import now
 from app.services.profiles import create_profile
 from app.services.startup import HIDDEN, in_force
-from app.settings import Settings
+from app.settings import Settings, texts_below
 from tests.support.application import served, teach
 from tests.support.messages import ham, spam
 
@@ -41,9 +41,9 @@ def client(tmp_path):
         yield client
 
 
-def speaks_of_secrets(name, field):
+def speaks_of_secrets(name):
     """Return whether a setting's name or description does."""
-    text = f"{name} {field.description}".lower()
+    text = f"{name} {texts_below(Settings)[name]}".lower()
     return any(each in text for each in ("password", "secret", "key"))
 
 
@@ -55,7 +55,7 @@ def is_path(field):
 SECRET = [
     name
     for name, field in Settings.model_fields.items()
-    if speaks_of_secrets(name, field) and not is_path(field) and name not in NO_SECRETS
+    if speaks_of_secrets(name) and not is_path(field) and name not in NO_SECRETS
 ]
 
 
