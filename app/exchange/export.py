@@ -15,13 +15,12 @@ from app.errors import (
     MalformedExport,
     OtherProfile,
 )
+from app.exchange.blocks import BlockReader, BlockWriter
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
-    BlockReader,
-    BlockWriter,
     Contents,
     ExportHeader,
     read_rows,

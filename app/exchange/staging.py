@@ -26,12 +26,12 @@ from app.errors import (
     Unavailable,
     UnknownLabel,
 )
+from app.exchange.blocks import BlockReader
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
-    BlockReader,
     ExportHeader,
     read_names,
     read_sum,

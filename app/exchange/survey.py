@@ -18,12 +18,12 @@ from app.errors import (
     MalformedExport,
     OtherProfile,
 )
+from app.exchange.blocks import BlockReader
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
-    BlockReader,
     ExportHeader,
     read_names,
     read_rows,

@@ -23,7 +23,7 @@ from alembic import command
 from app.doors.cli import upkeep
 from app.doors.cli.main import EXIT, exit_code
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
-from app.exchange.format import BlockWriter
+from app.exchange.blocks import BlockWriter
 from app.services.application import Application
 from app.settings import Settings
 from app.storage.database.engine import (

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from app.classifier.policy import Policy
 from app.errors import MalformedExport
-from app.exchange import format as module
-from app.exchange.format import BlockReader, BlockWriter, ExportHeader
+from app.exchange import blocks as module
+from app.exchange.blocks import BlockReader, BlockWriter
+from app.exchange.format import (
+    ExportHeader,
+)
 
 kinds = st.sampled_from([b"S", b"L", b"N"])
 contents = st.lists(st.tuples(kinds, st.binary(max_size=300)), max_size=5)

@@ -19,13 +19,13 @@ from app.bayes.state import State
 from app.classifier.rule import FusionRule, VerdictRule
 from app.classifier.specification import Specification
 from app.errors import MalformedDump, MalformedExport, OtherProfile
+from app.exchange.blocks import BlockReader
 from app.exchange.dumps import LARGEST_COUNT, DumpTally, TokenCounts
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
-    BlockReader,
     write_names,
     write_sum,
 )

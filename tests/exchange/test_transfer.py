@@ -16,12 +16,12 @@ from app.bayes.state import State
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
+from app.exchange.blocks import BlockReader
 from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
-    BlockReader,
     read_rows,
     write_names,
     write_rows,

@@ -8,7 +8,13 @@ from io import BytesIO
 import pytest
 
 from app.bayes.state import State
-from app.exchange.format import LEDGER, SUM, BlockReader, read_rows, read_sum
+from app.exchange.blocks import BlockReader
+from app.exchange.format import (
+    LEDGER,
+    SUM,
+    read_rows,
+    read_sum,
+)
 from app.exchange.survey import survey
 from app.features.id_key import IdKey
 from app.ledger.entry import ScoredRow, Teaching

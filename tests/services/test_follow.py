@@ -14,7 +14,10 @@ from sqlalchemy import select
 
 from app.errors import InvalidSetting, OtherProfile
 from app.exchange import format as layout
-from app.exchange.format import LEDGER, BlockWriter
+from app.exchange.blocks import BlockReader, BlockWriter
+from app.exchange.format import (
+    LEDGER,
+)
 from app.features.extract import FEATURE_SET
 from app.ledger.undo import Selection
 from app.services.follow import SiteFollower, followed_sites, offered_page
@@ -239,7 +242,7 @@ def test_a_profile_with_other_labels_is_not_learned(follower, berlin, engine, he
 def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
     """Such a row has a teacher or an earlier score."""
     page = offered_page(berlin.engine, "default", after="")
-    reader = layout.BlockReader(BytesIO(page.content))
+    reader = BlockReader(BytesIO(page.content))
     ((_, content),) = reader
     (word,) = layout.surveyed_rows(content)
     file = BytesIO()

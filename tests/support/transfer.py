@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from app.exchange import dumps
-from app.exchange.format import BlockReader, BlockWriter
+from app.exchange.blocks import BlockReader, BlockWriter
 from app.exchange.survey import survey
 from app.ledger.undo import Selection
 from app.services.transfer import Transfer
