@@ -29,7 +29,6 @@ not change it.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
 from hashlib import blake2b
@@ -82,7 +81,6 @@ MERGED: Final = 0
 MAX_SOURCE: Final = 64
 PRINTABLE: Final = r"^[^\x00-\x1f\x7f]+$"
 """One line of text, without NUL, which PostgreSQL refuses."""
-_PRINTABLE: Final = re.compile(PRINTABLE)
 
 
 class Identity(NamedTuple):
@@ -432,8 +430,7 @@ def check_source(source: str) -> None:
     InvalidInput
         If the name is empty, too long, not one line of printable text, or reserved.
     """
-    printable = _PRINTABLE.match(source) and source.isprintable()
-    if not printable or len(source) > MAX_SOURCE:
+    if not (source and source.isprintable()) or len(source) > MAX_SOURCE:
         msg = (
             f"a source must have 1 to {MAX_SOURCE} printable characters, as a user's "
             f"name has; got {source[:MAX_SOURCE]!r}"

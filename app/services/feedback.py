@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,7 @@ class PendingFeedback:
         return self.checked(wait_for(self.answer))
 
 
+@dataclass(frozen=True, slots=True)
 class Feedback:
     """Teach, move and forget messages, durably.
 
@@ -132,31 +133,17 @@ class Feedback:
         Posts what was taught; None posts nothing.
     """
 
-    def __init__(
-        self,
-        live: LiveProfiles,
-        writer: Writer,
-        recall: Recall,
-        clock: Callable[[], datetime],
-        tally: Tally,
-        health: WriteHealth,
-        recent: RecentMessages | None = None,
-        *,
-        store_words: bool,
-        teachers: Teachers,
-        webhook: Webhook | None = None,
-    ) -> None:
-        self._teachers = teachers
-        self._live = live
-        self._writer = writer
-        self._recall = recall
-        self._clock = clock
-        self._tally = tally
-        self._recent = recent
-        self._health = health
-        self._store_words = store_words
-        wanted = webhook is not None and webhook.wants("feedback")
-        self._webhook = webhook if wanted else None
+    live: LiveProfiles
+    writer: Writer
+    recall: Recall
+    clock: Callable[[], datetime]
+    tally: Tally
+    health: WriteHealth
+    recent: RecentMessages | None = None
+    _: KW_ONLY
+    store_words: bool
+    teachers: Teachers
+    webhook: Webhook | None = None
 
     def teach(
         self,
@@ -198,7 +185,7 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        stored = self._recall.wait(profile, digest)
+        stored = self.recall.wait(profile, digest)
         return self.start_teach_by_id(
             profile, digest, stored, label=label, source=source
         ).result()
@@ -241,18 +228,17 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        live = self._live.get(profile)
+        live = self.live.get(profile)
         live.row.require_label(label)
         made_of = live.specification
         observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(marks, observation)
         came = evidence is not None or (
-            self._recent is not None
-            and self._recent.has(live.row.id, observation.digest)
+            self.recent is not None and self.recent.has(live.row.id, observation.digest)
         )
         if evidence is None:
-            stored = observation.stored(words=self._store_words)
-            evidence = ScoredRow.of(stored, time=self._clock())
+            stored = observation.stored(words=self.store_words)
+            evidence = ScoredRow.of(stored, time=self.clock())
         return self._submit(
             live, evidence.digest, label, source, evidence, came=came, via=via
         )
@@ -274,7 +260,7 @@ class Feedback:
         UnknownMessage, UnknownProfile, UnknownLabel, DatabaseUnavailable
             As `teach_by_id`.
         """
-        live = self._live.get(profile)
+        live = self.live.get(profile)
         live.row.require_label(label)
         if stored.evidence is not None:
             evidence = stored.evidence
@@ -303,9 +289,9 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        live = self._live.get(profile)
-        if self._recent is not None:
-            self._recent.drop(live.row.id, digest)
+        live = self.live.get(profile)
+        if self.recent is not None:
+            self.recent.drop(live.row.id, digest)
         return self._submit(live, digest, None, source, via=via)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
@@ -318,14 +304,14 @@ class Feedback:
         DatabaseUnavailable
             If it cannot be looked up.
         """
-        made_of = self._live.find(profile).specification
+        made_of = self.live.find(profile).specification
         observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 
     def _marks(self, profile: str, raw: bytes) -> list[StoredMessage]:
         """Return the stored messages that ids in the headers name."""
-        asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
+        asked = [self.recall.look_up(profile, digest) for digest in marked_ids(raw)]
         return [wait_for(answer) for answer in asked]
 
     def _submit(
@@ -345,22 +331,22 @@ class Feedback:
         `came` tells whether the message was scored on arrival.
         """
         if label is not None:
-            self._teachers.require(live.row.id, source)
+            self.teachers.require(live.row.id, source)
         arrived = None
-        if came and self._recent is not None:
-            arrived = self._recent.arrived(live.row.id)
+        if came and self.recent is not None:
+            arrived = self.recent.arrived(live.row.id)
         teaching = Teaching(
             digest=digest,
             label=label,
             evidence=evidence,
             source=source,
-            time=self._clock(),
-            per_day=self._teachers.bound(source),
+            time=self.clock(),
+            per_day=self.teachers.bound(source),
             arrived=arrived,
         )
         begun = time.perf_counter()
-        taught = self._tally.teaching()
-        answer = self._writer.submit(live, teaching)
+        taught = self.tally.teaching()
+        answer = self.writer.submit(live, teaching)
 
         def count(done: Future[Taught]) -> None:
             error = done.exception()
@@ -368,13 +354,15 @@ class Feedback:
             if error is not None:
                 # The door that answers logs it.
                 taught("failed", seconds=seconds)
-                self._health.failed(error)
+                self.health.failed(error)
                 return
             outcome = done.result().outcome
             taught(outcome.kind, seconds=seconds)
             if outcome.row is not None:
-                self._health.succeeded()
-            webhook = None if outcome.row is None else self._webhook
+                self.health.succeeded()
+            webhook = self.webhook
+            if outcome.row is None or (webhook and not webhook.wants("feedback")):
+                webhook = None
             if webhook is not None or log.isEnabledFor(logging.INFO):
                 event = feedback(done.result(), teaching, via=via, seconds=seconds)
                 log.info(event)
@@ -385,7 +373,7 @@ class Feedback:
         return PendingFeedback(
             digest=digest,
             answer=answer,
-            full=partial(self._teachers.too_many, source, teaching.time),
+            full=partial(self.teachers.too_many, source, teaching.time),
             forgets=label is None,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -60,6 +60,7 @@ PART: Final = 1_000
 Twice as many take an eighth less room per message, and twice the memory."""
 
 
+@dataclass(slots=True)
 class Learn:
     """Learns labelled messages into one profile, batch by batch.
 
@@ -90,26 +91,20 @@ class Learn:
         The last ledger row learned.
     """
 
+    engine: Engine
+    profile: LiveProfile
+    clock: Callable[[], datetime]
+    _: KW_ONLY
+    source: str
+    store_words: bool
+    in_order: bool = True
+    revision: int = field(init=False)
     MOST: ClassVar[int] = BATCH
     """Messages of a batch."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        profile: LiveProfile,
-        clock: Callable[[], datetime],
-        *,
-        source: str,
-        store_words: bool,
-        in_order: bool = True,
-    ) -> None:
-        self._engine = engine
-        self._profile = profile
-        self._clock = clock
-        self._source = source
-        self._store_words = store_words
-        self._in_order = in_order
-        self.revision = profile.snapshot.revision
+    def __post_init__(self) -> None:
+        """Begin at the revision in memory."""
+        self.revision = self.profile.snapshot.revision
 
     def batch(
         self,
@@ -174,13 +169,13 @@ class Learn:
         def unread() -> Iterator[Unread]:
             for part in parts:
                 waiting.append(part)
-                yield part, self._clock()
+                yield part, self.clock()
 
         read = partial(
             _read_part,
             batch=self._reader(),
-            profile=self._profile.row,
-            source=self._source,
+            profile=self.profile.row,
+            source=self.source,
             most=most or self.MOST,
             version=__version__,
         )
@@ -200,43 +195,44 @@ class Learn:
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         """Return the function that reads a batch, perhaps in another process."""
-        made_of = self._profile.specification
+        made_of = self.profile.specification
         return partial(
             _read,
-            views=tuple(made_of.views) if self._in_order else made_of.unconditional,
+            views=tuple(made_of.views) if self.in_order else made_of.unconditional,
             key=made_of.key,
-            words=self._store_words,
-            scored=self._in_order,
+            words=self.store_words,
+            scored=self.in_order,
         )
 
     def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> list[Outcome]:
         """Store the teachings of a batch."""
-        profile = self._profile
-        if not self._in_order:
-            with writing(self._engine) as connection:
+        profile = self.profile
+        if not self.in_order:
+            with writing(self.engine) as connection:
                 return append(connection, profile.row, read.teachings)
         digests = {teaching.digest for teaching in read.teachings}
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             latest = latest_of(connection, profile.row.id, digests)
         # A copy for each batch, so unstored changes are not visible to others.
         with profile.held() as snapshot:
             begin, ahead = snapshot.revision + 1, snapshot.copy()
         teachings = scored_in_order(read.teachings, ahead, latest)
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             outcomes = append(connection, profile.row, teachings)
         rows = rows_of(outcomes)
         # They differ from the rows that the copy learned if another process wrote one
         # meanwhile.
         foreseen = [row.revision for row in rows] == [*range(begin, ahead.revision + 1)]
         if not profile.apply(rows, ahead if foreseen else None):
-            profile.follow(self._engine)
+            profile.follow(self.engine)
         return outcomes
 
     def fold(self) -> Iterator[int]:
         """Fold the ledger into the counts, yielding rows per step."""
-        yield from Folding(self._engine).all(self._profile.row)
+        yield from Folding(self.engine).all(self.profile.row)
 
 
+@dataclass(slots=True)
 class LearnSums(Learn):
     """Learns archives in parts: a batch is stored as a sum with its messages' digests.
 
@@ -255,27 +251,27 @@ class LearnSums(Learn):
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         return partial(
             _read_sum,
-            views=self._profile.specification.unconditional,
-            key=self._profile.specification.key,
-            words=self._store_words,
-            labels=self._profile.row.labels,
+            views=self.profile.specification.unconditional,
+            key=self.profile.specification.key,
+            words=self.store_words,
+            labels=self.profile.row.labels,
         )
 
     def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> list[Outcome]:
-        profile = self._profile.row
+        profile = self.profile.row
         digests = {teaching.digest for teaching in read.teachings}
         known: set[bytes] = set()
         # Most parts are wholly new; others are summed again, outside of any
         # transaction.
         while True:
             sums = read.sums if not known else self._without(known, read, part)
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 profiles.lock(connection, profile)
                 latest = latest_of(connection, profile.id, digests)
                 learned = {row.digest for row in latest.values() if row.label}
                 if learned == known:
                     append_encoded(
-                        connection, profile, sums, source=self._source, time=read.time
+                        connection, profile, sums, source=self.source, time=read.time
                     )
                     return append(connection, profile, read.teachings)
             known = learned
@@ -284,8 +280,8 @@ class LearnSums(Learn):
         self, known: set[bytes], read: _Batch, part: Iterable[CorpusMessage]
     ) -> list[EncodedSum]:
         """Return the sums of a batch without messages learned before."""
-        labels = self._profile.row.labels
-        made_of = self._profile.specification
+        labels = self.profile.row.labels
+        made_of = self.profile.specification
         first: dict[bytes, int] = {}
         for place, teaching in zip(read.places, read.teachings, strict=True):
             first.setdefault(teaching.digest, place)
@@ -320,12 +316,17 @@ def _changed(where: str) -> UnreadableSource:
     return UnreadableSource(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Batch:
     """The content of a batch.
 
     Parameters
     ----------
+    time : datetime
+        When.
+    sums : list of EncodedSum
+        The sums of its messages, each counted once; empty if the teachings have the
+        features.
     teachings : list of Teaching
         The teaching of each message that could be read.
     places : list of int
@@ -334,19 +335,14 @@ class _Batch:
         Place of each other message, and why it cannot be read.
     empty : int
         Number of blank messages.
-    time : datetime
-        When.
-    sums : list of EncodedSum
-        The sums of its messages, each counted once; empty if the teachings have the
-        features.
     """
 
-    teachings: list[Teaching]
-    places: list[int]
-    unreadable: list[tuple[str, UnreadableMessage]]
-    empty: int
     time: datetime
     sums: list[EncodedSum]
+    teachings: list[Teaching] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    unreadable: list[tuple[str, UnreadableMessage]] = field(default_factory=list)
+    empty: int = 0
 
 
 def _read_part(
@@ -375,32 +371,23 @@ def _read_part(
                 raise MissingLabel(msg)
             profile.require_label(message.label)
         rows, sums = batch([(label or "", raw) for label, raw, _ in messages], time)
-        read = [at for at, row in enumerate(rows) if isinstance(row, ScoredRow)]
-        teachings = [
-            Teaching(
-                digest=row.digest,
-                label=message.label,
-                evidence=row,
-                source=source,
-                time=time,
-            )
-            for message, row in zip(messages, rows, strict=True)
-            if isinstance(row, ScoredRow)
-        ]
-        batches.append(
-            _Batch(
-                teachings=teachings,
-                places=[begin + at for at in read],
-                unreadable=[
-                    (message.where, row)
-                    for message, row in zip(messages, rows, strict=True)
-                    if isinstance(row, UnreadableMessage)
-                ],
-                empty=rows.count(None),
-                time=time,
-                sums=sums,
-            )
-        )
+        found = _Batch(time=time, sums=sums)
+        for at, (message, row) in enumerate(zip(messages, rows, strict=True), begin):
+            if isinstance(row, ScoredRow):
+                teaching = Teaching(
+                    digest=row.digest,
+                    label=message.label,
+                    evidence=row,
+                    source=source,
+                    time=time,
+                )
+                found.teachings.append(teaching)
+                found.places.append(at)
+            elif row is None:
+                found.empty += 1
+            else:
+                found.unreadable.append((message.where, row))
+        batches.append(found)
         begin += len(messages)
     return batches
 

@@ -87,28 +87,13 @@ class JobQueue(Generic[T]):
                 raise DatabaseUnavailable(msg)
             self._jobs.put(job)
 
-    def take(self, most: int, *, within: float | None = None) -> list[T]:
+    def take(self, most: int) -> list[T]:
         """Wait for a job; return all that wait, up to `most`.
 
-        Parameters
-        ----------
-        most : int
-            Most jobs to return.
-        within : float or None
-            Time to wait for a job; None waits for ever.  Unit: seconds.
-
-        Returns
-        -------
-        list of jobs
-            Empty once the queue is closed and nothing is left.
-
-        Raises
-        ------
-        queue.Empty
-            If no job came in time.
+        Empty once the queue is closed and nothing is left.
         """
         jobs: list[T] = []
-        job = self._jobs.get(timeout=within)
+        job = self._jobs.get()
         # None marks the end. It is put last and stays in the queue.
         while job is not None:
             jobs.append(job)
@@ -124,10 +109,6 @@ class JobQueue(Generic[T]):
             if not self._closed.is_set():
                 self._closed.set()
                 self._jobs.put(None)
-
-
-# A job of a replaced profile waits for its successor.  Loading it takes as long as at a
-# start, so a separate thread does it while other profiles are served.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,75 +133,11 @@ class Job:
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-class Replacements(Generic[AnyJob]):
-    """Jobs that wait for the successors of replaced profiles.
-
-    Parameters
-    ----------
-    successor : callable
-        Loads the profile that replaced another, and returns it.
-    queue : JobQueue
-        Queue of the thread that does the jobs.
-    """
-
-    def __init__(self, successor: Successor, queue: JobQueue[AnyJob]) -> None:
-        self._successor = successor
-        self._queue = queue
-        self._changing = threading.Lock()
-        self._waiting: dict[int, list[AnyJob]] = {}
-
-    def requeue(
-        self, replaced: Profile, jobs: Iterable[AnyJob], error: Exception
-    ) -> None:
-        """Requeue jobs for the successor of their profile; return at once.
-
-        Parameters
-        ----------
-        replaced : LiveProfile or CachedProfile
-            The replaced profile.
-        jobs : iterable of Job
-            Its jobs.
-        error : Exception
-            The answer to jobs that were requeued before.
-        """
-        meant = []
-        for job in jobs:
-            if job.requeued:
-                job.answer.set_exception(error)
-            else:
-                meant.append(job)
-        if not meant:
-            return
-        with self._changing:
-            begun = replaced.row.id in self._waiting
-            self._waiting.setdefault(replaced.row.id, []).extend(meant)
-        if not begun:
-            threading.Thread(
-                target=self._load, args=(replaced,), name="replacements", daemon=True
-            ).start()
-
-    def _load(self, replaced: Profile) -> None:
-        try:
-            successor = self._successor(replaced)
-        # The outermost loop of the thread: whatever went wrong is their answer.
-        except Exception as error:  # noqa: BLE001
-            for job in self._take(replaced):
-                job.answer.set_exception(error)
-            return
-        for job in self._take(replaced):
-            try:
-                self._queue.put(replace(job, profile=successor, requeued=True))
-            except DatabaseUnavailable as error:
-                job.answer.set_exception(error)
-
-    def _take(self, replaced: Profile) -> list[AnyJob]:
-        """Return all jobs that wait for a successor; a later one loads it again."""
-        with self._changing:
-            return self._waiting.pop(replaced.row.id)
-
-
 class ProfileThread(ABC, Generic[AnyJob]):
     """A thread that does waiting jobs, the jobs of one profile together.
+
+    A job of a replaced profile waits for its successor.  Loading it takes as long as at
+    a start, so a separate thread does it while other profiles are served.
 
     Parameters
     ----------
@@ -234,8 +151,11 @@ class ProfileThread(ABC, Generic[AnyJob]):
 
     def __init__(self, name: str, successor: Successor, *, at_once: int) -> None:
         self._queue: JobQueue[AnyJob] = JobQueue()
-        self._replacements = Replacements(successor, self._queue)
+        self._successor = successor
         self._at_once = at_once
+        # Jobs that wait for a successor, by the key of the replaced profile.
+        self._waiting: dict[int, list[AnyJob]] = {}
+        self._replacing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -284,13 +204,53 @@ class ProfileThread(ABC, Generic[AnyJob]):
                 self._do(profile, group)
             except ProfileReplaced as error:
                 left = [job for job in group if not job.answer.done()]
-                self._replacements.requeue(profile, left, error)
+                self._requeue(profile, left, error)
             # The outermost loop of the thread: any error becomes the answer to the
             # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
                 for job in group:
                     if not job.answer.done():
                         job.answer.set_exception(error)
+
+    def _requeue(
+        self, replaced: Profile, jobs: Iterable[AnyJob], error: Exception
+    ) -> None:
+        """Requeue jobs for the successor of their profile, once; return at once."""
+        meant = []
+        for job in jobs:
+            if job.requeued:
+                job.answer.set_exception(error)
+            else:
+                meant.append(job)
+        if not meant:
+            return
+        with self._replacing:
+            begun = replaced.row.id in self._waiting
+            self._waiting.setdefault(replaced.row.id, []).extend(meant)
+        if not begun:
+            threading.Thread(
+                target=self._load, args=(replaced,), name="replacements", daemon=True
+            ).start()
+
+    def _load(self, replaced: Profile) -> None:
+        """Load the successor of a profile, and queue the jobs that wait for it."""
+        try:
+            successor = self._successor(replaced)
+        # The outermost loop of the thread: whatever went wrong is their answer.
+        except Exception as error:  # noqa: BLE001
+            for job in self._waited(replaced):
+                job.answer.set_exception(error)
+            return
+        for job in self._waited(replaced):
+            try:
+                self._queue.put(replace(job, profile=successor, requeued=True))
+            except DatabaseUnavailable as error:
+                job.answer.set_exception(error)
+
+    def _waited(self, replaced: Profile) -> list[AnyJob]:
+        """Return all jobs that wait for a successor; a later one loads it again."""
+        with self._replacing:
+            return self._waiting.pop(replaced.row.id)
 
 
 log = logging.getLogger(__name__)

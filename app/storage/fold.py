@@ -405,13 +405,10 @@ class StoredState:
         entry for a view that nothing was learned of.
     revision : int
         Of the newest ledger row in that sum.
-    folded_revision : int
-        Of the newest ledger row that the counts hold.
     """
 
     tables: State
     revision: int
-    folded_revision: int
 
 
 def load(
@@ -452,11 +449,7 @@ def load(
                 "backup."
             )
             raise InconsistentCounts(msg)
-    return StoredState(
-        tables=tables,
-        revision=revision,
-        folded_revision=folded_revision(connection, profile.id),
-    )
+    return StoredState(tables=tables, revision=revision)
 
 
 def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sqlalchemy import and_, exists, func, or_, select, update
 
@@ -138,13 +138,6 @@ def forgotten(connection: Connection) -> dict[int, int]:
     return {each.profile_id: each.last for each in found}
 
 
-class NameChanges(NamedTuple):
-    """The features that get a text, and those that lose theirs, view by view."""
-
-    new: Mapping[str, Mapping[int, str]]
-    gone: Mapping[str, Sequence[int]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
     """Rows that are to lose their vectors, with their sums.
@@ -155,8 +148,10 @@ class Sealing:
         The rows.
     sums : tuple of RunPart
         The sums that they added.
-    names : NameChanges
-        The changes to the text of features.
+    new : mapping of str to mapping of int to str
+        The features that get a text, view by view.
+    gone : mapping of str to sequence of int
+        Those that lose theirs.
     last : (datetime, int) or None
         Time and revision of the newest of them, if they are the oldest rows with
         vectors.
@@ -167,7 +162,8 @@ class Sealing:
 
     revisions: frozenset[int]
     sums: tuple[RunPart, ...]
-    names: NameChanges
+    new: Mapping[str, Mapping[int, str]]
+    gone: Mapping[str, Sequence[int]]
     last: tuple[datetime, int] | None
     forgotten: Mapping[bytes, datetime]
 
@@ -185,10 +181,12 @@ class Sealing:
         rows = ledger.get_many(connection, profile.id, revisions)
         sums = sum_by_epoch(rows, profile.labels)
         texts = {} if forgotten else fold.texts_of(rows, profile)
+        new, gone = _names(connection, profile, sums, texts)
         return cls(
             revisions=frozenset(revisions),
             sums=runs.encode(sums, profile.labels),
-            names=_names(connection, profile, sums, texts),
+            new=new,
+            gone=gone,
             last=last,
             forgotten=forgotten,
         )
@@ -297,9 +295,9 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
     if set(kept) != sealing.revisions:
         return False
     runs.add(connection, profile.id, "sealed", sealing.sums)
-    for view, texts in sealing.names.new.items():
+    for view, texts in sealing.new.items():
         fold.add_names(connection, profile.id, view, texts)
-    for view, features in sealing.names.gone.items():
+    for view, features in sealing.gone.items():
         fold.drop_names(connection, profile.id, view, features)
     connection.execute(
         update(tables.ledger).where(mine).values(vector=None, names=None)
@@ -368,8 +366,8 @@ def _names(
     profile: ProfileRow,
     sums: History,
     texts: Mapping[str, Mapping[int, str]],
-) -> NameChanges:
-    """Return the names that remain after some rows are sealed."""
+) -> tuple[dict[str, dict[int, str]], dict[str, list[int]]]:
+    """Return the names that are new once some rows are sealed, and those that go."""
     new, gone = {}, {}
     added = State.sum(sums.values())
     for view, x in added.items():
@@ -381,7 +379,7 @@ def _names(
             sealed = runs.total(connection, profile, "sealed", view=view)
             left = State.sum((sealed, {view: x}))[view]
             gone[view] = sorted(lost.keys() - set(left.ids.tolist()))
-    return NameChanges(new=new, gone=gone)
+    return new, gone
 
 
 def last_used(

@@ -181,7 +181,8 @@ def plan(
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
     work = sorted(changed_sums.items())
     digests = {row.digest for row in affected if not row.is_sum}
-    for history, change in transitions(connection, profile.id, digests, after, own):
+    for _, history, gone in histories(connection, profile.id, digests, after, own):
+        change = transition(history, gone)
         if change is None:
             continue
         if not change.possible:
@@ -244,14 +245,14 @@ def token(
     return f"{revision}-{blake2b(repr(of).encode(), digest_size=8).hexdigest()}"
 
 
-def transitions(
+def histories(
     connection: Connection,
     profile_id: int,
     digests: Iterable[bytes],
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
-) -> Iterator[tuple[list[MessageRow], Transition | None]]:
-    """Yield the rows of each message, and the change that matches them.
+) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
+    """Yield each message, its rows, and which of them are taken back.
 
     Parameters
     ----------
@@ -266,20 +267,6 @@ def transitions(
     taken_back : frozenset of int
         Further rows that are taken back.
     """
-    for _, history, gone in histories(
-        connection, profile_id, digests, in_force, taken_back
-    ):
-        yield history, transition(history, gone)
-
-
-def histories(
-    connection: Connection,
-    profile_id: int,
-    digests: Iterable[bytes],
-    in_force: frozenset[int],
-    taken_back: frozenset[int] = frozenset(),
-) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
-    """Yield each message, its rows, and which are taken back; see `transitions`."""
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
@@ -534,8 +521,8 @@ def put_right(
     merges = undo.number == MERGED
     changes = [
         change
-        for _, change in transitions(connection, profile.id, digests, in_force)
-        if change is not None and (change.possible or not merges)
+        for _, history, gone in histories(connection, profile.id, digests, in_force)
+        if (change := transition(history, gone)) and (change.possible or not merges)
     ]
     if not all(change.possible for change in changes):
         msg = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -146,7 +147,7 @@ def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
         live = app.live.get("default")
         wall = [datetime(2100, 1, 1, tzinfo=UTC)]
         monkeypatch.setattr(live, "_clock", lambda: wall[0])
-        monkeypatch.setattr(app.feedback, "_clock", lambda: wall[0])
+        app.feedback = replace(app.feedback, clock=lambda: wall[0])
         teach(app, spam(7), "spam")
         app.live.advance_month()
         wrong = live.specification.decay.epoch

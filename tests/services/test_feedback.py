@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -501,7 +502,7 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         live.snapshot.revision = 9
         other = Writer(app.engine)
         other.start()
-        app.feedback._writer = other  # noqa: SLF001
+        app.feedback = replace(app.feedback, writer=other)
         teach(app, spam(1), "spam")
         other.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from queue import Empty
 
 import pytest
 
@@ -42,14 +41,3 @@ def test_a_thread_that_waits_is_told_of_the_end():
     thread.join()
 
     assert [[]] == found
-
-
-def test_who_does_not_want_to_wait_is_told():
-    """Jobs that came meanwhile are returned; the end differs from a pause."""
-    queue = JobQueue()
-    with pytest.raises(Empty):
-        queue.take(3, within=0.001)
-    queue.put("job")
-    assert ["job"] == queue.take(3, within=30)
-    queue.close()
-    assert [] == queue.take(3, within=30)

@@ -22,6 +22,7 @@ from tests.support.builders import (
     counts_of,
     fold,
     fold_all,
+    folded,
     new_profile,
     rows_of,
     taught,
@@ -200,7 +201,7 @@ def test_a_fold_that_is_killed_halfway_did_nothing(engine):
     with pytest.raises(KilledError):
         killed()
     assert before == contents(engine, profile)
-    assert 1 == state(engine, profile).folded_revision
+    assert 1 == folded(engine, profile)
     assert audited(engine, profile).sound
     assert 1 == step(engine, profile, 9)
     assert audited(engine, profile).sound

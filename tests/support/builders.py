@@ -20,7 +20,7 @@ from app.ledger.entry import ScoredRow, Teaching
 from app.mail.parse import parse
 from app.storage import profiles, retention, runs, tables, undo_work
 from app.storage.database.engine import reading, writing
-from app.storage.fold import is_behind, prepare, texts_of, write
+from app.storage.fold import folded_revision, is_behind, prepare, texts_of, write
 from app.storage.ledger import append, rows_after
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
@@ -149,6 +149,12 @@ def fold_all(engine, profile, *, limit=1000):
         with writing(engine) as connection:
             fold(connection, profile, limit=limit)
             behind = is_behind(connection, profile.id, revision=sys.maxsize)
+
+
+def folded(engine, profile):
+    """Return up to which revision the counts are."""
+    with reading(engine) as connection:
+        return folded_revision(connection, profile.id)
 
 
 def begin_undo(connection, profile, asked, *, source, time):

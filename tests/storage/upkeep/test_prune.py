@@ -14,7 +14,6 @@ from app.services.upkeep import Folding, months_before
 from app.storage import tables
 from app.storage.bulk import carry_out, find
 from app.storage.database.engine import reading, writing
-from app.storage.fold import folded_revision
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -23,6 +22,7 @@ from tests.support.builders import (
     drop_vectors,
     feature,
     fold_all,
+    folded,
     named,
     new_profile,
     rows_of,
@@ -200,12 +200,6 @@ def test_feedback_in_the_meantime_changes_nothing(engine, profile):
 
     assert {"rare", "old", "new", "both"} == words_of(engine, profile)
     assert (True, 6) == audited(engine, profile)
-
-
-def folded(engine, profile):
-    """Return up to which revision the counts are."""
-    with reading(engine) as connection:
-        return folded_revision(connection, profile.id)
 
 
 def look(engine, profile, *, progress=lambda _: None):
