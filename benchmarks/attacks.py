@@ -38,7 +38,8 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.features.extract import extract
-from app.ledger.entry import ScoredRow, Teaching, decide, learning, scored
+from app.ledger.entry import ScoredRow, learning
+from app.ledger.teaching import Teaching, decide, scored
 from app.mail.message import Text
 from app.mail.parse import parse
 from app.services.figures import EVERY, WINDOW, by_source, suspects

@@ -47,7 +47,8 @@ from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.tokens import tokens_of
 from app.kernels.text import TEXT, joined
-from app.ledger.entry import ScoredRow, Teaching, epoch_of
+from app.ledger.entry import ScoredRow, epoch_of
+from app.ledger.teaching import Teaching
 from app.ledger.vector import IN_SUM
 from app.mail.parse import parse
 from app.services.application import Application

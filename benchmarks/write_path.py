@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.corpora.source import read_index
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.services.cache import LiveProfiles
 from app.services.classify import observe
 from app.services.clock import now

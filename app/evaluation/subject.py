@@ -1,7 +1,7 @@
 """Subject: the filter that is evaluated, and the streams that it reads.
 
 Contract of this file: the subject decides, scores and learns with the functions of the
-service (`app.ledger.entry`), so the figures of an evaluation are those of the
+service (`app.ledger.teaching`), so the figures of an evaluation are those of the
 service.  Only the storage differs: rows are held in memory, and never encoded.
 """
 
@@ -34,7 +34,8 @@ from app.errors import (
 )
 from app.features.extract import FEATURE_SET, extract
 from app.features.observation import Observation
-from app.ledger.entry import OWN, ScoredRow, Teaching, decide, learning, sum_by_epoch
+from app.ledger.entry import OWN, ScoredRow, learning, sum_by_epoch
+from app.ledger.teaching import Teaching, decide
 from app.mail.parse import parse
 
 if TYPE_CHECKING:

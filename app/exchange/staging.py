@@ -39,8 +39,8 @@ from app.exchange.format import (
     surveyed_rows,
 )
 from app.features.extract import FEATURE_SET
-from app.ledger.entry import Teaching
 from app.ledger.sums import redacted_sums
+from app.ledger.teaching import Teaching
 from app.storage import (
     bulk,
     fold,

@@ -19,26 +19,18 @@ or audited by source are never mixed with the feedback of a person.
 
 Relabelling or forgetting a message subtracts the vector that was added, in the month of
 that time, whatever features the message has today.
-
-Feedback is always scored before it is learned.  This gives live error rates on the
-site's own mail, and the view of corrections learns wrong or nearly wrong decisions.
-The vector of a row records what was learned in each view; later decisions and undos do
-not change it.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
-from datetime import UTC, timedelta
+from datetime import UTC
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from app.bayes.state import History, State
 from app.classifier.fusion import Lesson
-from app.classifier.learn import Move, sum_of_moves, taught
-from app.classifier.record import record
-from app.classifier.score import score
+from app.classifier.learn import Move, sum_of_moves
 from app.classifier.specification import weighted
 from app.errors import (
     CorruptVector,
@@ -59,8 +51,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.classifier.snapshot import Scorer, Snapshot
-    from app.classifier.verdict import Verdict
+    from app.classifier.snapshot import Snapshot
     from app.features.id_key import IdKey
     from app.features.observation import Payload
 
@@ -457,183 +448,6 @@ def source_of(door: str, user: str) -> str:
     return f"{door}:{who}"[:MAX_SOURCE] if who else door
 
 
-Kind = Literal[
-    "learned", "relabelled", "forgotten", "unchanged", "unknown", "expired", "full"
-]
-"""The outcome of a teaching; only the first three add a row.
-
-``learned``: also if a person confirms a label that the filter taught itself.
-``unchanged``: the message already has that label.  ``unknown``: it is to be forgotten
-but was not learned, or it is taught by id and its features are not stored. ``expired``:
-its vector was dropped because of its age, or is in a sum, so it cannot be taken back
-separately.  ``full``: the teacher, or the filter for its own verdicts, has reached the
-limit for the day.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Teaching:
-    """The label that somebody gives a message.
-
-    Parameters
-    ----------
-    digest : bytes
-        Identity of the message, 16 bytes.
-    label : str or None
-        The label; None to forget the message, also one whose learning was undone.
-    evidence : ScoredRow or None
-        The features of the message; None to use the stored ones.
-    source : str
-        The teacher: a user, an API key, a door.
-    time : datetime
-        Time of the teaching, with a time zone.
-    scores : mapping or None
-        The score record of the message before it is learned (`app.classifier.record`);
-        None if it was not scored.
-    per_day : int or None
-        Most messages that its source may teach on the day; None means no limit.
-    arrived : int or None
-        Number of messages scored on arrival since the previous teaching; None if this
-        message was not scored on arrival, as in an archive.
-    """
-
-    digest: bytes
-    label: str | None
-    evidence: ScoredRow | None
-    source: str
-    time: datetime
-    scores: Mapping[str, Any] | None = None
-    per_day: int | None = None
-    arrived: int | None = None
-
-    @property
-    def own(self) -> bool:
-        """Whether the filter teaches itself, and not a person."""
-        return self.source == OWN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The effect of one teaching.
-
-    Parameters
-    ----------
-    kind : str
-        See `Kind`.
-    digest : bytes
-        Identity of the message.
-    label_before : str or None
-        Label before the teaching; None if the message was not learned.
-    label : str or None
-        Label after the teaching; None if the message is not learned.
-    row : LedgerRow or None
-        The new entry; None if nothing changed.
-    """
-
-    kind: Kind
-    digest: bytes
-    label_before: str | None
-    label: str | None
-    row: LedgerRow | None
-
-
-def rows_of(outcomes: Iterable[Outcome]) -> list[LedgerRow]:
-    """Return the new entries of teachings, in their order."""
-    return [outcome.row for outcome in outcomes if outcome.row is not None]
-
-
-def decide(
-    teaching: Teaching,
-    *,
-    before: LedgerRow | None,
-    remembered: ScoredRow | None,
-    revision: int,
-    taught_before: int = 0,
-) -> Outcome:
-    """Return the effect of a teaching on a message.
-
-    Parameters
-    ----------
-    teaching : Teaching
-        The teaching.
-    before : LedgerRow or None
-        Its newest row; None if it was never learned.
-    remembered : ScoredRow or None
-        Its stored features from scoring, needed only if the teaching has no features
-        and the message is not learned.
-    revision : int
-        Revision of the new row, if there is one.
-    taught_before : int, default 0
-        Number of rows that its source has written on the day.
-    """
-    # The present state, which is taken back.
-    learned = before if before is not None and before.label is not None else None
-    label_before = None if learned is None else learned.label
-
-    def nothing(kind: Kind) -> Outcome:
-        return Outcome(
-            kind=kind,
-            digest=teaching.digest,
-            label_before=label_before,
-            label=label_before,
-            row=None,
-        )
-
-    # The filter never overrides a person's decision, even to forget the message.
-    if teaching.own and before is not None:
-        return nothing("unchanged")
-    # A row without counts: the person's label stays when the filter's own teachings are
-    # taken back, and figures may trust it.
-    confirms = (
-        teaching.label == label_before
-        and learned is not None
-        and learned.own
-        and learned.kept
-    )
-    # A message taken back by an undo is not learned, but still has its features.
-    there = before is not None and before.kept and not before.forgotten
-    if teaching.label is None and not there:
-        return nothing("unknown" if learned is None else "expired")
-    if teaching.label is not None and teaching.label == label_before and not confirms:
-        return nothing("unchanged")
-    bound = math.inf if teaching.per_day is None else teaching.per_day
-    if teaching.label is not None and taught_before >= bound:
-        return nothing("full")
-    evidence = learned or teaching.evidence or remembered or (before if there else None)
-    if evidence is None or evidence.vector is None or (learned and not learned.kept):
-        return nothing("unknown" if learned is None else "expired")
-    time = teaching.time
-    # This feedback must count as the latest, whatever the clocks of other sites say.
-    if before is not None and before.merged:
-        time = max(time, before.time + timedelta(microseconds=1))
-    row = LedgerRow(
-        revision=revision,
-        digest=teaching.digest,
-        label_before=label_before,
-        label=teaching.label,
-        epoch=epoch_of(time) if learned is None else learned.epoch,
-        vector=evidence.vector,
-        # Words that are to be forgotten are not stored again.
-        encoded_names=None if teaching.label is None else evidence.encoded_names,
-        feature_set=evidence.feature_set,
-        source=teaching.source,
-        time=time,
-        scores=teaching.scores,
-        decoded=evidence.decoded,
-    )
-    if teaching.label is None:
-        kind: Kind = "forgotten"
-    else:
-        kind = "learned" if learned is None or confirms else "relabelled"
-    return Outcome(
-        kind=kind,
-        digest=teaching.digest,
-        label_before=label_before,
-        label=teaching.label,
-        row=row,
-    )
-
-
 def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None]:
     """Return the change that learns rows in one addition; deltas form a group.
 
@@ -658,63 +472,3 @@ def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None
         revision=rows[-1].revision,
         lessons=[row.lesson for row in rows if row.kind != "note"],
     )
-
-
-def scored_in_order(
-    teachings: Sequence[Teaching], snapshot: Snapshot, latest: Mapping[bytes, LedgerRow]
-) -> list[Teaching]:
-    """Return teachings of mail in order of arrival, each scored with all before it.
-
-    Parameters
-    ----------
-    teachings : sequence of Teaching
-        The teachings, with features.
-    snapshot : Snapshot
-        The state before the first one; it learns all of them.
-    latest : mapping of bytes to LedgerRow
-        The newest row of each known message, by digest.
-
-    Notes
-    -----
-    Scoring the first 1,000 messages in batches of 200 gave a 1-ROCA of 2.4 to 3.9 % on
-    four streams; the live filter had 0.2 to 0.3 (experiment 0074).
-    """
-    marked: list[Teaching] = []
-    newest = dict(latest)
-    for teaching in teachings:
-        one, _ = scored(teaching, snapshot)
-        marked.append(one)
-        row = decide(
-            one,
-            before=newest.get(one.digest),
-            remembered=None,
-            revision=snapshot.revision + 1,
-        ).row
-        if row is not None:
-            newest[row.digest] = row
-            learning(snapshot, [row])()
-    return marked
-
-
-def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | None]:
-    """Return a teaching with its scores, and the verdict.
-
-    The result also records what it teaches each view.  A teaching without features, or
-    with scores, is returned unchanged.
-
-    Parameters
-    ----------
-    teaching : Teaching
-        The teaching, with a label of the profile.
-    snapshot : Scorer
-        The state before it is learned.
-    """
-    evidence, made_of = teaching.evidence, snapshot.specification
-    if evidence is None or teaching.scores is not None:
-        return teaching, None
-    verdict = score(snapshot, evidence.views)
-    if teaching.label is not None:
-        label = made_of.labels.index(teaching.label)
-        evidence = evidence.teaching(taught(evidence.views, verdict, label, made_of))
-    scores = record(verdict, made_of, arrived=teaching.arrived)
-    return replace(teaching, evidence=evidence, scores=scores), verdict

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.errors import Expired, UnknownMessage
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.services.classify import observe
 from app.services.log import Via, feedback
 from app.services.recent import is_same_message, marked_ids, wait_for

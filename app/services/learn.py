@@ -24,8 +24,9 @@ from app.errors import (
 )
 from app.features.hashing import names_at
 from app.features.observation import Observation
-from app.ledger.entry import ScoredRow, Teaching, epoch_of, rows_of, scored_in_order
+from app.ledger.entry import ScoredRow, epoch_of
 from app.ledger.sums import decode_sum
+from app.ledger.teaching import Teaching, rows_of, scored_in_order
 from app.services.classify import observe
 from app.services.upkeep import Folding
 from app.storage import profiles
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from app.corpora.parallel import Readers
     from app.features.id_key import IdKey
-    from app.ledger.entry import Outcome
+    from app.ledger.teaching import Outcome
     from app.services.live import LiveProfile
     from app.storage.bulk import EncodedSum
     from app.storage.profiles import ProfileRow

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from app.access.rights import Principal
-    from app.ledger.entry import Teaching
+    from app.ledger.teaching import Teaching
     from app.services.classify import Classified
     from app.services.writer import Taught
     from app.settings import Settings

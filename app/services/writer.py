@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from app.classifier.learn import confident
 from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
-from app.ledger.entry import OWN, ScoredRow, Teaching, rows_of, scored
+from app.ledger.entry import OWN, ScoredRow
+from app.ledger.teaching import Teaching, rows_of, scored
 from app.services import live
 from app.services.clock import Limit
 from app.storage.database.engine import (
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
-    from app.ledger.entry import LedgerRow, Outcome
+    from app.ledger.entry import LedgerRow
+    from app.ledger.teaching import Outcome
     from app.services.live import CachedProfile, LiveProfile
     from app.storage.database.dialect import CommitListener
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, decide, epoch_of
+from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
+from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
 from app.storage.database.dialect import Prepared, chunks, materialized
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from app.ledger.entry import Outcome, Teaching
+    from app.ledger.teaching import Outcome, Teaching
     from app.ledger.undo import Selection
     from app.storage.profiles import ProfileRow
 

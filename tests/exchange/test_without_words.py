@@ -17,8 +17,9 @@ from app.exchange.format import (
 )
 from app.exchange.survey import survey
 from app.features.id_key import IdKey
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
 from app.ledger.sums import Amounts, redacted_sums
+from app.ledger.teaching import Teaching
 from app.storage import ledger
 from app.storage.bulk import append_sums
 from app.storage.database.engine import reading, writing

@@ -18,7 +18,8 @@ from app.errors import (
     UnknownMessage,
     UnknownProfile,
 )
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.writer import Writer

@@ -14,7 +14,8 @@ from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, ProfileReplaced, UnknownLabel
 from app.features.observation import Observation
 from app.ledger import entry
-from app.ledger.entry import Teaching, epoch_of
+from app.ledger.entry import epoch_of
+from app.ledger.teaching import Teaching
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, latest_of, rows_after

@@ -16,7 +16,8 @@ from app.classifier.specification import Specification
 from app.classifier.verdict import HistoryLine
 from app.features.extract import extract
 from app.features.observation import Observation
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.mail.parse import parse
 from app.storage import profiles, retention, runs, tables, undo_work
 from app.storage.database.engine import reading, writing

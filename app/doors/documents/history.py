@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from app.bayes.posterior import probability_of
 from app.doors.documents import AnswerDocument
 from app.doors.documents.verdict import ClassifyOut
-from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time
+from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time,
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.services import live as live_module
 from app.services import writer as module
 from app.services.classify import observe

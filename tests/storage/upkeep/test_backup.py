@@ -15,7 +15,8 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
-from app.ledger.entry import ScoredRow, Teaching
+from app.ledger.entry import ScoredRow
+from app.ledger.teaching import Teaching
 from app.storage import profiles
 from app.storage.database.engine import backup, open_engine, reading, writing
 from app.storage.fold import audit, load

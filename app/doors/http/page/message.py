@@ -37,7 +37,7 @@ from app.services.log import Via
 if TYPE_CHECKING:
     from app.classifier.reasons import ListedFeature
     from app.classifier.shading import Shading
-    from app.ledger.entry import Outcome
+    from app.ledger.teaching import Outcome
     from app.services.application import Application
     from app.services.inspection import Inspected
 
