@@ -24,7 +24,7 @@ from app.doors.http.app import create_app
 from app.doors.http.guard import document
 from app.services.application import Application
 from app.services.delivery import Delivered
-from app.services.feedback import Taught
+from app.services.writer import Taught
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM
@@ -107,11 +107,15 @@ taught = st.builds(
         kind=st.sampled_from(["learned", "unchanged", "relabelled", "forgotten"]),
         label=st.none() | texts,
         label_before=st.none() | texts,
+        row=st.builds(SimpleNamespace, revision=counts),
     ),
-    revision=counts,
     verdict_before=st.none() | verdicts,
-    labels=st.just(LABELS),
-    rule=st.just(VerdictRule()),
+    profile=st.just(
+        SimpleNamespace(
+            row=SimpleNamespace(labels=LABELS),
+            specification=SimpleNamespace(verdict=VerdictRule()),
+        )
+    ),
 )
 
 
