@@ -17,9 +17,9 @@ _postbayes() {
         evaluate) words='--index --ham --spam --limit --shuffle --folds --train-first --delay --feedback-first --feedback-share --noise --seed --months --try --report --resume --processes --json --jsonl --help' ;;
         lab) words='--target --model --smoothing --prior --columns --as --vocabulary --values --constant --variances --shrinkage --deviation --predict --predict-csv --test --folds --seed --alphas --report --json --help' ;;
         audit) words='--profile --json --help' ;;
-        profiles) words='--create --rename --delete --yes --labels --spam-labels --kind --help' ;;
+        profiles) words='--create --rename --delete --yes --labels --spam-labels --kind --json --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
-        lists) words='--profile --allow --nats --expires --note --json --help' ;;
+        lists) words='--profile --allow --deny --nats --expires --note --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
         correspondents) words='--profile --json --help' ;;

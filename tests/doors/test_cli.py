@@ -352,6 +352,11 @@ def test_profiles_are_made_and_listed(run):
     assert 0 == code
     assert "site  revision 0  learned 0 ham, 0 spam (spam), 0 phishing (spam)" in out
     assert "default  revision 0" in out
+    listed = json.loads(run("profiles", "--json")[1])["profiles"]
+    assert {
+        "default": {"ham": 0, "spam": 0},
+        "site": {"ham": 0, "spam": 0, "phishing": 0},
+    } == {each["name"]: each["messages"] for each in listed}
     code, _, err = run("profiles", "--create", "site", "--labels", "a,spam")
     assert 65 == code
     assert "site" in err
@@ -391,6 +396,7 @@ def test_a_kind_is_no_other_labels(run, arguments):
         (["learn", "--index", "i", "--label", "ham", "x"], 65, "--index FILE"),
         (["learn", "--index", "nowhere"], 65, "nowhere"),
         (["learn", "nowhere", "--label", "ham"], 65, "nowhere"),
+        (["learn", "-", "--label", "ham"], 65, "postbayes feedback --label LABEL"),
         (["learn", "."], 65, "--label spam"),
         (["classify", "nowhere"], 65, "nowhere"),
         (["classify", "--profile", "nobody"], 65, "nobody"),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 
+import httpx2
 import pytest
 
 from app.access.rights import digest_of
-from app.doors.cli.client import _headers
+from app.doors.cli.client import ask
 from app.doors.cli.serve import require_locked
 from app.errors import InvalidSetting
 from app.services.access import list_keys
 from app.services.clock import now
+from app.services.startup import opened_database
 from app.settings import Settings, load_settings
 from app.storage.database.engine import open_engine
 from tests.support.application import running
@@ -88,6 +90,16 @@ def test_a_key_is_revoked_by_its_name(run):
         (65, "'carl' is not an address", ("correspondents", "forget", "carl")),
         (
             65,
+            "no profile has the correspondent carl@example.org; nothing was",
+            ("correspondents", "forget", "carl@example.org"),
+        ),
+        (
+            65,
+            "'default' does not have the correspondent carl@example.org",
+            ("correspondents", "forget", "carl@example.org", "--profile", "default"),
+        ),
+        (
+            65,
             "there is no profile 'x'",
             ("correspondents", "forget", "carl@example.org", "--profile", "x"),
         ),
@@ -100,6 +112,30 @@ def test_what_cannot_be_done_is_a_sentence(run, code, sentence, arguments):
 
     assert code == found[0]
     assert sentence in found[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("keys",), "no keys"),
+        (("people",), "no people"),
+        (("events",), "no events"),
+        (("lists",), "no entries in default"),
+        (("lists", "list", "carl@example.org"), "no such entries in default"),
+        (("correspondents",), "no correspondents"),
+        (
+            ("correspondents", "list", "carl@example.org"),
+            "no profile has the correspondent carl@example.org",
+        ),
+    ],
+)
+def test_an_empty_list_is_a_sentence(run, arguments, sentence):
+    """On standard error: for a program the list has no lines."""
+    with opened_database(load_settings(), make=True):
+        pass
+
+    assert (0, "", f"{sentence}\n") == run(*arguments)
+    assert {} != json.loads(run(*arguments, "--json")[1])
 
 
 def test_people_are_added_with_a_password_from_a_pipe(run):
@@ -184,12 +220,21 @@ def test_a_service_of_this_machine_starts_as_it_is(local):
     require_locked(Settings(_env_file=None, database_url=url, **local))
 
 
-def test_a_command_shows_its_key_to_a_service(run, monkeypatch):
+def test_a_command_shows_its_key_to_a_service(monkeypatch):
     """From the environment, and not as an argument that others see."""
     monkeypatch.setenv("POSTBAYES_API_KEY", "pb_x")
+    sent = []
 
-    assert {"Authorization": "Bearer pb_x"} == _headers(None)
-    assert {"Content-Type", "Authorization"} == _headers(b"").keys()
+    def request(*_, headers, **__):
+        sent.append(headers)
+        return httpx2.Response(200)
+
+    monkeypatch.setattr(httpx2, "request", request)
+    ask("http://127.0.0.1:1", "/feedback/x", None, {})
+    ask("http://127.0.0.1:1", "/feedback", b"x", {})
+
+    assert {"Authorization": "Bearer pb_x"} == sent[0]
+    assert {"Content-Type", "Authorization"} == sent[1].keys()
 
 
 def test_correspondents_are_counted_and_forgotten(run):
@@ -210,7 +255,7 @@ def test_correspondents_are_counted_and_forgotten(run):
         for args in ((), ("list", "carl@friends.example"))
     ]
     forgot = run("correspondents", "forget", "carl@friends.example", "--json")
-    again = run("correspondents", "forget", "carl@friends.example")
+    again = run("correspondents", "forget", "carl@friends.example")[0]
     left = json.loads(run("correspondents", "--json")[1])["correspondents"]
 
     assert f"default  2 addresses  2 messages  last {today}\n" == listed
@@ -218,7 +263,7 @@ def test_correspondents_are_counted_and_forgotten(run):
     assert "" == of_eve
     assert ["", ""] == elsewhere
     assert {"profiles": ["default"]} == json.loads(forgot[1])
-    assert "carl@friends.example is forgotten by no profile\n" == again[1]
+    assert 65 == again
     assert [
         {"profile": "default", "addresses": 1, "messages": 1, "last": today}
     ] == left

@@ -56,6 +56,7 @@ def test_what_is_listed_can_be_imported(run, tmp_path):
     ("arguments", "stdin", "sentence"),
     [
         (("add", ANN), b"", "--allow or --deny"),
+        (("add", ANN, "--allow", "--deny"), b"", "and not both"),
         (("add", "--allow"), b"", "give the entries to add"),
         (("import", "a", "b"), b"", "give the file to import"),
         (("add", "ann", "--allow"), b"", "is not a list entry"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import runpy
+import sys
 from itertools import islice
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,6 +17,8 @@ from app.features.extract import extract
 from app.mail.parse import parse
 from tests.support.messages import ham, spam
 from tests.support.mutations import messages, mutated
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +44,14 @@ def test_a_mutated_message_has_an_answer(taught, seed):
         assert "part-unreadable" not in message.defects
         assert math.isfinite(verdict.log_odds)
         assert all("" not in names for names in observation.names.values())
+
+
+def test_the_targets_of_the_fuzzing_take_any_bytes(monkeypatch):
+    """They are loaded without atheris, which guides them, and raise nothing."""
+    monkeypatch.setattr(sys, "argv", ["fuzz", "mutations"])
+    targets = runpy.run_path(str(ROOT / "scripts" / "fuzz"))["TARGETS"]
+
+    assert {"mail", "milter", "spamd", "rspamd", "imap"} == set(targets)
+    for target in targets.values():
+        for raw in (b"", b"\0", ham(1), spam(1) + b"\0" + ham(2)):
+            target(raw)

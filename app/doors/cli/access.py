@@ -43,7 +43,7 @@ from app.doors.documents.access import (
     NewKeyOut,
     PeopleOut,
 )
-from app.errors import InvalidInput
+from app.errors import InvalidInput, NotFound
 from app.services.access import (
     MAX_EVENTS,
     add_key,
@@ -119,7 +119,8 @@ def keys(
     if action == "list":
         with opened_database(load_settings()) as engine:
             listed = KeysOut.of(list_keys(engine))
-        show(listed, map(_key_line, listed.keys), as_json=as_json)
+        lines = map(_key_line, listed.keys)
+        show(listed, lines, as_json=as_json, otherwise="no keys")
     elif name is None:
         raise InvalidInput(f"give the name of the key to {action}")
     elif action == "revoke":
@@ -201,7 +202,8 @@ def people(
     if action == "list":
         with opened_database(load_settings()) as engine:
             listed = PeopleOut.of(list_people(engine))
-        show(listed, map(_person_line, listed.people), as_json=as_json)
+        lines = map(_person_line, listed.people)
+        show(listed, lines, as_json=as_json, otherwise="no people")
         return
     if name is None:
         msg = f"give the name of the person: `postbayes people {action} NAME`"
@@ -266,7 +268,7 @@ def events(
         + ("" if each.details is None else f"  {json.dumps(each.details)}")
         for each in found.events
     )
-    show(found, lines, as_json=as_json)
+    show(found, lines, as_json=as_json, otherwise="no events")
 
 
 def lists(
@@ -279,9 +281,8 @@ def lists(
         metavar="ENTRY",
     ),
     profile: Profile = None,
-    allow: bool | None = option(
-        "Whether the entries to add allow or deny.", "--allow/--deny"
-    ),
+    allow: bool = flag("--allow", "The entries to add allow their senders."),
+    deny: bool = flag("--deny", "The entries to add deny their senders."),
     nats: float | None = option(
         f"Strength of the entries in nats, up to {MAX_NATS:g}; "
         f"{DEFAULT_NATS:g} if not given."
@@ -308,7 +309,9 @@ def lists(
             found = list_entries(engine, name)
         found = [each for each in found if not wanted or each.subject in wanted]
         document = ListsOut.of(found, len(found) + 1)
-        show(document, (each.line() for each in found), as_json=as_json)
+        lines = (each.line() for each in found)
+        nothing = f"no such entries in {name}" if wanted else f"no entries in {name}"
+        show(document, lines, as_json=as_json, otherwise=nothing)
         return
     if not given or (action == "import" and len(given) != 1):
         some = "the file" if action == "import" else "the entries"
@@ -324,8 +327,8 @@ def lists(
     if action == "import":
         entries = _read(given[0], source=who, time=time)
     else:
-        if allow is None:
-            raise InvalidInput("give --allow or --deny")
+        if allow == deny:
+            raise InvalidInput("give --allow or --deny, and not both")
         entries = [
             ListEntry(
                 subject=ListSubject.parse(each),
@@ -387,7 +390,17 @@ def correspondents(
                 + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
                 for name, each in listed
             )
-            show({"correspondents": documents}, lines, as_json=as_json)
+            nothing = (
+                f"no profile has the correspondent {address}"
+                if address
+                else "no correspondents"
+            )
+            show(
+                {"correspondents": documents},
+                lines,
+                as_json=as_json,
+                otherwise=nothing,
+            )
             return
         if address is None:
             msg = "give the address: `postbayes correspondents forget ADDRESS`"
@@ -395,5 +408,8 @@ def correspondents(
         forgot = forget_correspondent(
             engine, settings, address, profile=profile, who=this_user()
         )
-    line = f"{address} is forgotten by {', '.join(forgot) or 'no profile'}"
+    if not forgot:
+        who = "no profile has" if profile is None else f"{profile!r} does not have"
+        raise NotFound(f"{who} the correspondent {address}; nothing was forgotten")
+    line = f"{address} is forgotten by {', '.join(forgot)}"
     show({"profiles": forgot}, [line], as_json=as_json)

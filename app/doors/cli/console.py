@@ -123,8 +123,13 @@ def show(
     *,
     as_json: bool,
     to: Console = OUT,
+    otherwise: str = "",
 ) -> None:
-    """Print a document as JSON, or as lines for people without control characters."""
+    """Print a document as JSON, or as lines for people without control characters.
+
+    Without a line, people get a sentence on standard error, where it is no line of a
+    list to a program.
+    """
     if as_json:
         from pydantic_core import to_jsonable_python  # noqa: PLC0415  only for --json
 
@@ -136,6 +141,9 @@ def show(
         return
     for line in lines:
         to.print(plain(line) if isinstance(line, str) else line)
+        otherwise = ""
+    if otherwise:
+        ERR.print(plain(otherwise))
 
 
 def fields_of(thing: object, *names: str) -> dict[str, Any]:

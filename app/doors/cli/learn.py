@@ -22,6 +22,7 @@ from app.corpora.source import (
 )
 from app.doors.cli.console import (
     OUT,
+    STANDARD,
     Json,
     Processes,
     Profile,
@@ -121,6 +122,12 @@ def learn(
         raise InvalidInput("give either PATHS with --label, or --index FILE")
     if index is not None and (label or junk):
         raise InvalidInput("an index has its own labels; leave --label and --junk out")
+    if STANDARD in (paths or ()):
+        msg = (
+            "learn reads files and folders; `postbayes feedback --label LABEL` teaches "
+            "a message on standard input"
+        )
+        raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
     folders = _survey([mail_path(path) for path in paths or ()], label, junk)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.text import Text
 
@@ -12,10 +12,10 @@ from app.bayes.posterior import probability_of
 from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
 from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
-    OUT,
     Json,
     Profile,
     confirm,
+    fields_of,
     flag,
     interruptible,
     option,
@@ -40,6 +40,8 @@ from app.services.startup import opened_database, specification
 from app.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Engine
 
     from app.classifier.specification import Specification
@@ -65,6 +67,7 @@ def profiles(
         "newsletter, notification, phishing and spam; the last two count as spam.",
         metavar="KIND",
     ),
+    as_json: Json = False,
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
@@ -99,17 +102,29 @@ def profiles(
             _delete(engine, delete, yes=yes)
         rows = list_profiles(engine)
         counted = count_messages(engine, rows)
-    for row, messages in zip(rows, counted, strict=True):
-        labelled = ", ".join(
-            f"{messages[label]:,} {label}"
-            + (" (spam)" if label in row.spam_labels else "")
-            for label in row.labels
-        )
-        OUT.print(
-            f"{row.name}  revision {row.revision}  learned {labelled}  "
-            f"feature set {row.feature_set}  created {row.created_at:%Y-%m-%d}"
-            + (f"  key {row.id_key}" if row.id_key else "")
-        )
+    documents = [
+        {
+            **fields_of(row, "name", "labels", "spam_labels", "revision"),
+            "messages": {label: messages[label] for label in row.labels},
+            **fields_of(row, "feature_set", "created_at", "id_key"),
+        }
+        for row, messages in zip(rows, counted, strict=True)
+    ]
+    show({"profiles": documents}, map(_line, documents), as_json=as_json)
+
+
+def _line(profile: Mapping[str, Any]) -> str:
+    """Return a profile as a line."""
+    labelled = ", ".join(
+        f"{messages:,} {label}" + (" (spam)" if label in profile["spam_labels"] else "")
+        for label, messages in profile["messages"].items()
+    )
+    return (
+        f"{profile['name']}  revision {profile['revision']}  learned {labelled}  "
+        f"feature set {profile['feature_set']}  "
+        f"created {profile['created_at']:%Y-%m-%d}"
+        + (f"  key {profile['id_key']}" if profile["id_key"] else "")
+    )
 
 
 def _require_not_of_the_site(name: str | None, site: str) -> None:

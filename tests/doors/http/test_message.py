@@ -207,7 +207,8 @@ def test_a_file_over_the_limit_is_refused(tmp_path):
             b"".join(
                 b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
                 for _ in range(99)
-            ),
+            )
+            + b"--b--\r\n",
             "multipart/form-data; boundary=b",
             400,
         ),
@@ -221,6 +222,27 @@ def test_what_is_no_form_is_refused(client, body, content_type, status):
     )
 
     assert (status, True) == (answer.status_code, "<h1>" in answer.text)
+
+
+def test_a_form_that_ends_early_is_refused(client):
+    """Only a file that is longer than a message is read as far as it was kept."""
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="m"\r\n\r\n'
+    early, whole, long = (
+        client.post(
+            "/ui/message",
+            content=head + content,
+            headers={"content-type": "multipart/form-data; boundary=b"},
+        )
+        for content in (
+            b"Subject: x\n\ny\r\n--b",
+            b"Subject: x\n\ny\r\n--b--\r\n",
+            b"Subject: x\n\n" + b"y" * (5 << 20) + b"\r\n--b--\r\n",
+        )
+    )
+
+    assert (400, True) == (early.status_code, "lacks its last boundary" in early.text)
+    assert "lacks its last boundary" not in whole.text + long.text
+    assert whole.status_code == long.status_code
 
 
 def test_hiding_characters_are_shown_as_escapes():

@@ -176,8 +176,9 @@ async def read_parts(request: Request) -> dict[str, bytes]:
         body = await take(request, limit=min(limit, FIELDS_BYTES), kept=FIELDS_BYTES)
         found = _fields(body)
     elif kind == FILE.encode() and options.get(b"boundary"):
-        body = await take(request, limit=limit, kept=MAX_BYTES + FIELDS_BYTES)
-        found = _parts(body, options[b"boundary"])
+        kept = MAX_BYTES + FIELDS_BYTES
+        body = await take(request, limit=limit, kept=kept)
+        found = _parts(body, options[b"boundary"], cut=len(body) == kept)
     else:
         raise UnsupportedContentType(
             f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
@@ -229,8 +230,8 @@ def _name(name: str) -> str:
     return name.encode("latin-1").decode("utf-8", "replace")
 
 
-def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
-    """Return the fields of a form with a file, which may be truncated."""
+def _parts(body: bytes, boundary: bytes, *, cut: bool) -> dict[str, bytes]:
+    """Return the fields of a form with a file, which may be cut at the limit."""
     found: list[tuple[str, bytes]] = []
 
     def keep(part: Field | File) -> None:
@@ -244,12 +245,18 @@ def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
         found.append(((part.field_name or b"").decode("utf-8", "replace"), content))
 
     end = b"--%b--" % boundary
+    if end not in body:
+        if not cut:
+            raise MalformedRequest(
+                "the form lacks its last boundary, so a part of it may be missing; "
+                "send it again from its page"
+            )
+        body = b"%b\r\n%b\r\n" % (body, end)
     try:
         parser = FormParser(
             FILE, keep, keep, boundary=boundary, config={"MAX_MEMORY_FILE_SIZE": inf}
         )
-        # A file that was cut gets its end.
-        parser.write(body if end in body else b"%b\r\n%b\r\n" % (body, end))
+        parser.write(body)
     except FormParserError as error:
         msg = f"the form cannot be read: {error}; send it again from its page"
         raise MalformedRequest(msg) from error
