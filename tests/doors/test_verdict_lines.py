@@ -11,6 +11,7 @@ import pytest
 from app.doors.milter import codec
 from app.doors.milter.server import Milter
 from app.errors import DatabaseUnavailable
+from app.services.feedback import Feedback
 from app.services.log import Event
 from tests.support import rspamd, spamd
 from tests.support.application import served
@@ -81,7 +82,7 @@ def test_a_verdict_has_one_line(ask, door, times, tmp_path, caplog):
     assert " recipients=bob@example.org " in found[0]
 
 
-def test_feedback_that_is_refused_is_logged(tmp_path, caplog):
+def test_feedback_that_is_refused_is_logged(tmp_path, caplog, monkeypatch):
     """Once a minute, as a mail server may try it again each second."""
     with served(tmp_path) as client:
 
@@ -89,7 +90,7 @@ def test_feedback_that_is_refused_is_logged(tmp_path, caplog):
             msg = "the database is unavailable"
             raise DatabaseUnavailable(msg)
 
-        client.app.state.application.feedback.start_teach = away
+        monkeypatch.setattr(Feedback, "start_teach", away)
         for _ in range(3):
             answer = client.post("/feedback?label=spam", content=spam(1), headers=RAW)
             assert 503 == answer.status_code
