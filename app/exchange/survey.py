@@ -115,7 +115,8 @@ class Survey:
             for view, counts in state.features.items():
                 self._add_counts(epoch, view, counts)
         except (InvalidObservation, InconsistentCounts) as error:
-            raise _no_messages(error) from error
+            msg = f"the counts of this export are impossible: {error}"
+            raise MalformedExport(msg) from error
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
         """Add the ledger rows of one block.
@@ -263,10 +264,6 @@ def survey(
         progress(file.tell())
     found.finish(reader.content)
     return found
-
-
-def _no_messages(error: Exception) -> MalformedExport:
-    return MalformedExport(f"the counts of this export are impossible: {error}")
 
 
 _DIGITS: Final = 16

@@ -29,7 +29,7 @@ from app.bayes.sparse import SparseCounts
 from app.errors import DatabaseUnavailable
 from app.features.hashing import Pairs
 from app.ledger.entry import ScoredRow
-from app.services.writer import Job, ProfileThread
+from app.services.jobs import Job, ProfileThread
 from app.storage import ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout, writing
 

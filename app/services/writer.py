@@ -1,4 +1,4 @@
-"""Writer: the queue and thread that append to the ledger, and the notifier of commits.
+"""Writer: the thread that appends to the ledger, and the notifier of commits.
 
 Concurrent feedback shares the work: the thread takes all waiting feedback, scores it,
 appends it in one transaction, answers, and learns it.  A single feedback does not wait
@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import socket
 import threading
 import time
-from abc import ABC, abstractmethod
-from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
-from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
+from app.errors import DatabaseUnavailable, Inconsistent, UnknownLabel
 from app.ledger.entry import OWN, ScoredRow
 from app.ledger.teaching import Teaching, rows_of, scored
 from app.services import live
 from app.services.clock import Limit
+from app.services.jobs import Job, ProfileThread
 from app.storage.database.engine import (
     connections_opened,
     listening,
@@ -35,7 +33,8 @@ from app.storage.database.engine import (
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+    from concurrent.futures import Future
     from datetime import date, datetime
 
     from sqlalchemy import Engine
@@ -44,216 +43,9 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import Outcome
-    from app.services.live import CachedProfile, LiveProfile
+    from app.services.jobs import Successor
+    from app.services.live import LiveProfile
     from app.storage.database.dialect import CommitListener
-
-    Profile = LiveProfile | CachedProfile
-    Successor = Callable[[Any], Profile]
-
-# A longer queue means that the disk cannot keep up; further jobs are refused with "try
-# again later".
-BACKLOG: Final = 10_000
-T = TypeVar("T")
-
-
-class JobQueue(Generic[T]):
-    """A bounded queue of jobs for one thread, which closes it when it ends."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[T | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
-        # Otherwise a job could be put after the last look of a thread that ends.
-        self._putting = threading.Lock()
-
-    @property
-    def size(self) -> int:
-        """Number of waiting jobs, plus one if the queue is closed."""
-        return self._jobs.qsize()
-
-    def put(self, job: T) -> None:
-        """Add a job for the thread.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If too much is waiting already, or the service is stopping.
-        """
-        with self._putting:
-            if self._closed.is_set():
-                msg = "the service is stopping; send the request again in a moment"
-                raise DatabaseUnavailable(msg)
-            if self._jobs.qsize() > BACKLOG:
-                msg = (
-                    f"{BACKLOG} requests are waiting for the database; try again later"
-                )
-                raise DatabaseUnavailable(msg)
-            self._jobs.put(job)
-
-    def take(self, most: int) -> list[T]:
-        """Wait for a job; return all that wait, up to `most`.
-
-        Empty once the queue is closed and nothing is left.
-        """
-        jobs: list[T] = []
-        job = self._jobs.get()
-        # None marks the end. It is put last and stays in the queue.
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) == most or self._jobs.empty():
-                return jobs
-            job = self._jobs.get()
-        self._jobs.put(None)
-        return jobs
-
-    def close(self) -> None:
-        """Accept no more jobs; the waiting ones are still returned."""
-        with self._putting:
-            if not self._closed.is_set():
-                self._closed.set()
-                self._jobs.put(None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A request to a profile, and the answer that its sender waits for.
-
-    Parameters
-    ----------
-    profile : LiveProfile or CachedProfile
-        The profile.
-    answer : Future
-        The outcome.
-    requeued : bool
-        Whether it was first a job for a profile that was replaced.
-    """
-
-    profile: Profile
-    answer: Future[Any] = field(default_factory=Future)
-    requeued: bool = False
-
-
-AnyJob = TypeVar("AnyJob", bound=Job)
-
-
-class ProfileThread(ABC, Generic[AnyJob]):
-    """A thread that does waiting jobs, the jobs of one profile together.
-
-    A job of a replaced profile waits for its successor.  Loading it takes as long as at
-    a start, so a separate thread does it while other profiles are served.
-
-    Parameters
-    ----------
-    name : str
-        Name of the thread.
-    successor : callable
-        Loads the profile that replaced another, and returns it.
-    at_once : int
-        Most jobs taken together.
-    """
-
-    def __init__(self, name: str, successor: Successor, *, at_once: int) -> None:
-        self._queue: JobQueue[AnyJob] = JobQueue()
-        self._successor = successor
-        self._at_once = at_once
-        # Jobs that wait for a successor, by the key of the replaced profile.
-        self._waiting: dict[int, list[AnyJob]] = {}
-        self._replacing = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    @property
-    def waiting(self) -> int:
-        """Number of waiting jobs."""
-        return self._queue.size
-
-    def stop(self) -> None:
-        """Finish the waiting jobs, and end the thread."""
-        self._queue.close()
-        self._thread.join()
-
-    @abstractmethod
-    def _do(self, profile: Any, jobs: list[AnyJob]) -> None:
-        """Do and answer the jobs of one profile; an error becomes their answer."""
-
-    def _done(self) -> None:
-        """Finish a round of jobs that were taken together."""
-
-    def _run(self) -> None:
-        try:
-            while jobs := self._queue.take(self._at_once):
-                self._do_all(jobs)
-                # Lets a dropped profile leave memory even if no further job comes.
-                jobs.clear()
-                self._done()
-        finally:
-            self._queue.close()
-
-    def _do_all(self, jobs: list[AnyJob]) -> None:
-        by_profile: dict[int, list[AnyJob]] = {}
-        for job in jobs:
-            by_profile.setdefault(job.profile.row.id, []).append(job)
-        for group in by_profile.values():
-            profile = group[0].profile
-            try:
-                self._do(profile, group)
-            except ProfileReplaced as error:
-                left = [job for job in group if not job.answer.done()]
-                self._requeue(profile, left, error)
-            # The outermost loop of the thread: any error becomes the answer to the
-            # waiting clients, and the thread goes on.
-            except Exception as error:  # noqa: BLE001
-                for job in group:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-
-    def _requeue(
-        self, replaced: Profile, jobs: Iterable[AnyJob], error: Exception
-    ) -> None:
-        """Requeue jobs for the successor of their profile, once; return at once."""
-        meant = []
-        for job in jobs:
-            if job.requeued:
-                job.answer.set_exception(error)
-            else:
-                meant.append(job)
-        if not meant:
-            return
-        with self._replacing:
-            begun = replaced.row.id in self._waiting
-            self._waiting.setdefault(replaced.row.id, []).extend(meant)
-        if not begun:
-            threading.Thread(
-                target=self._load, args=(replaced,), name="replacements", daemon=True
-            ).start()
-
-    def _load(self, replaced: Profile) -> None:
-        """Load the successor of a profile, and queue the jobs that wait for it."""
-        try:
-            successor = self._successor(replaced)
-        # The outermost loop of the thread: whatever went wrong is their answer.
-        except Exception as error:  # noqa: BLE001
-            for job in self._waited(replaced):
-                job.answer.set_exception(error)
-            return
-        for job in self._waited(replaced):
-            try:
-                self._queue.put(replace(job, profile=successor, requeued=True))
-            except DatabaseUnavailable as error:
-                job.answer.set_exception(error)
-
-    def _waited(self, replaced: Profile) -> list[AnyJob]:
-        """Return all jobs that wait for a successor; a later one loads it again."""
-        with self._replacing:
-            return self._waiting.pop(replaced.row.id)
-
 
 log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 rows of 7.6 kB took 45 ms on SQLite, while the next

@@ -11,7 +11,7 @@ from itsdangerous import TimestampSigner
 
 from app.errors import Forbidden, InvalidSetting
 from app.services.clock import now
-from app.services.history import DigestLinks, collect, links_of, mail, sending_of
+from app.services.digest import DigestLinks, collect, links_of, mail, sending_of
 from app.settings import Settings
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam

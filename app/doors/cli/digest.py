@@ -15,7 +15,7 @@ from app.doors.cli.console import OUT, StateFile, flag, number_of, option
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
-from app.services.history import collect, links_of, mail, sending_of
+from app.services.digest import collect, links_of, mail, sending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -31,7 +31,7 @@ from app.doors.http.routes import (
 from app.doors.serving.process import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
-from app.services.history import links_of
+from app.services.digest import links_of
 from app.services.log import Via
 
 if TYPE_CHECKING:

@@ -1,0 +1,250 @@
+"""Digest: a mail that lists the held and unsure messages of a profile.
+
+Contract of this file: the links of a digest are signed names of one message in one
+profile.  Until a link expires, anybody who has it may see the reasons and teach that
+message to that profile.  Of a mail, a digest contains only what the history keeps, as
+text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
+
+from app.classifier.verdict import HistoryFilter
+from app.drawing import template
+from app.errors import Forbidden, InvalidSetting
+from app.features.observation import DIGEST_BYTES
+from app.settings import read_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from app.classifier.verdict import Place
+    from app.services.history import HistoryEntry, VerdictHistory
+    from app.settings import Settings
+
+MOST_LISTED: Final = 200
+"""Most messages that one digest lists; it gives the number of further ones."""
+HELD: Final = ("spam", "unsure")
+"""The decisions that a digest lists."""
+_SALT: Final = "postbayes-digest"
+_DAY: Final = 86_400
+
+
+class DigestLinks:
+    """Signs and opens the links of digests.
+
+    Parameters
+    ----------
+    secret : bytes
+        The key of the signatures.
+    days : float
+        Days for which they work.
+
+    Examples
+    --------
+    >>> links = DigestLinks(b"0123456789abcdef", days=7)
+    >>> links.open(links.token("ann@example.org", bytes(16)))[0]
+    'ann@example.org'
+    """
+
+    def __init__(self, secret: bytes, *, days: float) -> None:
+        self._days = days
+        self._signer = URLSafeTimedSerializer(
+            secret, salt=_SALT, signer_kwargs={"digest_method": hashlib.sha256}
+        )
+
+    def token(self, profile: str, digest: bytes) -> str:
+        """Return the signed name of a message in a profile."""
+        return str(self._signer.dumps([profile, digest.hex()]))
+
+    def open(self, token: str) -> tuple[str, bytes]:
+        """Return the profile and the message that a token names.
+
+        Raises
+        ------
+        Forbidden
+            If its signature is wrong or has expired.
+        """
+        try:
+            profile, digest = self._signer.loads(token, max_age=int(_DAY * self._days))
+        except SignatureExpired as error:
+            msg = (
+                f"this link was valid for {self._days:g} days and has expired; the "
+                "next digest has new links"
+            )
+            raise Forbidden(msg) from error
+        except BadData as error:
+            msg = (
+                "this link is incomplete, or belongs to another service; copy the "
+                "whole link"
+            )
+            raise Forbidden(msg) from error
+        found = bytes.fromhex(digest)
+        if len(found) != DIGEST_BYTES:
+            msg = "this link does not name a message"
+            raise Forbidden(msg)
+        return str(profile), found
+
+
+def links_of(settings: Settings) -> DigestLinks:
+    """Return the links of the settings.
+
+    Raises
+    ------
+    InvalidSetting
+        If the settings have no secret to sign them with.
+    """
+    secret = read_secret(
+        settings.digest_secret_file,
+        "POSTBAYES_DIGEST_SECRET_FILE",
+        purpose="the links of a digest need a secret that signs them",
+    )
+    return DigestLinks(secret, days=settings.digest_days)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """The content of one digest.
+
+    Parameters
+    ----------
+    profile : str
+        Name of the profile.
+    since, until : datetime
+        The messages were scored in this time.
+    entries : tuple of HistoryEntry
+        Newest first: messages decided as spam or unsure that were not taught.
+    more : int
+        Number of further messages.
+    """
+
+    profile: str
+    since: datetime
+    until: datetime
+    entries: tuple[HistoryEntry, ...]
+    more: int
+
+
+def collect(
+    history: VerdictHistory,
+    profile: str,
+    *,
+    since: datetime,
+    until: datetime,
+    most: int = MOST_LISTED,
+) -> Digest:
+    """Return the digest of a period.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
+    DatabaseUnavailable
+        If the history cannot be read.
+    """
+    found: dict[bytes, HistoryEntry] = {}
+    for decision in HELD:
+        asked = HistoryFilter(decision=decision, since=since, until=until)
+        for entry in _entries(history, profile, asked):
+            before = found.get(entry.line.digest)
+            if before is None or before.line.time < entry.line.time:
+                found[entry.line.digest] = entry
+    untaught = [entry for entry in found.values() if entry.label is None]
+    untaught.sort(key=lambda entry: entry.line.time, reverse=True)
+    return Digest(
+        profile=profile,
+        since=since,
+        until=until,
+        entries=tuple(untaught[:most]),
+        more=max(0, len(untaught) - most),
+    )
+
+
+def _entries(
+    history: VerdictHistory, profile: str, asked: HistoryFilter
+) -> Iterator[HistoryEntry]:
+    before: Place | None = None
+    while True:
+        entries, before = history.page(profile, asked, before=before, limit=500)
+        yield from entries
+        if before is None:
+            return
+
+
+def mail(
+    digest: Digest, links: DigestLinks, *, sender: str, recipient: str, url: str
+) -> EmailMessage:
+    """Return a digest as a mail, in text and in HTML.
+
+    Parameters
+    ----------
+    digest : Digest
+        Its content.
+    links : DigestLinks
+        Signs its links.
+    sender, recipient : str
+        Its addresses.
+    url : str
+        Address of the page, without a path.
+
+    Raises
+    ------
+    InvalidSetting
+        If an address cannot stand in a header.
+    """
+    rows = [
+        (entry, f"{url}/ui/digest/{links.token(digest.profile, entry.line.digest)}")
+        for entry in digest.entries
+    ]
+    made = EmailMessage()
+    try:
+        made["From"], made["To"] = sender, recipient
+    # The parser of Python looks for what comes after the "@" of `ann@`.
+    except (ValueError, IndexError) as error:
+        msg = f"a digest from {sender!r} to {recipient!r} cannot be sent: {error}"
+        raise InvalidSetting(msg) from error
+    count = len(digest.entries) + digest.more
+    made["Subject"] = f"Postbayes: {count:,} held or unsure"
+    made["Date"] = formatdate(digest.until.timestamp())
+    made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
+    # No automatic replies, such as holiday notices (RFC 3834).
+    made["Auto-Submitted"] = "auto-generated"
+    shown = {"digest": digest, "rows": rows, "count": count}
+    made.set_content(template("services/digest.txt").render(shown))
+    html = template("services/digest.html").render(shown)
+    made.add_alternative(html, subtype="html")
+    return made
+
+
+def sending_of(settings: Settings) -> tuple[str, str]:
+    """Return the sender of digests, and the address of the page without a last slash.
+
+    Raises
+    ------
+    InvalidSetting
+        If a setting is missing.
+    """
+    if settings.digest_from is None or settings.digest_url is None:
+        msg = (
+            "POSTBAYES_DIGEST_FROM and POSTBAYES_DIGEST_URL must give the sender of "
+            "the digest and the address of its links, such as postbayes@example.org "
+            "and https://filter.example.org"
+        )
+        raise InvalidSetting(msg)
+    parts = urlsplit(settings.digest_url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        msg = (
+            f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is not an "
+            "address; write one like https://filter.example.org"
+        )
+        raise InvalidSetting(msg)
+    return settings.digest_from, settings.digest_url.rstrip("/")
