@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from app.services.history import DigestLinks
+from app.services.digest import DigestLinks
 from tests.support.application import served, teach
 from tests.support.messages import ham, spam
 
