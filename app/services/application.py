@@ -387,7 +387,8 @@ class Application:
         self.gate.configure(settings)
         self.settings, self.service = settings, service
         self.aliases.become(aliases)
-        self.live.limit(settings.profile_bytes, idle=60 * settings.profile_minutes)
+        self.live.most_bytes = settings.profile_bytes
+        self.live.idle = 60 * settings.profile_minutes
         self.live.respecify(specify(settings))
         keep_log(settings)
         left = (name for name in changed if name not in RELOADED)

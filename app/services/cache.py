@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 5.0
 
 
+@dataclass(eq=False)
 class LiveProfiles:
     """All profiles of the database, with the counts of those in use.
 
@@ -72,26 +74,18 @@ class LiveProfiles:
         How long a request waits for a profile to be loaded.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        specify: Specify,
-        clock: Clock | None = None,
-        *,
-        site: str | None = None,
-        levels: bool = False,
-        most_bytes: float = math.inf,
-        idle: float = math.inf,
-        patience: float = math.inf,
-    ) -> None:
-        self._engine = engine
-        self._clock = clock
-        self._specify = specify
-        self._site = site
-        self._levels = levels
-        self._most_bytes = most_bytes
-        self._idle = idle
-        self._patience = patience
+    engine: Engine
+    specify: Specify
+    clock: Clock | None = None
+    _: KW_ONLY
+    site: str | None = None
+    levels: bool = False
+    most_bytes: float = math.inf
+    idle: float = math.inf
+    patience: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Begin without profiles."""
         self._profiles: dict[str, CachedProfile] = {}
         # Memory of the counts, without what they learned since `drop_idle`: to sum
         # 10,000 profiles at each load takes as long as loading a large one.
@@ -202,9 +196,9 @@ class LiveProfiles:
 
         These are the profiles of an address's domain and of the site, if they exist.
         """
-        if not self._levels or self._site is None:
+        if not self.levels or self.site is None:
             return []
-        found = map(self._profiles.get, above(name, self._site))
+        found = map(self._profiles.get, above(name, self.site))
         return [cached for cached in found if cached is not None]
 
     def load(self, name: str) -> LiveProfile:
@@ -265,15 +259,11 @@ class LiveProfiles:
     def respecify(self, specify: Specify) -> None:
         """Apply other settings to all profiles from the next message on."""
         with self._refreshing:
-            self._specify = specify
+            self.specify = specify
             for cached in self:
                 # The key of its ids is missing: its old specification stays.
                 with suppress(Inconsistent):
                     cached.decide_as(cached.row, specify(cached.row))
-
-    def limit(self, most_bytes: float, *, idle: float) -> None:
-        """Change the bounds; `drop_idle` applies them."""
-        self._most_bytes, self._idle = most_bytes, idle
 
     def drop_idle(self) -> None:
         """Drop idle profiles, and the least recently used ones beyond the limit."""
@@ -281,7 +271,7 @@ class LiveProfiles:
             before, now = self.nbytes, time.monotonic()
             self._size = before
             for cached in self._droppable():
-                if now - cached.used >= self._idle:
+                if now - cached.used >= self.idle:
                     self._drop(cached, "the profile was idle")
             self._make_room()
             dropped = self._size < before
@@ -309,7 +299,7 @@ class LiveProfiles:
             live = cached.live
             if live is not None and live.month_began:
                 begun = time.monotonic()
-                live.advance_month(self._engine)
+                live.advance_month(self.engine)
                 log.info(
                     "the profile %r now counts ages from %s (took %.1f s)",
                     live.row.name,
@@ -330,7 +320,7 @@ class LiveProfiles:
                 # Each raise would lengthen the traceback of the last.
                 raise error.with_traceback(None)
             if cached.loading is None:
-                cached.loading = Loading(self._patience)
+                cached.loading = Loading(self.patience)
                 self._loader.submit(self._load, cached, cached.loading)
             return cached.loading
 
@@ -339,7 +329,7 @@ class LiveProfiles:
         row, begun = cached.row, time.monotonic()
         live = None
         try:
-            live = load(self._engine, row, self._specify(row), self._clock)
+            live = load(self.engine, row, self.specify(row), self.clock)
         # The outermost loop of the thread: whatever went wrong is their answer.
         except Exception as error:  # noqa: BLE001
             with self._changing:
@@ -353,8 +343,8 @@ class LiveProfiles:
                 cached.loading = None
             # The settings may have been reloaded meanwhile.
             with suppress(Inconsistent):
-                live.adopt(row, self._specify(row))
-            if row.name != self._site:
+                live.adopt(row, self.specify(row))
+            if row.name != self.site:
                 seconds = time.monotonic() - begun
                 log.info("the profile %r was loaded in %.1f s", row.name, seconds)
         loading.ended.set_result(live)
@@ -384,21 +374,21 @@ class LiveProfiles:
 
     def _make_room(self) -> None:
         """Drop profiles until the others have room; the lock is held."""
-        if self._size <= self._most_bytes:
+        if self._size <= self.most_bytes:
             return
         # A request waits for the profile that was asked last.
         for cached in sorted(self._droppable(), key=lambda each: each.used)[:-1]:
             self._drop(
                 cached, "other profiles need the memory (POSTBAYES_PROFILE_BYTES)"
             )
-            if self._size <= self._most_bytes:
+            if self._size <= self.most_bytes:
                 return
 
     def _droppable(self) -> list[CachedProfile]:
         return [
             cached
             for name, cached in tuple(self._profiles.items())
-            if cached.kept is not None and name != self._site
+            if cached.kept is not None and name != self.site
         ]
 
     def _drop(self, cached: CachedProfile, why: str) -> None:
@@ -409,9 +399,9 @@ class LiveProfiles:
         log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
 
     def _refresh(self) -> int:
-        with reading(with_short_timeout(self._engine)) as connection:
+        with reading(with_short_timeout(self.engine)) as connection:
             # Including this connection, which may be the first to a new server.
-            opened = connections_opened(self._engine)
+            opened = connections_opened(self.engine)
             # The ledger of another server may be as long, but with different rows.
             moved = self._opened != opened
             total = profiles.total(connection)
@@ -427,7 +417,7 @@ class LiveProfiles:
                 rows = self._list(connection, marks)
         followed = sum(self._take_over(row, last_rows) for row in rows)
         self._opened, self._total = opened, total
-        site = None if self._site is None else self._profiles.get(self._site)
+        site = None if self.site is None else self._profiles.get(self.site)
         if site is not None and site.live is None:
             self._load_again(site)
         self._retry()
@@ -456,10 +446,10 @@ class LiveProfiles:
         followed = 0
         try:
             if row.policy != live.row.policy:
-                cached.decide_as(row, self._specify(row))
+                cached.decide_as(row, self.specify(row))
             # The ledger has fewer rows, or feedback came since; `follow` finds out.
             if row.revision != live.revision or diverged(live, last_rows):
-                followed = live.follow(self._engine)
+                followed = live.follow(self.engine)
         # An error of one profile must not stop the others.
         except Inconsistent as error:
             self._again.add(row.id)
@@ -503,7 +493,7 @@ class LiveProfiles:
         for row, cached in stale:
             epoch = None
             if cached.specification.decay is not None:
-                epoch = newest_epoch(connection, row.id, self._clock)
+                epoch = newest_epoch(connection, row.id, self.clock)
             cached.count(row, counts[row.id], epoch)
         return rows
 
@@ -523,10 +513,10 @@ class LiveProfiles:
         try:
             if cached is None or cached.row.id != row.id:
                 cached = self._profiles[row.name] = CachedProfile(
-                    row, self._specify(row)
+                    row, self.specify(row)
                 )
             elif row.policy != cached.row.policy:
-                cached.decide_as(row, self._specify(row))
+                cached.decide_as(row, self.specify(row))
         except Inconsistent as error:
             self._again.add(row.id)
             self._profiles.pop(row.name, None)
@@ -544,8 +534,8 @@ class LiveProfiles:
             return
         log.info("the profile %r was replaced; loading the new one", row.name)
         try:
-            cached = CachedProfile(row, self._specify(row))
-            live = load(self._engine, row, self._specify(row), self._clock)
+            cached = CachedProfile(row, self.specify(row))
+            live = load(self.engine, row, self.specify(row), self.clock)
         # An error of one profile must not stop the others.
         except Inconsistent as error:
             self._again.add(row.id)
@@ -571,7 +561,7 @@ class LiveProfiles:
         """Reload once a profile that cannot follow, in case memory is wrong."""
         with suppress(Inconsistent):
             live.reload(
-                self._engine,
+                self.engine,
                 "it cannot follow its ledger; the copy in memory may be wrong",
             )
 

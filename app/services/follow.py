@@ -95,6 +95,7 @@ class Followed:
     failure: str | None = None
 
 
+@dataclass(eq=False)
 class SiteFollower:
     """Pulls the labels of other sites into a profile of this one.
 
@@ -110,18 +111,14 @@ class SiteFollower:
         How sites are reached; None for the network.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        settings: Settings,
-        clock: Callable[[], datetime],
-        transport: httpx2.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._engine = engine
-        self._settings = settings
-        self._clock = clock
-        self._transport = transport
-        self._urls = followed_sites(settings)
+    engine: Engine
+    settings: Settings
+    clock: Callable[[], datetime]
+    transport: httpx2.AsyncBaseTransport | None = None
+
+    def __post_init__(self) -> None:
+        """Begin without a page of any site."""
+        self._urls = followed_sites(self.settings)
         self._states = {name: Followed(name=name) for name in self._urls}
         self._due = dict.fromkeys(self._urls, 0.0)
         self._failures = Failures()
@@ -155,7 +152,7 @@ class SiteFollower:
             if time.monotonic() >= self._due[name] and not self._failures.pausing(name):
                 left = self.attempt(name)
                 # Every worker asks, so each asks less often, and at a different moment.
-                every = self._settings.follow_seconds * self._settings.workers
+                every = self.settings.follow_seconds * self.settings.workers
                 wait = 0.0 if left else every * random.uniform(0.8, 1.2)  # noqa: S311
                 self._due[name] = time.monotonic() + wait
                 more |= left
@@ -175,8 +172,8 @@ class SiteFollower:
         return more
 
     def _pull(self, name: str) -> bool:
-        with reading(self._engine) as connection:
-            profile = profiles.find(connection, self._settings.profile)
+        with reading(self.engine) as connection:
+            profile = profiles.find(connection, self.settings.profile)
             known = follow.cursor_of(connection, profile.id, name)
         status, headers, content = self._ask(name, after=known)
         if status == HTTPStatus.CONFLICT and known:
@@ -185,7 +182,7 @@ class SiteFollower:
                 "its first row, and what is known already counts once",
                 name,
             )
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 follow.restart(connection, profile, name)
             return True
         cursor, left = headers.get(CURSOR, ""), headers.get(LEFT, "")
@@ -195,7 +192,7 @@ class SiteFollower:
             or not re.fullmatch(r"[0-9]{1,18}", left)
         ):
             raise SiteUnavailable(_refusal(status, content))
-        words, now = read_page(content, profile), self._clock()
+        words, now = read_page(content, profile), self.clock()
         ahead = max((word.time for word in words), default=now)
         if ahead > now + _SKEW:
             raise SiteUnavailable(
@@ -207,7 +204,7 @@ class SiteFollower:
         # asked for at once: a site that is ahead for ever would keep a core busy.
         if ahead > now:
             return False
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             new = follow.take(
                 connection, profile, name, words, known=known, cursor=cursor, time=now
             )
@@ -228,7 +225,7 @@ class SiteFollower:
         SiteUnavailable
             If the site does not answer, or with more than a page.
         """
-        key = _keys(self._settings).get(name)
+        key = _keys(self.settings).get(name)
         try:
             return ask(
                 "GET",
@@ -238,7 +235,7 @@ class SiteFollower:
                 most_bytes=MOST_BYTES,
                 silent=TIMEOUT,
                 within=_LONGEST,
-                transport=self._transport,
+                transport=self.transport,
             )
         except NoAnswer as error:
             raise SiteUnavailable(f"it does not answer: {error}") from error

@@ -50,9 +50,9 @@ def drop(client):
     """Have all profiles but the site's leave the memory."""
     live = client.app.state.application.live
     live.find(ANN).used = -1e9
-    live.limit(2**30, idle=1.0)
+    live.idle = 1.0
     live.drop_idle()
-    live.limit(2**30, idle=1e9)
+    live.idle = 1e9
 
 
 def test_every_route_loads_what_it_needs(client):
@@ -114,9 +114,9 @@ def test_a_command_waits_however_long_a_profile_takes(tmp_path, monkeypatch, ope
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path))
     (tmp_path / "service").mkdir()
     with served(tmp_path / "service") as client:
-        service = client.app.state.application.live._patience  # noqa: SLF001
+        service = client.app.state.application.live.patience
     open_database(load_settings(), make=True).dispose()
     with opened() as app:
-        command = app.live._patience  # noqa: SLF001
+        command = app.live.patience
 
     assert (5.0, math.inf) == (service, command)

@@ -52,7 +52,7 @@ def in_memory(live):
 def drop(app, name):
     """Have the counts of a profile leave the memory."""
     app.live.find(name).used = -1e9
-    app.live._idle = 1.0  # noqa: SLF001  not in an hour: now
+    app.live.idle = 1.0  # not in an hour: now
     app.live.drop_idle()
 
 
@@ -215,7 +215,7 @@ def test_what_grows_over_the_bound_leaves_too(app):
     """By what it learns, not by a request."""
     live = app.live
     live.get_all([ANN, BOB])
-    live._most_bytes = live.nbytes - 1  # noqa: SLF001  as if both had learned more
+    live.most_bytes = live.nbytes - 1  # as if both had learned more
     live.drop_idle()
 
     assert [BOB, "default"] == in_memory(live)
@@ -223,7 +223,7 @@ def test_what_grows_over_the_bound_leaves_too(app):
 
 def test_no_lesson_is_lost_where_profiles_come_and_go(app):
     """Each request drops the profile of the other one, and the sums are the same."""
-    app.live._most_bytes = 1  # noqa: SLF001
+    app.live.most_bytes = 1
 
     def act(first):
         for n in range(first, first + 20):
@@ -297,7 +297,7 @@ def test_nobody_waits_for_ever_for_a_profile(app, monkeypatch):
 
     loaded = cache.load
     monkeypatch.setattr(cache, "load", load)
-    app.live._patience = 0.0  # noqa: SLF001  not five seconds
+    app.live.patience = 0.0  # not five seconds
     with pytest.raises(ProfileLoading, match="is being loaded; try again"):
         verdict(app, ANN)
     late = asked_in_a_loop(app, ANN)
@@ -322,7 +322,7 @@ def test_no_profile_is_loaded_in_an_event_loop(app):
 
 def test_two_profiles_of_one_message_are_there_together(app):
     """Though there is room for one: what was loaded for it stays until it is done."""
-    app.live._most_bytes = 1  # noqa: SLF001
+    app.live.most_bytes = 1
     asked = app.delivery.address([ANN, BOB])
     answer = partial(app.delivery.answer, asked, spam(9), strongest=1, door="test")
     found = asyncio.run(computing(answer, 0))
