@@ -35,7 +35,7 @@ from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.corpora.parallel import carry_out
+from app.corpora.parallel import carry_out, readers
 from app.corpora.source import read_index
 from app.features.extract import extract
 from app.features.hashing import ids_of
@@ -306,10 +306,9 @@ def main() -> None:
         parser.error(f"no */index in {options.folder}")
     trials = [Trial(index, tuple(options.attributes)) for index in indexes]
     rows: list[Row] = []
-    for of_stream in carry_out(
-        trials, processes=os.cpu_count() or 1, advance=lambda _: None
-    ):
-        rows += of_stream
+    with readers(os.cpu_count() or 1) as crew:
+        for of_stream in carry_out(trials, crew, advance=lambda _: None):
+            rows += of_stream
     _print(rows)
     if options.roc is not None:
         _draw(options.roc, rows, max(options.attributes))

@@ -22,9 +22,12 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import active_children, connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process
 from signal import SIG_IGN, SIGINT, signal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import numpy as np
 
 from app.errors import ClusterUnavailable, InvalidSetting
 
@@ -131,8 +134,8 @@ def readers(processes: int) -> Iterator[Readers | None]:
         yield Readers(crew, lambda: processes)
     except BrokenProcessPool as error:
         raise OSError(
-            "a process that read mail died, perhaps for lack of memory; try "
-            "again with --processes 1"
+            "a process of this command died, perhaps for lack of memory; try again "
+            "with --processes 1"
         ) from error
     finally:
         crew.shutdown(cancel_futures=True)
@@ -245,83 +248,55 @@ class _Stopped(Exception):
 
 
 def carry_out(
-    tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
+    tasks: Sequence[Task[T]],
+    readers: Readers | None,
+    *,
+    advance: Callable[[int], object],
 ) -> Iterator[T]:
     """Carry out all tasks, and yield each result as soon as it is ready.
 
     Parameters
     ----------
     tasks : sequence of Task
-        The work; with several processes it is pickled.
-    processes : int
-        Number of processes.  With one process or one task, the caller works itself.
+        The work; it is pickled for other processes.
+    readers : Readers or None
+        Do the work; with None or one task, the caller does it.
     advance : callable
         Gets, at intervals, the number of messages since the last call.
-
-    Raises
-    ------
-    OSError
-        If the system has killed one of the processes.
     """
-    if min(processes, len(tasks)) < 2:  # noqa: PLR2004
+    if readers is None or len(tasks) < 2:  # noqa: PLR2004
 
         def tick() -> None:
             advance(1)
 
         yield from (task(tick) for task in tasks)
         return
-    # Not fork: the progress bar has a thread, and a fork would copy its held locks.
-    context = get_context("spawn")
-    # Trap: no locks. A process that is killed while it holds one blocks all
-    # others for ever. Each task counts in its own place, the last place is set
-    # when the results are no longer needed, and writing an integer is atomic.
-    shared = context.RawArray("q", len(tasks) + 1)
-    reported = 0
-    others = set(active_children())
-    crew = ProcessPoolExecutor(
-        min(processes, len(tasks)),
-        mp_context=context,
-        initializer=_begin,
-        initargs=(shared,),
-    )
-    waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
-    members = set(active_children()) - others
-    try:
-        while waiting:
-            finished, waiting = wait(
-                waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
-            )
-            # Trap: the executor does not watch a process that it started after
-            # its own thread last looked, and then waits for it for ever.
-            if any(member.exitcode for member in members):
-                raise BrokenProcessPool  # noqa: TRY301  as the executor does
-            now = sum(shared[: len(tasks)])
-            advance(now - reported)
-            reported = now
-            for future in finished:
-                yield future.result()
-    except BrokenProcessPool as error:
-        raise OSError(
-            "a process of the evaluation died, perhaps for lack of memory; try again "
-            "with --processes 1"
-        ) from error
-    finally:
-        shared[len(tasks)] = 1
-        crew.shutdown(cancel_futures=True)
+    with NamedTemporaryFile(prefix="postbayes-") as file:
+        # Trap: no locks. A process that is killed while it holds one blocks all
+        # others for ever. Each task counts in its own place, the last place is set
+        # when the results are no longer needed, and writing an integer is atomic.
+        shared = np.memmap(file.name, np.int64, "w+", shape=len(tasks) + 1)
+        reported = 0
+        waiting = {
+            readers.executor.submit(_call, file.name, place, task)
+            for place, task in enumerate(tasks)
+        }
+        try:
+            while waiting:
+                finished, waiting = wait(
+                    waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
+                )
+                now = int(shared[:-1].sum())
+                advance(now - reported)
+                reported = now
+                for future in finished:
+                    yield future.result()
+        finally:
+            shared[-1] = 1
 
 
-# The array that the processes share; set once in each of them.
-_shared: list[Any] = []
-
-
-def _begin(shared: Any) -> None:
-    """Set a worker up."""
-    follow_parent()
-    _shared[:] = [shared]
-
-
-def _call(place: int, task: Task[T]) -> T:
-    [shared] = _shared
+def _call(file: str, place: int, task: Task[T]) -> T:
+    shared = np.memmap(file, np.int64, "r+")
 
     def tick() -> None:
         if shared[-1]:

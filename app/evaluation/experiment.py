@@ -422,7 +422,6 @@ class Experiment:
         self,
         readers: Readers | None = None,
         *,
-        processes: int,
         cache: Path | None = None,
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object] = lambda *_: None,
@@ -432,9 +431,7 @@ class Experiment:
         Parameters
         ----------
         readers : Readers or None
-            Processes that parse the mail (`app.corpora.parallel`).
-        processes : int
-            Number of processes that evaluate.
+            Processes that parse the mail and evaluate (`app.corpora.parallel`).
         cache : Path or None
             A folder for the outcomes of finished parts, which are not run again; None
             stores nothing.
@@ -472,7 +469,7 @@ class Experiment:
             # The longest task first, so that no long one starts last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(task.messages for task in open_tasks))
-            for _ in carry_out(open_tasks, processes=processes, advance=advance):
+            for _ in carry_out(open_tasks, readers, advance=advance):
                 pass
             return self._runs(tasks, surveys)
 

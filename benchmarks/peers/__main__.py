@@ -19,7 +19,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from app.corpora.parallel import carry_out
+from app.corpora.parallel import carry_out, readers
 from app.doors.cli.console import progress
 from benchmarks.peers.entrants import ENTRANTS
 from benchmarks.peers.loopback import alone_with_loopback
@@ -83,12 +83,14 @@ def main() -> None:
         for place, trial in wanted.items()
         if place not in rows or rows[place]["program"] != trial.program
     ]
-    with progress() as bar, options.results.open("a", encoding="utf-8") as file:
+    with (
+        readers(options.processes) as crew,
+        progress() as bar,
+        options.results.open("a", encoding="utf-8") as file,
+    ):
         task = bar.add_task("messages", total=None, rate="")
         for row in carry_out(
-            trials,
-            processes=options.processes,
-            advance=lambda done: bar.advance(task, done),
+            trials, crew, advance=lambda done: bar.advance(task, done)
         ):
             file.write(json.dumps(row) + "\n")
             file.flush()

@@ -6,6 +6,7 @@ import pytest
 
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
+from app.corpora.parallel import readers
 from app.corpora.source import IndexSource, survey
 from app.errors import UnknownLabel, UnreadableSource
 from app.evaluation.experiment import Configuration, Experiment, Folds, Online, Protocol
@@ -70,7 +71,7 @@ def scores(runs):
 def test_every_configuration_scores_every_message(index):
     """In the order of the stream; a message that is scored and learned counts once."""
     bar = Bar()
-    runs = experiment(index).carry_out(processes=1, show=bar)
+    runs = experiment(index).carry_out(show=bar)
 
     assert ["shipped", "words"] == [run.configuration for run in runs]
     assert all(list(range(40)) == run.scored["message"].tolist() for run in runs)
@@ -80,9 +81,10 @@ def test_every_configuration_scores_every_message(index):
 
 def test_several_processes_come_to_the_same(index):
     """Nothing depends on who does it."""
-    alone = experiment(index, Folds(folds=3)).carry_out(processes=1, show=Bar())
+    alone = experiment(index, Folds(folds=3)).carry_out(show=Bar())
     bar = Bar()
-    together = experiment(index, Folds(folds=3)).carry_out(processes=2, show=bar)
+    with readers(2) as crew:
+        together = experiment(index, Folds(folds=3)).carry_out(crew, show=bar)
 
     assert scores(alone) == scores(together)
     assert 2 * 3 * 40 == bar.done["evaluating"]
@@ -91,12 +93,12 @@ def test_several_processes_come_to_the_same(index):
 def test_what_is_kept_is_not_run_again(index, tmp_path):
     """A second run reads what the first one left, and finds the same."""
     kept = tmp_path / "kept"
-    first = experiment(index).carry_out(processes=1, cache=kept, show=Bar())
+    first = experiment(index).carry_out(cache=kept, show=Bar())
     next(kept.iterdir()).unlink()
     bar = Bar()
-    again = experiment(index).carry_out(processes=1, cache=kept, show=bar)
+    again = experiment(index).carry_out(cache=kept, show=bar)
     rest = Bar()
-    experiment(index).carry_out(processes=1, cache=kept, show=rest)
+    experiment(index).carry_out(cache=kept, show=rest)
 
     assert scores(first) == scores(again)
     assert 40 == bar.done["evaluating"]
@@ -114,19 +116,19 @@ def test_what_is_kept_is_not_run_again(index, tmp_path):
 )
 def test_another_protocol_is_another_run(index, tmp_path, how):
     """What was kept of one protocol is not taken for another's."""
-    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=Bar())
+    experiment(index).carry_out(cache=tmp_path / "kept", show=Bar())
     bar = Bar()
-    experiment(index, **how).carry_out(processes=1, cache=tmp_path / "kept", show=bar)
+    experiment(index, **how).carry_out(cache=tmp_path / "kept", show=bar)
 
     assert bar.done["evaluating"] > 0
 
 
 def test_changed_mail_is_another_run(index, tmp_path):
     """The digest of the mail is part of what was kept."""
-    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=Bar())
+    experiment(index).carry_out(cache=tmp_path / "kept", show=Bar())
     (index.parent / "ham3").write_bytes(b"Subject: else\n\nelse\n")
     bar = Bar()
-    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=bar)
+    experiment(index).carry_out(cache=tmp_path / "kept", show=bar)
 
     assert 80 == bar.done["evaluating"]
 
@@ -134,7 +136,7 @@ def test_changed_mail_is_another_run(index, tmp_path):
 def test_a_shuffled_stream_has_the_same_messages_in_another_order(index):
     """By its seed."""
     here, there = (
-        experiment(index, shuffle=seed).carry_out(processes=1, show=Bar())[0].scored
+        experiment(index, shuffle=seed).carry_out(show=Bar())[0].scored
         for seed in (1, 2)
     )
 
@@ -145,8 +147,7 @@ def test_a_shuffled_stream_has_the_same_messages_in_another_order(index):
 def test_wrong_labels_are_learned_but_not_scored_by(index):
     """The gold labels stay the measure, and the filter is worse."""
     true, wrong = (
-        experiment(index, noise=noise).carry_out(processes=1, show=Bar())[0]
-        for noise in (0.0, 0.9)
+        experiment(index, noise=noise).carry_out(show=Bar())[0] for noise in (0.0, 0.9)
     )
 
     assert true.is_spam.tolist() == wrong.is_spam.tolist()
@@ -167,14 +168,14 @@ def decaying(index, **how):
 
 def test_a_stream_of_one_month_is_scored_as_without_a_half_life(index):
     """Bit for bit, weights of the views and all."""
-    whole, parts = decaying(index, months=1).carry_out(processes=1, show=Bar())
+    whole, parts = decaying(index, months=1).carry_out(show=Bar())
 
     assert whole.log_odds.tolist() == parts.log_odds.tolist()
 
 
 def test_a_stream_of_many_months_is_forgotten_as_it_goes(index):
     """A month with two messages knows little of the months before."""
-    whole, parts = decaying(index, months=20).carry_out(processes=1, show=Bar())
+    whole, parts = decaying(index, months=20).carry_out(show=Bar())
 
     assert whole.log_odds[:3].tolist() == parts.log_odds[:3].tolist()
     assert abs(whole.log_odds[20:]).mean() > 2 * abs(parts.log_odds[20:]).mean()
@@ -191,7 +192,7 @@ def test_the_dates_of_the_messages_say_how_old_they_are(tmp_path):
             (tmp_path / f"{label}{number}").write_bytes(received + raw)
             lines.append(f"{label} {label}{number}\n")
     (tmp_path / "index").write_text("".join(lines))
-    whole, parts = decaying(tmp_path / "index").carry_out(processes=1, show=Bar())
+    whole, parts = decaying(tmp_path / "index").carry_out(show=Bar())
 
     assert whole.log_odds[:121].tolist() == parts.log_odds[:121].tolist()
     assert not (whole.log_odds[121:] == parts.log_odds[121:]).any()
@@ -213,13 +214,13 @@ def test_mail_without_dates_is_told_its_months(tmp_path):
     (tmp_path / "index").write_text("ham m1\n")
 
     with pytest.raises(UnreadableSource, match="--months"):
-        decaying(tmp_path / "index").carry_out(processes=1, show=Bar())
+        decaying(tmp_path / "index").carry_out(show=Bar())
 
 
 def test_folds_have_no_speed(index):
     """Messages are learned again and again: a rate would mislead."""
-    [folds, _] = experiment(index, Folds(folds=2)).carry_out(processes=1, show=Bar())
-    [online, _] = experiment(index).carry_out(processes=1, show=Bar())
+    [folds, _] = experiment(index, Folds(folds=2)).carry_out(show=Bar())
+    [online, _] = experiment(index).carry_out(show=Bar())
 
     assert folds.report().messages_per_second is None
     assert online.report().messages_per_second > 0
@@ -231,11 +232,11 @@ def test_labels_are_looked_at_before_anything_is_run(index):
     bar = Bar()
 
     with pytest.raises(UnknownLabel, match="eggs"):
-        experiment(index).carry_out(processes=1, show=bar)
+        experiment(index).carry_out(show=bar)
     assert {"looking through": 40} == bar.done
 
 
 def test_a_folder_that_cannot_be_made_is_said(index):
     """A file in its place, say."""
     with pytest.raises(UnreadableSource, match="cannot be created"):
-        experiment(index).carry_out(processes=1, cache=index, show=Bar())
+        experiment(index).carry_out(cache=index, show=Bar())

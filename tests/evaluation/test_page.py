@@ -49,7 +49,7 @@ def made(index, *, plan=None, several=False, **given):
     sources = [IndexSource(index=index)]
     runs = Experiment(
         sources=sources, configurations=configurations, protocol=protocol
-    ).carry_out(processes=1, show=lambda *_: lambda _: None)
+    ).carry_out(show=lambda *_: lambda _: None)
     return page(
         Document(
             command="postbayes evaluate --index 'a<b>/index'",

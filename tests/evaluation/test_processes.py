@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.corpora.parallel import carry_out
+from app.corpora.parallel import carry_out, readers
 from app.errors import UnreadableSource
 
 
@@ -52,31 +52,35 @@ class Killed:
         os._exit(9)
 
 
+def carried_out(tasks, processes=2, advance=lambda _: None):
+    """Return the results of all tasks."""
+    with readers(processes) as crew:
+        return list(carry_out(tasks, crew, advance=advance))
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_all_tasks_are_done_and_all_steps_told(processes):
     """In whatever order."""
     steps = []
     tasks = [Square(number) for number in range(5)]
 
-    assert [0, 1, 4, 9, 16] == sorted(
-        carry_out(tasks, processes=processes, advance=steps.append)
-    )
+    assert [0, 1, 4, 9, 16] == sorted(carried_out(tasks, processes, steps.append))
     assert 10 == sum(steps)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_no_task_is_no_work(processes):
     """What was all kept from before."""
-    assert [] == list(carry_out([], processes=processes, advance=print))
+    assert [] == carried_out([], processes, print)
 
 
 def test_an_error_ends_the_work_of_all():
     """Tasks that nobody waits for stop by themselves."""
     with pytest.raises(UnreadableSource, match="no such mail"):
-        list(carry_out([Endless(), Fail()], processes=2, advance=lambda _: None))
+        carried_out([Endless(), Fail()])
 
 
 def test_a_process_that_is_ended_by_the_system_is_told():
     """With what to do about it."""
     with pytest.raises(OSError, match="--processes 1"):
-        list(carry_out([Endless(), Killed()], processes=2, advance=lambda _: None))
+        carried_out([Endless(), Killed()])

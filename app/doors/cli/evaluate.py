@@ -248,11 +248,10 @@ def evaluate(
             "same command again to continue"
         )
     unreadable: list[tuple[str, str]] = []
-    processes = processes or len(os.sched_getaffinity(0))
-    with readers(processes) as executor, interruptible(left), progress() as bar:
+    crew = readers(processes or len(os.sched_getaffinity(0)))
+    with crew as executor, interruptible(left), progress() as bar:
         runs = experiment.carry_out(
             executor,
-            processes=processes,
             cache=resume,
             show=lambda name, steps: stage(bar, name, steps),
             on_unreadable=lambda *of: unreadable.append(of),
