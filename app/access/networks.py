@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,7 @@ class Networks:
 
     def __init__(self, texts: Iterable[str], *, of: str) -> None:
         self._networks = tuple(_network(text, of) for text in texts)
-        self._found: dict[str, bool] = {}
+        self._known = lru_cache(_REMEMBERED)(self._has)
 
     def __bool__(self) -> bool:
         """Return whether the set is not empty."""
@@ -60,14 +61,7 @@ class Networks:
 
         A client of a Unix socket is on this machine.
         """
-        if host is None:
-            return True
-        found = self._found.get(host)
-        if found is None:
-            if len(self._found) >= _REMEMBERED:
-                self._found.clear()
-            found = self._found[host] = self._has(host)
-        return found
+        return host is None or self._known(host)
 
     def _has(self, host: str) -> bool:
         address = address_of(host)

@@ -419,7 +419,9 @@ class LiveProfiles:
         self._opened, self._total = opened, total
         site = None if self.site is None else self._profiles.get(self.site)
         if site is not None and site.live is None:
-            self._load_again(site)
+            # The next request gets its error.
+            with suppress(Exception):
+                self._begin(site)
         self._retry()
         return followed
 
@@ -545,11 +547,6 @@ class LiveProfiles:
             with self._changing:
                 self._profiles[row.name] = cached
                 self._keep(cached, live)
-
-    def _load_again(self, cached: CachedProfile) -> None:
-        """Load the profile of the site; the next request gets its error."""
-        with suppress(Exception):
-            self._begin(cached)
 
     def _retry(self) -> None:
         """Allow failed profiles to be tried again, because the database answers."""

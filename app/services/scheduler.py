@@ -112,6 +112,7 @@ log = logging.getLogger(__name__)
 INTERVAL: Final = 0.5
 
 
+@dataclass(eq=False)
 class Scheduler:
     """The thread that runs a task step by step.
 
@@ -129,11 +130,11 @@ class Scheduler:
         Why the last steps failed; None if the last one did not.
     """
 
-    def __init__(
-        self, task: Callable[[], float], idle: Callable[[], float] = lambda: PAUSE
-    ) -> None:
-        self._task = task
-        self._idle = idle
+    task: Callable[[], float]
+    idle: Callable[[], float] = lambda: PAUSE
+
+    def __post_init__(self) -> None:
+        """Begin without a step."""
         self._failures = Failures()
         self._failed = 0
         self._succeeded = time.monotonic()
@@ -167,12 +168,12 @@ class Scheduler:
             while (left := due - time.monotonic()) > 0:
                 if self._stopping.wait(min(engine.PAUSE, left) if patience else left):
                     return
-                if patience and self._idle() >= PAUSE:
+                if patience and self.idle() >= PAUSE:
                     break
 
     def _step(self) -> float:
         try:
-            patience = self._task()
+            patience = self.task()
         except (Unavailable, Inconsistent) as error:
             # Logging at every step, twice a second, would bury the rest of the log.
             if self._failures.report("task", error):

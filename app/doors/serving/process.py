@@ -24,6 +24,7 @@ import socket
 import threading
 import time
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -268,6 +269,7 @@ SOCKET: Final = "NOTIFY_SOCKET"
 manager_log = SparingLog(logging.getLogger(__name__))
 
 
+@dataclass(eq=False)
 class ServiceManager:
     """The service manager that started this process; without one nothing is sent.
 
@@ -279,17 +281,16 @@ class ServiceManager:
         Returns a time that only grows.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        environment: MutableMapping[str, str] = os.environ,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._environment = environment
+    environment: MutableMapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Read how the manager is reached."""
+        environment = self.environment
         # The first byte of an abstract address is NUL.
         name = environment.get(SOCKET, "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
-        self._clock = clock
-        self._due = clock()
+        self._due = self.clock()
         self._pause: float | None = None
         whom = environment.get("WATCHDOG_PID", str(os.getpid()))
         microseconds = environment.get("WATCHDOG_USEC", "")
@@ -299,7 +300,7 @@ class ServiceManager:
 
     def alone(self) -> None:
         """Prevent child processes from notifying the manager."""
-        self._environment.pop(SOCKET, None)
+        self.environment.pop(SOCKET, None)
 
     def ready(self) -> None:
         """Report that the service is ready."""
@@ -325,8 +326,8 @@ class ServiceManager:
 
     def beat(self) -> None:
         """Report that the process is alive, as often as the watchdog requires."""
-        if self._pause is not None and self._clock() >= self._due:
-            self._due = self._clock() + self._pause
+        if self._pause is not None and self.clock() >= self._due:
+            self._due = self.clock() + self._pause
             self._send("WATCHDOG=1")
 
     def _send(self, *assignments: str) -> None:
