@@ -386,21 +386,22 @@ class HiddenProfile:
         ProfileReplaced
             If another import was faster.
         """
-        for table in (tables.scored, tables.history):
-            after, copied = None, instead_of is None
-            while instead_of is not None and not copied:
-                last = self.write(
+        taught = 0
+        if instead_of is not None:
+            taught = instead_of.revision
+            for table in (tables.scored, tables.history):
+                after = None
+                while last := self.write(
                     scored.copy,
                     table,
                     instead_of.id,
                     to=self.row.id,
                     after=after,
                     limit=_CARRIED,
-                )
-                after, copied = last, last == after
-        if instead_of is not None and instead_of.id_key == self.row.id_key:
-            self.write(lists.copy_correspondents, instead_of.id, to=self.row.id)
-        taught = 0 if instead_of is None else instead_of.revision
+                ):
+                    after = last
+            if instead_of.id_key == self.row.id_key:
+                self.write(lists.copy_correspondents, instead_of.id, to=self.row.id)
         while True:
             with writing_then_pause(self.engine) as connection:
                 profiles.renew(connection, self.row, now=self.clock())

@@ -263,6 +263,12 @@ class Transition:
     gained: int | None
 
     @property
+    def labels(self) -> tuple[str | None, str | None]:
+        """The label before and after."""
+        before, after = self.before, self.after
+        return before.label if before else None, after.label if after else None
+
+    @property
     def possible(self) -> bool:
         """Whether the required vectors are stored."""
         return (self.before is None or self.lost is not None) and (

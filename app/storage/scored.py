@@ -139,7 +139,7 @@ def copy(
     Returns
     -------
     (datetime, bytes) or None
-        The place to continue from; `after` if there is nothing more.
+        The place to continue from; None if there was nothing more.
     """
     place = table.c.time, table.c.digest
     asked = select(table).where(table.c.profile_id == profile_id)
@@ -148,7 +148,7 @@ def copy(
     found = connection.execute(asked.order_by(*place).limit(limit))
     rows = [{**row, "profile_id": to} for row in found.mappings()]
     upsert(connection, table, rows)
-    return (rows[-1]["time"], rows[-1]["digest"]) if rows else after
+    return (rows[-1]["time"], rows[-1]["digest"]) if rows else None
 
 
 def last_over(

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo_records import TaughtRow
 
 # A plan of many rows is made without a lock, and recorded under it.  Feedback in
 # between does not change it: the messages to put right are read again at that time,
@@ -151,17 +150,18 @@ def plan(
         for row in undo_records.rows_of(connection, profile.id, before ^ after)
     }
     taken = undo_records.taken_by(connection, profile.id, reach)
-
-    def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
-        return not taken.get(row.revision, set()) & undone
-
+    gone, gone_after = (
+        {revision for revision, by in taken.items() if by & standing}
+        for standing in (before, after)
+    )
     # Also rows of another undo, if that undo is now taken back; otherwise they would be
     # in force again.
-    own = frozenset(row.revision for row in matched if counts(row, after))
+    own = frozenset(row.revision for row in matched) - gone_after
+    gone_after |= own
     affected = [
         row
-        for row in reach.values()
-        if counts(row, before) != (counts(row, after) and row.revision not in own)
+        for revision, row in reach.items()
+        if (revision in gone) != (revision in gone_after)
     ]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
@@ -173,33 +173,29 @@ def plan(
     require_kept(connection, profile, sums)
     # 1 for a sum to add again, -1 for one to take back.
     changed_sums = {
-        row.revision: 1 if counts(row, after) and row.revision not in own else -1
-        for row in sums
+        row.revision: -1 if row.revision in gone_after else 1 for row in sums
     }
     summed = require_reachable(connection, profile, changed_sums)
     messages: Counter[tuple[str | None, str | None]] = Counter()
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
     work = sorted(changed_sums.items())
     digests = {row.digest for row in affected if not row.is_sum}
-    for _, history, gone in histories(connection, profile.id, digests, after, own):
-        change = transition(history, gone)
+    for _, history, back in histories(connection, profile.id, digests, after, own):
+        change = transition(history, back)
         if change is None:
             continue
         if not change.possible:
             raise Expired(too_old(connection, profile, history[0].revision))
-        labels = tuple(
-            None if learned is None else learned.label
-            for learned in (change.before, change.after)
-        )
+        labels = change.labels
         work.append((history[-1].revision, 0))
         # The same by other rows, such as those of an undo of an undo.
         if labels[0] == labels[1]:
             continue
-        messages[labels] += 1  # type: ignore[index]  # two of them
+        messages[labels] += 1
         # A message counts once, as `app.storage.scored` counts it.
         for step in reversed(history):
             if step.label_before is None and step.decision is not None:
-                scored[(step.decision, *labels)] += 1  # type: ignore[index]
+                scored[(step.decision, *labels)] += 1
                 break
     return Plan(
         undo=replace(undo, revisions=tuple(sorted(own))),
@@ -569,8 +565,7 @@ def _moves(
     change: Transition, stored: dict[int, LedgerRow]
 ) -> list[tuple[str | None, str | None, LedgerRow]]:
     """Return label before, label and a row with the vector, for each new row."""
-    before = None if change.before is None else change.before.label
-    after = None if change.after is None else change.after.label
+    before, after = change.labels
     lost = None if change.lost is None else stored[change.lost]
     gained = None if change.gained is None else stored[change.gained]
     if lost is not None and gained is not None:

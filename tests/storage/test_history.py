@@ -183,17 +183,14 @@ def test_lines_are_copied_to_another_profile_in_steps(engine):
     put(engine, profile, *(line(n) for n in range(5)))
     with writing(engine) as connection:
         after, steps = None, 0
-        while True:
-            last = scored.copy(
-                connection,
-                tables.history,
-                profile.id,
-                to=other.id,
-                after=after,
-                limit=2,
-            )
-            if last == after:
-                break
+        while last := scored.copy(
+            connection,
+            tables.history,
+            profile.id,
+            to=other.id,
+            after=after,
+            limit=2,
+        ):
             after, steps = last, steps + 1
 
     assert 3 == steps
