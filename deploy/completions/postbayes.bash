@@ -11,12 +11,14 @@ _postbayes() {
         undo) words='--source --from --until --dry-run --confirm --profile --json --help' ;;
         fold) words='--profile --json --help' ;;
         prune) words='--max-messages --older-than --max-log-odds --dry-run --profile --json --help' ;;
+        audit) words='--profile --json --help' ;;
+        backup) words='--audit --json --help' ;;
+        migrate) words=--help ;;
         figures) words='--profile --window --json --help' ;;
         teachers) words='--profile --window --json --help' ;;
         word) words='--profile --json --help' ;;
         evaluate) words='--index --ham --spam --limit --shuffle --folds --train-first --delay --feedback-first --feedback-share --noise --seed --months --try --report --resume --processes --json --jsonl --help' ;;
         lab) words='--target --model --smoothing --prior --columns --as --vocabulary --values --constant --variances --shrinkage --deviation --predict --predict-csv --test --folds --seed --alphas --report --json --help' ;;
-        audit) words='--profile --json --help' ;;
         profiles) words='--create --rename --delete --yes --labels --spam-labels --kind --json --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
         lists) words='--profile --allow --deny --nats --expires --note --json --help' ;;
@@ -27,13 +29,11 @@ _postbayes() {
         imap) words='--once --url --profile --help' ;;
         forwarded) words='--label --sender --profile --url --help' ;;
         digest) words='--profile --to --hours --stdout --help' ;;
-        migrate) words=--help ;;
-        backup) words='--audit --json --help' ;;
         export) words='--profile --with-ledger --without-words --json --help' ;;
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy lists keys people correspondents events imap forwarded digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune audit backup migrate figures teachers word evaluate lab profiles policy lists keys people correspondents events imap forwarded digest export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Final
 
-from app.doors.cli.main import COMMANDS, load
+from app.doors.cli.main import COMMANDS, load, summary
 
 _NOTICE: Final = "# Written by `python scripts/reference` from the code."
 
@@ -55,12 +55,14 @@ def _words(command: Any) -> list[str]:
 
 def fish() -> str:
     """Return the completion for fish, which shows what each word means."""
-    lines = [_NOTICE]
-    for name, summary in COMMANDS.items():
-        lines.append(
+    lines = [
+        _NOTICE,
+        *(
             "complete -c postbayes -n __fish_use_subcommand -f "
-            f"-a {name} -d {shlex.quote(summary)}"
-        )
+            f"-a {name} -d {shlex.quote(summary(name))}"
+            for name in COMMANDS
+        ),
+    ]
     for name in COMMANDS:
         for each in _options(load(name)):
             value = "" if each.is_flag else " -r"

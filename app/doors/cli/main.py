@@ -6,14 +6,17 @@ takes more than a second of CPU, which `--help` does not need.
 
 from __future__ import annotations
 
+import ast
 import gc
 import logging
 import os
 import signal
 import sys
+from functools import cache
 from importlib import import_module
 from keyword import iskeyword
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -94,63 +97,61 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
     return said
 
 
-COMMANDS: Final = {
-    "serve": "Serve HTTP. An empty or older database is migrated first.",
-    "learn": "Learn labelled mail.",
-    "classify": "Score messages without learning them, and explain the verdict.",
-    "why": "Show how a message was scored and taught, and explain it.",
-    "feedback": "Teach one message, or forget one.",
-    "undo": "Take back feedback exactly.",
-    "fold": "Bring the counts up to date with the ledger.",
-    "prune": "Remove old features that carry almost no information.",
-    "figures": "Show the accuracy of the filter on labelled mail.",
-    "teachers": "Show the sources of labels, and which of them contradict the "
-    "filter or others.",
-    "word": "Show how often a word was learned, month by month, and its evidence.",
-    "evaluate": "Measure the accuracy of the filter on labelled mail.",
-    "lab": "Fit a model to a table, print what it learned, and predict rows.",
-    "audit": "Check that the counts agree exactly with the ledger.",
-    "profiles": "List the profiles, or create, rename or delete one.",
-    "policy": "Show or change the policy of a profile.",
-    "lists": "Show, set and remove the allow and deny entries of a profile.",
-    "keys": "Create, list and revoke API keys.",
-    "people": "Add, list and remove the people who may sign in to the pages.",
-    "correspondents": "Show the number of correspondents of users, and forget one "
-    "of them.",
-    "events": "Show the changes outside the ledger and who made them, newest first.",
-    "imap": "Follow a mailbox, and teach the messages moved into and out of Junk.",
-    "forwarded": "Teach the messages attached to a forwarded message.",
-    "digest": "Send users a digest of their spam and unsure messages.",
-    "migrate": "Migrate an older database to this version, as `serve` does.",
-    "backup": "Copy an SQLite database to a file while the service runs.",
-    "export": "Export a profile to a file, for `postbayes import`.",
-    "import": "Import an export of Postbayes, or the dump of another filter.",
-}
-"""The line for each command in `--help`, in this order."""
 FILES: Final = {
-    "access": ("keys", "people", "events", "lists", "correspondents"),
+    "serve": ("serve",),
+    "learn": ("learn",),
     "classify": ("classify", "why", "feedback"),
+    "upkeep": ("undo", "fold", "prune", "audit", "backup", "migrate"),
     "figures": ("figures", "teachers", "word"),
+    "evaluate": ("evaluate",),
+    "lab": ("lab",),
     "profiles": ("profiles", "policy"),
+    "access": ("lists", "keys", "people", "correspondents", "events"),
+    "imap": ("imap",),
+    "forwarded": ("forwarded",),
+    "digest": ("digest",),
     "transfer": ("export", "import"),
-    "upkeep": ("fold", "prune", "undo", "audit", "backup", "migrate"),
 }
-"""The modules of several commands; any other command is in the module of its name.
+"""The commands of each module, in the order of `--help`.
 
 A command is the function with its name.  `import` is a keyword of Python, so its
 function ends in an underscore.
 """
+COMMANDS: Final = {name: file for file, names in FILES.items() for name in names}
+"""The module of each command."""
+
+
+def _function(name: str) -> str:
+    """Return the name of a command's function."""
+    return f"{name}_" if iskeyword(name) else name
+
+
+@cache
+def _docstrings(file: str) -> dict[str, str]:
+    """Return the docstrings of the functions of a module, without importing it."""
+    source = Path(__file__).with_name(f"{file}.py").read_text("utf-8")
+    functions = (e for e in ast.parse(source).body if isinstance(e, ast.FunctionDef))
+    return {each.name: ast.get_docstring(each) or "" for each in functions}
+
+
+def summary(name: str) -> str:
+    """Return the first paragraph of a command's help, without importing the command."""
+    said = _docstrings(COMMANDS[name])[_function(name)]
+    return " ".join(said.partition("\n\n")[0].split())
 
 
 class Commands(TyperGroup):
     """A group that lists all commands, and imports the one that is called."""
 
     def __init__(self, **given: Any) -> None:
-        lines = {
-            name: TyperCommand(name, callback=None, help=summary)
-            for name, summary in COMMANDS.items()
-        }
+        lines = {name: TyperCommand(name, callback=None) for name in COMMANDS}
         super().__init__(**given | {"commands": lines})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, with a line for each command."""
+        for name, command in self.commands.items():
+            command.help = summary(name)
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Call a command; the reader of its output may stop early, as `head` does."""
@@ -169,13 +170,12 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Return the typer command for a function."""
-    file = next((file for file, names in FILES.items() if name in names), name)
     # Objects of modules are permanent.  Python's collector would traverse them again
     # and again, which takes a sixth of the CPU time of importing the service.
     gc.disable()
     try:
         with ended_by_ctrl_c():
-            module = import_module(f"app.doors.cli.{file}")
+            module = import_module(f"app.doors.cli.{COMMANDS[name]}")
     finally:
         gc.enable()
     one = typer.Typer(
@@ -183,8 +183,7 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    function = getattr(module, f"{name}_" if iskeyword(name) else name)
-    one.command(name, cls=CheckedCommand)(function)
+    one.command(name, cls=CheckedCommand)(getattr(module, _function(name)))
     return typer.main.get_command(one)
 
 
