@@ -203,7 +203,10 @@ class LiveKeys:
         with reading(with_short_timeout(self._engine)) as connection:
             version = access.version(connection)
             # Made with the first session, perhaps while this is read.
-            self.secret = self.secret or access.secret(connection, SECRET)
+            if self.secret is None:
+                made = access.secret(connection, SECRET)
+                if made is not None:
+                    self.secret = made
             if version == self._version:
                 return
             keyring = Keyring(access.keys(connection))

@@ -23,6 +23,7 @@ from app.services.sessions import (
     remove_person,
     set_password,
 )
+from app.storage import access
 from app.storage.database.engine import migrate, open_engine
 from tests.support.databases import sqlite_url
 
@@ -271,6 +272,22 @@ def test_two_processes_sign_with_one_secret(engine, keys, sessions):
     assert "" == token
     assert other.is_token(sessions.token("x"), "x") is False
     assert keys.secret == others.secret
+    assert 32 == len(keys.secret)
+
+
+def test_a_secret_that_is_made_during_a_look_for_it_stays(keys, sessions, monkeypatch):
+    """The look began before it was stored, and must not take it away."""
+    look = access.secret
+
+    def before(connection, name):
+        found = look(connection, name)
+        monkeypatch.setattr(access, "secret", look)
+        sessions.prepare()
+        return found
+
+    monkeypatch.setattr(access, "secret", before)
+    keys.refresh()
+
     assert 32 == len(keys.secret)
 
 
