@@ -205,9 +205,11 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     >>> parameters('text/PLAIN; charset="utf-8"; name*0*=utf-8\'\'a%C3; name*1*=%BC')
     ('text/plain', {'charset': 'utf-8', 'name': 'aü'})
     """
+    found: dict[str, str] = {}
+    if not value:
+        return "", found
     value = value[:MAX_PARAMETERS_CHARS]
     word, _, rest = value.partition(";")
-    found: dict[str, str] = {}
     if not rest:
         return decode_value(word, budget=budget)[0].lower(), found
     extended: dict[str, list[tuple[int, bool, str]]] = {}

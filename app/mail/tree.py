@@ -58,9 +58,8 @@ _BOUNDARY_LINE: Final = re.compile(
 _WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 _UNENCODED: Final = frozenset({"", "7bit", "8bit", "binary"})
-# Beyond these limits the fast path would read the same text again and again.
+# Deeper, the fast path would read the same text again and again.
 _SHORT_DEPTH: Final = 4
-_SHORT_PARTS: Final = 100
 
 
 class _TooManyPartsError(Exception):
@@ -128,9 +127,11 @@ class Node(_Message):
             declared, parameters = headers.parameters(
                 self.first("content-type"), self.budget
             )
-            if not _MEDIA_TYPE.match(declared):
+            if not declared:
+                declared = self.default_type
+            elif not _MEDIA_TYPE.match(declared):
                 # RFC 2045 section 5.2: an invalid type means text/plain.
-                declared = self.default_type if not declared else "text/plain"
+                declared = "text/plain"
             self._type = declared, parameters
         return self._type
 
@@ -177,6 +178,8 @@ class Node(_Message):
     def encoding(self) -> str:
         """Transfer encoding, lower case, or ""."""
         value = self.first("content-transfer-encoding")[:MAX_PARAMETERS_CHARS]
+        if not value:
+            return ""
         encoding, _ = headers.decode_value(value.partition(";")[0], budget=self.budget)
         return encoding.lower()
 
@@ -275,7 +278,7 @@ def nested(
     return root, nodes
 
 
-def well_formed(text: str, budget: Budget, depth: int = 0) -> list[Node] | None:
+def well_formed(text: str, budget: Budget) -> list[Node] | None:
     """Return the nodes of a well-formed message, the root first.
 
     Return None for other messages and for messages with attached ones, which `nested`
@@ -283,49 +286,59 @@ def well_formed(text: str, budget: Budget, depth: int = 0) -> list[Node] | None:
     both can read a message, the result is the same
     (`test_the_short_way_reads_what_the_standard_parser_reads`).
     """
-    head, blank, body = text.partition("\n\n")
-    if text.startswith("\n"):
-        head, blank, body = "", "\n", text[1:]
-    fields = _FIELD.findall(head + "\n")
-    # A line that is not a field was skipped, and its characters are missing here.
-    read = sum(map(len, chain.from_iterable(fields))) + 2 * len(fields)
-    if not blank or read != len(head) + bool(head):
-        return None
+    nodes: list[Node] = []
+    return nodes if _is_well_formed(text, budget, 0, nodes) else None
+
+
+def _is_well_formed(text: str, budget: Budget, depth: int, nodes: list[Node]) -> bool:
+    """Return whether a message or part is well-formed, and add its nodes."""
     root = Node(budget)
     root.depth = depth
-    root.fields = [
-        (name.lower(), value.lstrip(_BLANK)) for name, value in fields[:MAX_HEADERS]
-    ]
+    nodes.append(root)
+    if text.startswith("\n"):
+        body = text[1:]
+    else:
+        head, blank, body = text.partition("\n\n")
+        fields = _FIELD.findall(head + "\n")
+        # A line that is not a field was skipped, and its characters are missing here.
+        read = sum(map(len, chain.from_iterable(fields))) + 2 * len(fields)
+        if not blank or read != len(head) + 1:
+            return False
+        root.fields = [
+            (name.lower(), value.lstrip(_BLANK)) for name, value in fields[:MAX_HEADERS]
+        ]
     media_type = root.get_content_type()
     if media_type.startswith("multipart/"):
-        return _well_formed_parts(root, body)
-    if media_type.startswith("message/"):
-        return None
+        return _are_well_formed(body, root, nodes)
     root.set_payload(body)
-    return [root]
+    return not media_type.startswith("message/")
 
 
-def _well_formed_parts(root: Node, body: str) -> list[Node] | None:
-    """Return a multipart and the nodes below it, or None."""
+def _are_well_formed(body: str, root: Node, nodes: list[Node]) -> bool:
+    """Return whether the parts of a multipart are well-formed, and add their nodes."""
     boundary = root.get_boundary()
     odd = root.get_content_type() == "multipart/digest" or root.depth == _SHORT_DEPTH
     encoding = root.first("content-transfer-encoding").lower()
     if odd or not boundary or encoding not in _UNENCODED:
-        return None
-    _, *pieces = ("\n" + body).split("\n--" + boundary, _SHORT_PARTS)
-    if len(pieces) < 2 or pieces.pop().partition("\n")[0].rstrip(" \t") != "--":  # noqa: PLR2004
-        return None
-    nodes = [root]
+        return False
+    _, *pieces = ("\n" + body).split("\n--" + boundary, MAX_PARTS)
+    if pieces and pieces[-1].partition("\n")[0].rstrip(" \t") == "--":
+        pieces.pop()
+    elif len(pieces) < MAX_PARTS:
+        return False
     for piece in pieces:
         rest, newline, content = piece.partition("\n")
-        inner = None
-        if newline and not rest.strip(" \t"):
-            inner = well_formed(content + "\n", root.budget, root.depth + 1)
-        if inner is None:
-            return None
-        root.parts.append(inner[0])
-        nodes += inner
-    return nodes
+        if not newline or rest.strip(" \t"):
+            return False
+        if len(nodes) == MAX_PARTS:
+            # The standard parser stops here as well.
+            root.budget.defects.add("too-many-parts")
+            return True
+        at = len(nodes)
+        if not _is_well_formed(content + "\n", root.budget, root.depth + 1, nodes):
+            return False
+        root.parts.append(nodes[at])
+    return bool(pieces)
 
 
 def _move_text_to_body(root: Node, text: str, defects: set[str]) -> None:

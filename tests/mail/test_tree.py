@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from app.mail.limits import MAX_HEADERS, Budget
+from app.mail.limits import MAX_HEADERS, MAX_PARTS, Budget
 from app.mail.tree import build, nested, well_formed
 
 FIELDS = [
@@ -141,7 +141,6 @@ def test_the_short_way_goes_over_a_text_a_few_times(levels):
         multipart([], "x", [], ["\nb"], "--x--y"),
         multipart([], "x", [], ["\nb"], "--x--\n--x--"),
         multipart([], "x", [], ["\nb"], "--x"),
-        multipart([], "x", [], ["\nb"] * 101, "--x--"),
         multipart(["Content-Transfer-Encoding: base64"], "x", [], ["\nb"], "--x--"),
         multipart([], "", [], ["\nb"], "----"),
         "Content-Type: multipart/digest; boundary=x\n\n--x\n\n--x--\n",
@@ -151,6 +150,32 @@ def test_the_short_way_goes_over_a_text_a_few_times(levels):
 def test_whatever_is_odd_is_left_to_the_standard_parser(text):
     """It knows what to make of it, and which defect it is."""
     assert well_formed(text, Budget()) is None
+
+
+INSIDE = multipart([], "y", [], ["\nb"] * 30, "--y--")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        *(["\nb"] * number for number in range(MAX_PARTS - 2, MAX_PARTS + 2)),
+        [INSIDE] * 31,
+        [INSIDE] * 32 + ["\nb"],
+        [INSIDE] * 33,
+        [*[INSIDE] * 32, multipart([], "z", [], ["\nb"] * 2 * MAX_PARTS, "--z--")],
+    ],
+    ids=lambda parts: str(len(parts)),
+)
+def test_the_short_way_stops_where_the_standard_parser_does(parts):
+    """At the limit of parts, wherever these are; further ones are left out."""
+    text = multipart(["From: a"], "x", [], parts, "--x--")
+    budget, expected = Budget(), Budget()
+    nodes = well_formed(text, budget)
+    _, more = nested(text, expected)
+
+    assert nodes is not None
+    assert [known(node) for node in more[1:]] == [known(node) for node in nodes]
+    assert expected.defects == budget.defects
 
 
 def test_a_short_way_that_leads_nowhere_costs_nothing():
