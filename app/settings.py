@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from inspect import getsource
@@ -565,14 +567,30 @@ def load_settings(**given: object) -> Settings:
         raise InvalidSetting(msg) from error
     except ValidationError as error:
         sentences = "; ".join(
-            f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}, "
-            f"got {e['input']!r}"
+            PREFIX
+            + "_".join(map(str, e["loc"])).upper()
+            + _OF_PROGRAMMERS.sub("", f": {e['msg']}, got {e['input']!r}")
             for e in error.errors()
         )
         raise InvalidSetting(sentences) from error
     check_labels(settings.labels, settings.spam_labels)
-    check_name(settings.profile)
+    with naming(f"{PREFIX}PROFILE"):
+        check_name(settings.profile)
     return settings
+
+
+# What pydantic says around "should be a valid integer, got".
+_OF_PROGRAMMERS: Final = re.compile(r"^: Input|, unable to [ \w]+(?=, got)")
+
+
+@contextmanager
+def naming(variable: str) -> Iterator[None]:
+    """Begin the sentence of an `InvalidSetting` with the variable that caused it."""
+    try:
+        yield
+    except InvalidSetting as error:
+        msg = f"{variable}: {error}"
+        raise InvalidSetting(msg) from error
 
 
 MIN_SECRET: Final = 16

@@ -360,6 +360,7 @@ class Application:
             self.correspondents.flush()
             if self.recent is not None:
                 self.recent.flush(self.engine)
+            self.keys.flush()
         except (DatabaseUnavailable, DatabaseDamaged) as error:
             log.warning(
                 "the latest scored and sent messages could not be stored: %s", error

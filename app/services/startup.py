@@ -24,7 +24,7 @@ from app.services.profiles import (
     specification_of,
 )
 from app.services.recipients import Aliases
-from app.settings import PREFIX, Settings, texts_below
+from app.settings import PREFIX, Settings, naming, texts_below
 from app.storage.database.dialect import dialect_of, missing, parse, without_password
 from app.storage.database.engine import (
     migrate,
@@ -163,6 +163,8 @@ def specification(settings: Settings, *, without: Container[str] = ()) -> Specif
     """
     spam_from = math.log(settings.ham_cost)
     views = tuple(view for view in settings.text_views if view not in without)
+    with naming("POSTBAYES_TEXT_VIEWS"):
+        classifiers = classifiers_of(views)
     verdict = VerdictRule(
         terms=terms_of(views),
         spam_threshold=spam_from,
@@ -171,7 +173,7 @@ def specification(settings: Settings, *, without: Container[str] = ()) -> Specif
     made = Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,
-        classifiers=classifiers_of(views),
+        classifiers=classifiers,
         verdict=verdict,
         action=_actions(settings, spam_from),
     )
@@ -187,15 +189,12 @@ def _actions(settings: Settings, spam_from: float) -> ActionRule:
     InvalidSetting
         If the thresholds contradict each other.
     """
-    try:
+    with naming("POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM"):
         return ActionRule(
             spam_from=spam_from,
             quarantine_from=settings.quarantine_from,
             reject_from=settings.reject_from,
         )
-    except InvalidSetting as error:
-        msg = f"POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM: {error}"
-        raise InvalidSetting(msg) from error
 
 
 def require_confident(own_from: float | None, spam_from: float) -> None:

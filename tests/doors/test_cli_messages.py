@@ -350,6 +350,26 @@ def test_an_empty_password_file_is_refused(run, monkeypatch, tmp_path):
     assert (78, True) == (code, "is empty; write the password in it" in err)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("PORT", "abc", "POSTBAYES_PORT should be a valid integer, got 'abc'"),
+        ("PORT", "70000", "POSTBAYES_PORT should be less than or equal to 65535, got"),
+        ("LOG_LEVEL", "loud", "POSTBAYES_LOG_LEVEL should be 'debug', 'info', 'warn"),
+        ("PROFILE", "", "POSTBAYES_PROFILE: the name of a profile must have 1 to 128"),
+        ("TEXT_VIEWS", "word", "POSTBAYES_TEXT_VIEWS: the text views can be words, "),
+        ("REJECT_FROM", "x", "POSTBAYES_REJECT_FROM: write log-odds in nats such as"),
+    ],
+)
+def test_a_wrong_setting_is_named(run, monkeypatch, variable, value, sentence):
+    """Whoever finds the mistake, in words for people who do not program."""
+    monkeypatch.setenv(f"POSTBAYES_{variable}", value)
+    code, _, err = run("policy")
+
+    assert 78 == code
+    assert err.startswith(f"postbayes: {sentence}")
+
+
 @pytest.mark.parametrize("value", ["1e308", "nan", "-5", "100%", "x", "1001"])
 def test_settings_and_profiles_refuse_the_same_thresholds(run, monkeypatch, value):
     """A threshold that no message can reach must be a mistake."""

@@ -275,7 +275,9 @@ class Sqlite(Dialect):
                 "file and its folder."
             )
             return Diagnosis(DatabaseUnavailable, sentence)
-        if code == sqlite3.SQLITE_FULL:
+        # The latter where not even the `-shm` finds room, at the first use of the file.
+        enlarging = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_FULL or enlarging == sqlite3.SQLITE_IOERR_SHMSIZE:
             sentence = f"The disk of {file} is full; free some space there."
             # Of what did not fit not even the log has the end.
             return Diagnosis(DatabaseUnavailable, sentence, stored=False)

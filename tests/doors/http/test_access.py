@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from app.access.rights import Right
 from app.doors.http.app import create_app
-from app.services.access import expire_events, list_events, made_key
+from app.services.access import expire_events, list_events, list_keys, made_key
 from app.services.application import Application
 from app.services.profiles import create_profile
 from app.settings import Settings
@@ -544,6 +544,19 @@ def test_other_processes_follow_keys(application):
 
     assert (200, 401) == (before, after)
     assert used is not None
+
+
+def test_the_last_use_of_a_key_outlives_the_service(application):
+    """It is stored once a minute, and when the service stops."""
+    first, second = application(), application()
+    key = add(first)
+    first.keys.refresh()
+    with serving(first) as client:
+        client(STRANGER, key).get("/profiles")
+    (found,) = list_keys(second.engine)
+    second.engine.dispose()
+
+    assert found.last_used_at is not None
 
 
 def test_events_are_removed_when_they_are_old(application):

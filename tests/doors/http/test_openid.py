@@ -549,7 +549,11 @@ def test_without_a_provider_there_is_no_button(make):
     """Its page does not exist either."""
     client = make(oidc_issuer=None)
 
-    assert "/ui/sign-in/oidc" not in client.get("/ui/sign-in").text
+    shown = client.get("/ui/sign-in").text
+
+    assert "/ui/sign-in/oidc" not in shown
+    # Nobody has signed in, so there is no page to go to.
+    assert [] == re.findall(r'<li><a href="/ui', shown)
     assert 404 == client.get("/ui/sign-in/oidc").status_code
     assert 404 == client.get("/ui/sign-in/oidc/callback").status_code
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.event import listens_for
 from sqlalchemy.exc import IntegrityError
 
@@ -308,6 +309,24 @@ def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
     ):
         connection.execute(tables.profile.delete())
     assert [] == naps
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (sqlite3.SQLITE_IOERR_SHMSIZE, "The disk of /x.db is full; free some space"),
+        (sqlite3.SQLITE_IOERR_WRITE, "The database is unavailable: disk I/O error."),
+    ],
+)
+def test_a_disk_without_room_for_the_index_of_the_log_is_full(code, sentence):
+    """SQLite calls it an error of the disk, like any other."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+
+    diagnosis = sqlite.Sqlite().diagnose(make_url("sqlite:////x.db"), error)
+
+    assert DatabaseUnavailable is diagnosis.error
+    assert diagnosis.sentence.startswith(sentence)
 
 
 @on_sqlite
