@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, select
 
 from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
 from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
 from app.storage import ledger, profiles, tables, undo_records, undo_work
-from app.storage.database.dialect import chunks
+from app.storage.database.dialect import chunks, upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -267,12 +267,8 @@ def take(
     revision = profiles.lock(connection, profile)
     if cursor_of(connection, profile.id, site) != known:
         return None
-    restart(connection, profile, site)
-    connection.execute(
-        insert(_FOLLOWING).values(
-            profile_id=profile.id, site=site, cursor=cursor, time=time
-        )
-    )
+    at = {"profile_id": profile.id, "site": site, "cursor": cursor, "time": time}
+    upsert(connection, _FOLLOWING, [at])
     source = f"{SITE_PREFIX}{site}"
     given = {word.digest: word for word in words}
     latest = ledger.latest_of(connection, profile.id, given)
