@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from app.mail import tree
 from app.mail.limits import MAX_HEADERS, MAX_PARTS, Budget
 from app.mail.tree import build, nested, well_formed
 
@@ -74,15 +75,19 @@ MULTIPARTS = st.builds(
 )
 
 
-@given(st.one_of(TEXTS, MULTIPARTS))
-@example("Subject: a\n b\n\nbody\n")
-@example("A:\n \n\n\nb")
-def test_the_short_way_reads_what_the_standard_parser_reads(text):
-    """Header by header and byte by byte, and without a defect."""
-    nodes = well_formed(text, Budget())
-    assume(nodes is not None)
-    root, more = nested(text, Budget())
+@given(st.one_of(TEXTS, MULTIPARTS), st.sampled_from([3, MAX_PARTS]))
+@example("Subject: a\n b\n\nbody\n", MAX_PARTS)
+@example("A:\n \n\n\nb", MAX_PARTS)
+def test_the_short_way_reads_what_the_standard_parser_reads(text, most):
+    """Header by header and byte by byte, as far as there may be parts."""
+    budget, expected = Budget(), Budget()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tree, "MAX_PARTS", most)
+        nodes = well_formed(text, budget)
+        assume(nodes is not None)
+        root, more = nested(text, expected)
 
+    assert expected.defects == budget.defects
     # The first of the parser's is one that it tries.
     assert [known(node) for node in more[1:]] == [known(node) for node in nodes]
     assert root is more[1]
