@@ -59,14 +59,6 @@ _ROWS_PER_BLOCK: Final = 1_000
 _NAMES_PER_BLOCK: Final = 20_000
 
 
-def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
-    """Return the number of months or rows in an export of a profile."""
-    if contents == "ledger":
-        return profile.revision
-    rows = runs.read_messages(connection, profile.id, profile.labels)
-    return len({row.epoch for row in rows})
-
-
 def export(
     connection: Connection,
     profile: ProfileRow,
@@ -93,7 +85,7 @@ def export(
         Whether to write the text of features too, and the views that tell a text
         (`app.features.id_key.UNKEYED`).
     progress : callable, optional
-        Called with the number of months or rows written.
+        Called with the number of rows written.
 
     Returns
     -------
@@ -134,7 +126,7 @@ def export(
         for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
-        _write_sums(writer, connection, profile, "counts", progress, words=words)
+        _write_sums(writer, connection, profile, "counts", words=words)
     if words:
         for view, page in _names(connection, profile, contents):
             writer.write(NAMES, write_names(view, page))
@@ -168,7 +160,6 @@ def _write_sums(
     connection: Connection,
     profile: ProfileRow,
     kind: runs.Kind,
-    progress: Callable[[int], object] = lambda _: None,
     *,
     words: bool,
 ) -> None:
@@ -177,7 +168,6 @@ def _write_sums(
         told = sums if words else redacted_sums(sums)
         for part in told.pieces(at_most=FEATURES_PER_ROW):
             writer.write(SUM, write_sum(epoch, part, profile.labels))
-        progress(1)
 
 
 def _names(

@@ -25,7 +25,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.exchange import dumps
-from app.exchange.export import export, size
+from app.exchange.export import export
 from app.exchange.staging import Staging, fault_of, fill, hidden_profile
 from app.exchange.survey import (
     Source,
@@ -196,11 +196,6 @@ class Transfer:
         """
         with reading(self.engine) as connection:
             return profiles.find(connection, name)
-
-    def size(self, profile: ProfileRow, contents: Contents) -> int:
-        """Return the number of progress steps of an export."""
-        with reading(self.engine) as connection:
-            return size(connection, profile, contents)
 
     def export(
         self,

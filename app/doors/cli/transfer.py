@@ -91,7 +91,7 @@ def export(
                 target,
                 contents=contents,
                 words=not without_words,
-                progress=stage(bar, "exporting", transfer.size(row, contents)),
+                progress=stage(bar, "exporting", row.revision if with_ledger else None),
             )
             size = None if file == STANDARD else target.tell()
     result = {
