@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from app.classifier.verdict import Candidate, Count, Place
-    from app.ledger.entry import LedgerRow, ScoredRow
+    from app.ledger.entry import LedgerRow
     from app.services.cache import LiveProfiles
     from app.services.classify import Classified
-    from app.services.live import CachedProfile, LiveProfile
+    from app.services.live import CachedProfile
     from app.services.recent import RecentMessages
 
 MAX_TEXT: Final = 200
@@ -77,19 +77,6 @@ class MessageHistory:
     verdicts: tuple[HistoryLine, ...]
     rows: tuple[LedgerRow, ...]
     now: Classified | None
-
-
-def _classified(
-    live: LiveProfile, stored: ScoredRow, strongest: int
-) -> Classified | None:
-    if stored.feature_set != live.row.feature_set:
-        return None
-    observation = Observation(
-        stored.digest, stored.feature_set, stored.views, stored.names
-    )
-    return classify_observation(
-        live, observation.with_pair_names(), strongest=strongest
-    )
 
 
 def line_of(text: str) -> str:
@@ -387,18 +374,22 @@ class VerdictHistory:
     ) -> MessageHistory | None:
         with reading(self.engine) as connection:
             rows = ledger.of_message(connection, profile.row.id, digest)
-            found = scored.get_many(connection, profile.row.id, [digest])
-            remembered = found.get(digest)
+            stored = scored.get_many(connection, profile.row.id, [digest])
+            remembered = stored.get(digest)
             verdicts = scored.of_message(
                 connection, profile.row.id, digest, limit=LINES
             )
         if not rows and remembered is None and not verdicts:
             return None
         kept = (row for row in reversed(rows) if row.kept)
-        evidence = remembered or next(kept, None)
+        seen = remembered or next(kept, None)
         now = None
-        if evidence is not None:
-            now = _classified(self.live.get(profile.row.name), evidence, strongest)
+        if seen is not None and seen.feature_set == profile.row.feature_set:
+            found = Observation(seen.digest, seen.feature_set, seen.views, seen.names)
+            live = self.live.get(profile.row.name)
+            now = classify_observation(
+                live, found.with_pair_names(), strongest=strongest
+            )
         return MessageHistory(
             profile=profile.row.name,
             scored=None if remembered is None else remembered.time,
