@@ -121,7 +121,7 @@ class FadingPrior:
     ----------
     pseudo : float, default 1.0
         Imagined messages of each side, and of each class of a side.
-    most : float, default 20.0
+    most : float, default 100.0
         Largest odds that the prior gives one side against the other, or one class of
         a side against another.
     messages : float, default 3.0
@@ -168,7 +168,7 @@ class FadingPrior:
     """
 
     pseudo: float = 1.0
-    most: float = 20.0
+    most: float = 100.0
     messages: float = 3.0
 
     def __post_init__(self) -> None:

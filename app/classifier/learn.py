@@ -180,7 +180,7 @@ def taught(
 
     `bounded` limits the features of every view.  Corrections and grams are taught only
     if the classifier of their name was wrong or nearly so: if the right class did not
-    lead all others by `MARGIN`.
+    lead all others by `MARGIN`, whatever the term of the view counts in the verdict.
 
     Parameters
     ----------
@@ -196,11 +196,11 @@ def taught(
     models = specification.classifiers
     wary = {model.view for model in models.values() if model.learns_errors}
     found = bounded({view: x for view, x in views.items() if view not in wary})
-    for term, said in zip(specification.verdict.terms, verdict.evidence, strict=True):
+    for term, factor in zip(specification.verdict.terms, verdict.factors, strict=True):
         model = models[term.classifier]
         if not model.learns_errors or model.view != term.classifier:
             continue
-        others = said.tolist()
+        others = (verdict.parts[term.classifier].totals[0] * factor).tolist()
         if others.pop(label) - max(others) < MARGIN:
             if model.made_of:
                 ids = np.unique(model.features(found).ids)

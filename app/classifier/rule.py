@@ -265,30 +265,21 @@ class Term:
     weight : float
         Initial weight, before the fusion has fitted one.  Unit: nats of the verdict per
         nat of the normalised sum.
-    few : float, default 1
-        Messages after which it has half of its weight, if its view learns only errors.
-    even : bool, default False
-        Whether these are twice the messages of the side that has learned fewer.
 
     Raises
     ------
     InvalidSetting
-        If the weight is not finite, or `few` not positive.
+        If the weight is not finite.
     """
 
     classifier: str
     normaliser: Normaliser = ShrunkenMean()
     weight: float = 1.0
-    few: float = 1.0
-    even: bool = False
 
     def __post_init__(self) -> None:
         """Check the weight."""
         if not math.isfinite(self.weight):
             raise InvalidSetting(f"a weight must be finite, got {self.weight!r}")
-        if not self.few > 0:
-            msg = f"messages with half of a weight must be positive, got {self.few!r}"
-            raise InvalidSetting(msg)
 
     @property
     def name(self) -> str:
@@ -312,26 +303,13 @@ class Term:
 VIEW_STRENGTH: Final = 20.0
 VIEW_WEIGHT: Final = 4.5
 VIEW_WEIGHT_BESIDE_GRAMS: Final = 4.0
-CORRECTIONS_TERMS: Final = (
-    # The sum is bounded by 1, so it moves the verdict by at most 3 nats.  Without
-    # `few`, two lessons would decide the third message (experiment 0078).
-    Term(classifier=CORRECTIONS, normaliser=Bounded(), weight=3.0, few=10.0),
-    # With 10 here too, eight reports of spam would decide, and after a thousand spam
-    # and three ham, 49 % of the ham of one corpus would be lost instead of 36
-    # (experiment 0095).
-    Term(classifier=HEADER_CORRECTIONS, normaliser=Bounded(), weight=2.0, few=100.0),
-)
-
-# A chain of symbols is confident about any text: it has to know both sides.  By all of
-# its lessons, with 30 of them, half of the ham of a corpus would be lost after a
-# thousand spam and three ham, instead of 36 or 38 % (experiment 0096).  With a weight
-# of 3, mail in date order would rank worse than without it (experiment 0097).
-GRAMS_TERM: Final = Term(
-    classifier=GRAMS,
-    normaliser=Bounded(scale=0.09, mean=True),
-    weight=2.0,
-    few=60.0,
-    even=True,
+# The corrections are bounded by 1, so they move the verdict by at most 3 and 2 nats
+# (experiment 0078).  With a weight of 3, the grams would rank mail in date order worse
+# than without them (experiment 0097).
+ERROR_TERMS: Final = (
+    Term(classifier=CORRECTIONS, normaliser=Bounded(), weight=3.0),
+    Term(classifier=HEADER_CORRECTIONS, normaliser=Bounded(), weight=2.0),
+    Term(classifier=GRAMS, normaliser=Bounded(scale=0.09, mean=True), weight=2.0),
 )
 
 
@@ -350,9 +328,10 @@ def terms_of(text_views: tuple[str, ...]) -> tuple[Term, ...]:
         for name in text_views
         if name not in {CORRECTIONS, GRAMS}
     )
-    if CORRECTIONS in text_views:
-        terms += CORRECTIONS_TERMS[: 1 + ("headers" in text_views)]
-    return (*terms, GRAMS_TERM) if GRAMS in text_views else terms
+    found = {*text_views}
+    if {CORRECTIONS, "headers"} <= found:
+        found.add(HEADER_CORRECTIONS)
+    return (*terms, *[term for term in ERROR_TERMS if term.classifier in found])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,8 +365,6 @@ class VerdictRule:
         Names of the terms in the ledger.
     classifiers : frozenset of str
         The classifiers that decide.
-    even : tuple of int
-        Places of the terms that are `Term.even`.
 
     Raises
     ------
@@ -403,7 +380,6 @@ class VerdictRule:
     ham_threshold: float = -SPAM_THRESHOLD
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     classifiers: frozenset[str] = field(init=False, repr=False, compare=False)
-    even: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the terms and thresholds."""
@@ -425,5 +401,3 @@ class VerdictRule:
         object.__setattr__(self, "names", names)
         deciding = frozenset(term.classifier for term in self.terms)
         object.__setattr__(self, "classifiers", deciding)
-        even = tuple(t for t, term in enumerate(self.terms) if term.even)
-        object.__setattr__(self, "even", even)

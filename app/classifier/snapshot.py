@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -64,17 +64,24 @@ def raised(messages: NDArray[np.int64]) -> float:
     return math.sqrt(taught.size * taught.max() / taught.sum())
 
 
-def lowered(
-    messages: NDArray[np.int64], few: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the factor of terms by the number of messages that their views learned.
+# A view that has learned ten spam and three ham has seen most words of any message in
+# spam alone.  By the messages of both sides together, after a thousand spam and three
+# ham, 29, 18, 19 and 29 % of the ham of four corpora was lost, instead of 14, 3, 3 and
+# 2 (experiment 0100).
+FEW: Final = 7
+"""Messages of the side that has learned fewer after which a term has half of its
+weight, if its view learns only errors."""
+
+
+def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the factor of terms by the messages of the side with fewer lessons.
 
     Examples
     --------
-    >>> lowered(np.array([0, 10, 90]), np.array([10.0, 10.0, 10.0])).tolist()
-    [0.0, 0.5, 0.9]
+    >>> lowered(np.array([0, 7, 93])).tolist()
+    [0.0, 0.5, 0.93]
     """
-    return messages / (messages + few)
+    return messages / (messages + FEW)
 
 
 class Scorer(ABC):
@@ -171,23 +178,21 @@ class Scorer(ABC):
         terms = specification.verdict.terms
         models = [specification.classifiers[term.classifier] for term in terms]
         # Its own, where there are levels above it.
-        k = len(specification.labels)
+        k, spam = len(specification.labels), specification.spam_mask
         taught = np.array([tables[m.view].messages.reshape(-1, k)[0] for m in models])
         self.messages = self.learned = messages = taught[0]
         self.log_prior = specification.prior.log_prior(messages)
         self.verdict_log_prior = specification.verdict.prior.log_prior(
             messages,
             fusion.arrivals.by_side * specification.unit,
-            specification.spam_mask,
+            spam,
         )
         # In messages, because unlike all other values it depends on the unit.
-        totals = specification.in_messages(taught.sum(axis=1))
-        for t in specification.verdict.even:
-            spam = specification.in_messages(taught[t, specification.spam_mask].sum())
-            totals[t] = 2 * min(spam, totals[t] - spam)
+        total = specification.in_messages(taught.sum(axis=1))
+        of_spam = specification.in_messages(taught[:, spam].sum(axis=1))
         made = np.array([model.learns_errors for model in models])
-        few = np.array([term.few for term in terms])
-        self.raised = np.where(made, lowered(totals, few), raised(totals[~made]))
+        fewer = np.minimum(of_spam, total - of_spam)
+        self.raised = np.where(made, lowered(fewer), raised(total[~made]))
         added = self.verdict_log_prior + fusion.bias
         self.rows = tuple(
             [row[np.newaxis] for row in (self.raised, fusion.weights, added)]

@@ -91,8 +91,8 @@ def test_the_fading_prior_is_the_rule_of_succession_in_the_beginning():
 
 
 def test_the_fading_prior_has_a_bound():
-    """However unequal the counts, the prior is at most 20 to 1."""
-    assert math.log(20) == pytest.approx(odds(0, 10**9), abs=1e-12)
+    """However unequal the counts, the prior is at most 100 to 1."""
+    assert math.log(100) == pytest.approx(odds(0, 10**9), abs=1e-12)
 
 
 def test_the_fading_prior_fades():
@@ -100,8 +100,8 @@ def test_the_fading_prior_fades():
     taught = [odds(ham, 10**6) for ham in (0, 1, 3, 10, 100)]
 
     assert taught == sorted(taught, reverse=True)
-    assert taught[2] == pytest.approx(math.log(20) / 2, abs=1e-12)
-    assert 0.1 > taught[-1] > 0
+    assert taught[2] == pytest.approx(math.log(100) / 2, abs=1e-12)
+    assert 0.2 > taught[-1] > 0
     assert 0.0 == odds(40, 40)
 
 

@@ -107,7 +107,7 @@ def test_a_hundred_spam_and_no_ham_are_no_more_than_a_good_reason():
     """Where all mail is taught, the next one is spam too, but not surely so."""
     of_ham, _ = verdicts(EVERYTHING, spams=100)
 
-    assert 20 / 21 == pytest.approx(of_ham.probability, abs=1e-9)
+    assert 100 / 101 == pytest.approx(of_ham.probability, abs=1e-9)
 
 
 @pytest.mark.parametrize("which", [MISTAKES, ARCHIVE])

@@ -15,7 +15,7 @@ from app.classifier.explain import attribute
 from app.classifier.learn import MARGIN, delta, taught
 from app.classifier.rule import Bounded, Term, VerdictRule, terms_of
 from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import FEW, Snapshot
 from app.classifier.specification import Specification, ViewModel, classifiers_of
 from app.errors import InvalidSetting
 
@@ -35,13 +35,13 @@ def said_by_corrections(verdict):
 
     The headers alone, which teach nothing, and the grams are last.
     """
-    return verdict.evidence[-3]
+    return verdict.parts["corrections"].totals[0] * verdict.factors[-3]
 
 
 def learned(history, *, specification=THREE):
     """Return the snapshot of messages that were scored and learned one by one.
 
-    It has had enough wrong before, with another feature, to be heard.
+    It has had some wrong before, with another feature.
     """
     snapshot = Snapshot.empty(specification)
     many = {"corrections": SparseCounts.of({99: 1})}
@@ -111,7 +111,7 @@ def test_a_share_stands_with_its_own_feature():
     snapshot = Snapshot.empty(specification)
     known = {"corrections": SparseCounts.of({7: 1}), "words": SparseCounts.of({2: 1})}
     for label in range(2):
-        only = {"words": known["words"]} if label == 0 else known
+        only = known if label else {**known, "corrections": SparseCounts.of({8: 1})}
         snapshot.learn(
             delta(only, before=None, after=label, n_classes=2), revision=label + 1
         )
@@ -162,10 +162,13 @@ def test_it_raises_nothing_and_is_lowered_while_it_knows_little():
     assert [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] == snapshot.raised.tolist()
 
     few = {"words": words["words"], "corrections": words["words"]}
-    snapshot.learn(delta(few, before=None, after=0, n_classes=2), revision=4)
+    for label in range(2):
+        snapshot.learn(
+            delta(few, before=None, after=label, n_classes=2), revision=4 + label
+        )
 
     assert snapshot.raised[0] > 1.0
-    assert [1 / 11, 1 / 101, 0.0] == snapshot.raised[-3:].tolist()
+    assert [1 / (1 + FEW), 1 / (1 + FEW), 0.0] == snapshot.raised[-3:].tolist()
 
 
 def test_a_site_without_it_teaches_nothing_there():
@@ -283,7 +286,7 @@ def read(history):
 def test_grams_too_are_taught_where_they_were_wrong_or_nearly_so(history, views, label):
     """What they say is their own, and so is what they learn."""
     verdict = score(read(history), views)
-    ham, spam = verdict.evidence[-1]
+    ham, spam = verdict.parts["grams"].totals[0] * verdict.factors[-1]
     leads = (spam - ham if label else ham - spam) >= MARGIN
 
     kept = taught(views, verdict, label, SYMBOLS)
@@ -306,7 +309,7 @@ def test_the_shares_of_runs_add_up(history, views):
 
 
 def test_grams_are_heard_as_far_as_they_know_both_sides():
-    """By twice the lessons of the side with fewer."""
+    """By the lessons of the side with fewer."""
     one, two = np.arange(60, dtype=np.uint8).reshape(2, 30)
     text = {"grams": runs_of(one), "words": SparseCounts.of({1: 1})}
     other = {"grams": runs_of(two), "words": SparseCounts.of({2: 1})}
@@ -319,4 +322,15 @@ def test_grams_are_heard_as_far_as_they_know_both_sides():
         snapshot.learn(change, revision=1)
         heard.append(snapshot.raised[-1])
 
-    assert [0.0, 2 / 62, 120 / 180] == pytest.approx(heard)
+    assert [0.0, 1 / (1 + FEW), 60 / (60 + FEW)] == pytest.approx(heard)
+
+
+@given(readings, texts, st.integers(0, 1))
+def test_how_far_it_is_heard_does_not_change_what_is_taught(history, views, label):
+    """A classifier that is right needs no lessons, even while it is hardly heard."""
+    verdict = score(read(history), views)
+    unheard = replace(verdict, evidence=np.zeros_like(verdict.evidence))
+
+    assert taught(views, verdict, label, SYMBOLS) == taught(
+        views, unheard, label, SYMBOLS
+    )

@@ -37,6 +37,16 @@ def fold(app):
         return load(connection, live.row).tables[VIEW].flatten()
 
 
+def of_others(scores):
+    """Return the part of a record that does not depend on the grams."""
+    terms = {
+        name: said
+        for name, said in scores["terms"].items()
+        if not name.startswith("grams/")
+    }
+    return scores["prior"], terms
+
+
 @pytest.fixture
 def app(database_url):
     """Return an application that has learned ten messages of either kind."""
@@ -131,8 +141,11 @@ def test_the_ledger_makes_the_counts_again(app):
     with reading(app.engine) as connection:
         rows = ledger.rows_after(connection, live.row.id, revision=0, limit=100)
     for row in rows:
-        verdict = score(snapshot, row.views)
-        assert row.scores == record(verdict, specification)
+        scored, again = row.scores, record(score(snapshot, row.views), specification)
+        if "grams" not in row.views:
+            # They said enough, so the row does not hold them.
+            scored, again = of_others(scored), of_others(again)
+        assert scored == again
         change = weighted(sum_by_epoch([row], specification.labels), None)
         snapshot.learn(State.sum(change), revision=row.revision, lessons=[row.lesson])
 
