@@ -344,8 +344,8 @@ class Application:
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
         with logging_if_slow(
-            "loading the kernels; compiling them, once after an installation, takes 20 "
-            "seconds of CPU time"
+            "loading the kernels; the first start after an installation compiles them, "
+            "which takes 20 seconds of CPU time"
         ):
             warm_up()
         for thread in self._threads():
