@@ -104,8 +104,7 @@ class Connection:
     def _more(self, seen: bytes) -> bytes:
         received = self._socket.recv(65536)
         if not received:
-            msg = f"the service hung up after {seen[:40]!r}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"the service hung up after {seen[:40]!r}")
         return seen + received
 
 
@@ -117,8 +116,7 @@ def content_length(head: bytes) -> int:
 def require_success(head: bytes, body: bytes) -> None:
     """Raise RuntimeError if an answer is not one of success."""
     if not head.startswith(b"HTTP/1.1 2"):
-        msg = f"{head[:40]!r} {body[:200]!r}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{head[:40]!r} {body[:200]!r}")
 
 
 def run_one(port: int, requests: Sequence[bytes]) -> Load:

@@ -101,8 +101,7 @@ async def ask(app: ASGIApp, asked: Asked) -> bytes:
 
     await app(scope, receive, send)
     if sent[0]["status"] != 200:
-        msg = f"{asked.path}: {sent!r}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{asked.path}: {sent!r}")
     body: bytes = sent[1]["body"]
     return body
 

@@ -197,11 +197,10 @@ def require_reachable(
             raise InconsistentCounts(msg)
     apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
     where = tuple(np.argwhere(apart)[0])
-    msg = (
+    raise InconsistentCounts(
         f"a feature would occur {int(occurrences[where])} times "
         f"in {int(documents[where])} messages"
     )
-    raise InconsistentCounts(msg)
 
 
 def require_frequencies(
@@ -225,11 +224,10 @@ def require_frequencies(
     beyond = documents > messages
     if np.count_nonzero(beyond):
         row, c = np.argwhere(beyond)[0].tolist()
-        msg = (
+        raise InconsistentCounts(
             f"a feature would be in {int(documents[row, c])} messages of class {c}, "
             f"which has {int(messages[c])}"
         )
-        raise InconsistentCounts(msg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

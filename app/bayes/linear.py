@@ -138,11 +138,10 @@ def bernoulli_form(
     """
     likelihood = model.estimate(state)
     if likelihood.impossible.any():
-        msg = (
+        raise InvalidObservation(
             "a feature is in every message of a class: without smoothing "
             "its weight would be infinite"
         )
-        raise InvalidObservation(msg)
     ids = _features(model.vocabulary, state)
     documents = state.look_up(ids, "presence")
     present = model.smoothing.log_probability(documents, state.messages, 2)

@@ -303,11 +303,10 @@ class MomentSums(Statistics):
                 raise InconsistentCounts(msg)
         counts, squares = self.documents, self.squares
         if np.count_nonzero(counts > self.messages):
-            msg = (
+            raise InconsistentCounts(
                 f"a field would be in {int(counts.max())} messages of a class, "
                 f"but the classes have {self.messages.tolist()}"
             )
-            raise InconsistentCounts(msg)
         spread = counts.astype(object) * squares - self.sums**2
         contradiction = spread < 0
         if np.count_nonzero(counts < 2):  # noqa: PLR2004

@@ -193,8 +193,7 @@ def odds_weights(
 def _require_two_sides(spam: NDArray[np.bool_]) -> None:
     """Refuse a question with only one answer."""
     if not 0 < (on_one := np.count_nonzero(spam)) < spam.size:
-        msg = (
+        raise InvalidObservation(
             "log-odds need a class on each side, "
             f"but {on_one} of {spam.size} classes are spam"
         )
-        raise InvalidObservation(msg)

@@ -252,11 +252,10 @@ class FixedPrior:
             all(p >= 0 for p in self.probabilities)
             and math.isclose(total, 1.0, abs_tol=1e-9)
         ):
-            msg = (
+            raise InvalidObservation(
                 "prior probabilities must not be negative and must sum to 1, "
                 f"got {self.probabilities!r}"
             )
-            raise InvalidObservation(msg)
 
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the logs of the stated probabilities, shape (K,).
@@ -267,11 +266,10 @@ class FixedPrior:
             If there are more or fewer classes than probabilities.
         """
         if messages.size != len(self.probabilities):
-            msg = (
+            raise InvalidObservation(
                 f"the prior has {len(self.probabilities)} probabilities, "
                 f"but there are {messages.size} classes"
             )
-            raise InvalidObservation(msg)
         logs = np.full(messages.size, -np.inf)
         stated = np.array(self.probabilities)
         np.log(stated, where=stated > 0, out=logs)

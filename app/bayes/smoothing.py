@@ -101,11 +101,10 @@ class Lidstone:
     def __post_init__(self) -> None:
         """Refuse an invalid pseudo-count."""
         if not SMALLEST_ALPHA <= self.alpha <= LARGEST_ALPHA:
-            msg = (
+            raise InvalidObservation(
                 f"alpha must be between {SMALLEST_ALPHA:g} and {LARGEST_ALPHA:g}, "
                 f"got {self.alpha!r}"
             )
-            raise InvalidObservation(msg)
 
     def log_probability(
         self,
@@ -257,11 +256,10 @@ class Backoff:
     def __post_init__(self) -> None:
         """Refuse an invalid number of messages."""
         if not (math.isfinite(self.messages) and self.messages > 0):
-            msg = (
+            raise InvalidObservation(
                 "the number of messages of a back-off must be positive and finite, "
                 f"got {self.messages!r}"
             )
-            raise InvalidObservation(msg)
 
     def trust(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight of each class's own estimate, shape (K,)."""
@@ -288,9 +286,8 @@ def vocabulary_size(source: CountSource, declared: int | None) -> int:
     if declared is None:
         return source.vocabulary
     if declared < source.vocabulary:
-        msg = (
+        raise InvalidObservation(
             f"the declared vocabulary has {declared} features, "
             f"but training has seen {source.vocabulary}"
         )
-        raise InvalidObservation(msg)
     return declared

@@ -34,11 +34,10 @@ def require_room(total: float) -> None:
         With the sum.
     """
     if not abs(total) <= LARGEST_COUNT:
-        msg = (
+        raise InvalidObservation(
             f"a sum of counts comes to {total:.4g}, which 64 bits do not hold; divide "
             "the counts"
         )
-        raise InvalidObservation(msg)
 
 
 def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,22 +116,19 @@ class Vector:
     def __post_init__(self) -> None:
         """Refuse arrays that are not a sparse vector."""
         if self.ids.dtype.kind != "i" or self.values.dtype.kind != "i":
-            msg = (
+            raise InvalidObservation(
                 f"ids and {self.holds} must be whole numbers, "
                 f"got {self.ids.dtype} and {self.values.dtype}"
             )
-            raise InvalidObservation(msg)
         if self.ids.ndim != 1 or self.ids.shape != self.values.shape:
-            msg = (
+            raise InvalidObservation(
                 f"ids and {self.holds} must be one-dimensional and equally long, "
                 f"got shapes {self.ids.shape} and {self.values.shape}"
             )
-            raise InvalidObservation(msg)
         # Not np.diff: ids use all 64 bits, and the difference of two of them
         # overflows.
         if np.count_nonzero(self.ids[1:] <= self.ids[:-1]):
-            msg = "ids must be strictly increasing"
-            raise InvalidObservation(msg)
+            raise InvalidObservation("ids must be strictly increasing")
         self.require_in_range()
 
     def require_in_range(self) -> None:
@@ -265,11 +261,10 @@ class Measurements(Vector):
         # Not np.abs: the smallest 64-bit integer has no absolute value.
         beyond = (self.values > LIMIT) | (self.values < -LIMIT)
         if np.count_nonzero(beyond):
-            msg = (
+            raise InvalidObservation(
                 f"a measurement must be between -{LIMIT} and {LIMIT} steps, "
                 f"got {int(self.values[beyond][0])}"
             )
-            raise InvalidObservation(msg)
 
     @classmethod
     def of(
@@ -298,11 +293,10 @@ def _steps(value: float, fraction_bits: int) -> int:
     """Return the nearest number of steps."""
     scaled = math.ldexp(value, fraction_bits) if abs(value) <= LIMIT else math.inf
     if not abs(scaled) <= LIMIT:
-        msg = (
+        raise InvalidObservation(
             f"a measurement must be finite and at most {LIMIT} steps of "
             f"2**-{fraction_bits}, got {value!r}"
         )
-        raise InvalidObservation(msg)
     return round(scaled)
 
 

@@ -29,11 +29,10 @@ def total(parts: Sequence[Statistics]) -> Statistics:
         return parts[0]
     kinds = Counter(part.kind for part in parts)
     if len(kinds) > 1:
-        msg = (
+        raise InconsistentCounts(
             f"A view holds features in {kinds['features']} parts and measurements in "
             f"{kinds['moments']}, and they have no sum."
         )
-        raise InconsistentCounts(msg)
     return parts[0].sum(parts, n_classes=parts[0].n_classes)
 
 

@@ -121,11 +121,10 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
         counted = [x for x in xs if isinstance(x, SparseCounts)]
         measured = [x for x in xs if isinstance(x, Measurements)]
         if counted and measured:
-            msg = (
+            raise InconsistentCounts(
                 f"A view holds features in {len(counted)} messages and measurements "
                 f"in {len(measured)}, and they have no sum."
             )
-            raise InconsistentCounts(msg)
         found[view] = (
             FeatureCounts.of_messages(counted, of_view)
             if counted

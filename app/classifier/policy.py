@@ -89,11 +89,10 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
     if field == "ham_cost":
         if value is not None and math.isfinite(value):
             return value
-        msg = (
+        raise InvalidPolicy(
             f"{named} must be a number of missed spam messages such as 9, got "
             f"{text[:64]!r}"
         )
-        raise InvalidPolicy(msg)
     if value is None and field != "ham_threshold":
         return "never"
     if value is not None and math.isfinite(value):
@@ -141,11 +140,10 @@ class Policy:
         """Check the thresholds."""
         cost = self.ham_cost
         if cost is not None and not 1 <= cost <= MAX_COST:
-            msg = (
+            raise InvalidPolicy(
                 f"ham_cost is {cost:g}; it is the number of missed spam "
                 f"messages that one lost ham is worth, from 1 to {MAX_COST:g}"
             )
-            raise InvalidPolicy(msg)
         for name in ("ham_threshold", "quarantine_from", "reject_from"):
             value: float | Never | None = getattr(self, name)
             if isinstance(value, float):
@@ -170,18 +168,16 @@ class Policy:
         reject_from=12.0)
         """
         if not isinstance(document, Mapping):
-            msg = (
+            raise InvalidPolicy(
                 f"a policy must be an object of names and values, got {document!r:.64}"
             )
-            raise InvalidPolicy(msg)
         known = [field.name for field in fields(cls)]
         strangers = [name for name in document if name not in known]
         if strangers:
-            msg = (
+            raise InvalidPolicy(
                 f"a policy has no field {strangers[0]!r:.64}; the fields are "
                 f"{', '.join(known)}"
             )
-            raise InvalidPolicy(msg)
         return cls(**{name: _value(name, given) for name, given in document.items()})
 
     def document(self) -> dict[str, float | Never]:
@@ -232,11 +228,10 @@ class Policy:
         applied = self.applied_to(service)
         spam = applied.verdict.spam_threshold
         if self.ham_threshold not in {None, applied.verdict.ham_threshold}:
-            msg = (
+            raise InvalidPolicy(
                 f"ham_threshold is {self.ham_threshold:.4g}, above the spam "
                 f"threshold of {spam:.4g}; mail that is spam cannot be ham"
             )
-            raise InvalidPolicy(msg)
         said = {
             name: value
             for name in ("quarantine_from", "reject_from")

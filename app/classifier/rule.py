@@ -76,27 +76,24 @@ class FusionRule:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if min(self.every, self.window) < 1:
-            msg = (
+            raise InvalidSetting(
                 "the fusion is fitted every so many rows, from so many, at least 1; "
                 f"got {self.every} and {self.window}"
             )
-            raise InvalidSetting(msg)
         if not 0.0 < self.least <= 1.0:
             msg = f"the least share of a weight is above 0, up to 1, got {self.least}"
             raise InvalidSetting(msg)
         if not 0.0 <= self.mislabelled < 1.0:
-            msg = (
+            raise InvalidSetting(
                 "the share of labels that may be wrong is from 0 to 1, got "
                 f"{self.mislabelled}"
             )
-            raise InvalidSetting(msg)
 
         if not self.lopsided >= 1.0:
-            msg = (
+            raise InvalidSetting(
                 "the examples of one side count as those of the other so many times, "
                 f"at least once, got {self.lopsided}"
             )
-            raise InvalidSetting(msg)
 
     def counts(self, spam: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the weight of each example, depending on its side."""
@@ -228,11 +225,10 @@ class Bounded:
         """Check that the factor is defined for a message without features."""
         least, most = min(self.strength, self.scale), max(self.strength, self.scale)
         if not (least > 0 and math.isfinite(most)):
-            msg = (
+            raise InvalidSetting(
                 "the strength and the scale must be positive and finite, got "
                 f"{self.strength!r} and {self.scale!r}"
             )
-            raise InvalidSetting(msg)
 
     @property
     def name(self) -> str:
@@ -384,19 +380,17 @@ class VerdictRule:
     def __post_init__(self) -> None:
         """Check the terms and thresholds."""
         if not self.terms:
-            msg = "a verdict needs at least one term to go by, got none"
-            raise InvalidSetting(msg)
+            raise InvalidSetting("a verdict needs at least one term to go by, got none")
         names = tuple(term.name for term in self.terms)
         if len(set(names)) < len(names):
             msg = f"no two terms of a verdict may be the same, got {list(names)}"
             raise InvalidSetting(msg)
         low, high = self.ham_threshold, self.spam_threshold
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            msg = (
+            raise InvalidSetting(
                 "the ham threshold must be finite and not above the spam "
                 f"threshold, got {low!r} and {high!r}"
             )
-            raise InvalidSetting(msg)
         # Stored, because each written row and each example needs them.
         object.__setattr__(self, "names", names)
         deciding = frozenset(term.classifier for term in self.terms)

@@ -226,24 +226,21 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     every = (*TEXT_VIEWS, GRAMS, CORRECTIONS)
     strangers = [view for view in text_views if view not in every]
     if strangers or not text_views or len(set(text_views)) < len(text_views):
-        msg = (
+        raise InvalidSetting(
             f"the text views can be {', '.join(every)}, each once, got "
             f"{list(text_views)}"
         )
-        raise InvalidSetting(msg)
     made_of = tuple(view for view in TEXT_VIEWS if view in text_views)
     if CORRECTIONS in text_views and not made_of:
-        msg = (
+        raise InvalidSetting(
             f"the text view {CORRECTIONS} uses the features of "
             f"{', '.join(TEXT_VIEWS)}; add one of these views, got {list(text_views)}"
         )
-        raise InvalidSetting(msg)
     if not made_of:
-        msg = (
+        raise InvalidSetting(
             f"a profile needs one of the text views {', '.join(TEXT_VIEWS)}, which "
             f"learn every message, got {list(text_views)}"
         )
-        raise InvalidSetting(msg)
     multinomial = Multinomial(
         smoothing=TEXT_SMOOTHING, counting="presence", backoff=TEXT_BACKOFF
     )
@@ -342,28 +339,25 @@ class Specification:
         check_labels(self.labels, self.spam_labels)
         for term in self.verdict.terms:
             if term.classifier not in self.classifiers:
-                msg = (
+                raise InvalidSetting(
                     f"the verdict names the classifier {term.classifier!r}, which is "
                     f"not among {list(self.classifiers)}"
                 )
-                raise InvalidSetting(msg)
         views = {model.view: model.measures for model in self.classifiers.values()}
         errors = {m.view for m in self.classifiers.values() if m.learns_errors}
         made = {m.view for m in self.classifiers.values() if m.made_of}
         for name, model in self.classifiers.items():
             strange = [v for v in model.made_of if v in made or views.get(v, True)]
             if strange:
-                msg = (
+                raise InvalidSetting(
                     f"the classifier {name!r} is made of {strange}, which are not "
                     "views of features with a classifier of their own"
                 )
-                raise InvalidSetting(msg)
         if self.classifiers[self.verdict.terms[0].classifier].learns_errors:
-            msg = (
+            raise InvalidSetting(
                 "the first term of a verdict is over a view of its own, which learns "
                 f"every message; got {self.verdict.names[0]!r}"
             )
-            raise InvalidSetting(msg)
         spam = np.array([label in self.spam_labels for label in self.labels])
         spam.flags.writeable = False
         terms = self.verdict.classifiers
@@ -460,12 +454,11 @@ def check_name(name: str) -> None:
         The message names the broken rule.
     """
     if not _NAME.fullmatch(name):
-        msg = (
+        raise InvalidSetting(
             "the name of a profile must have 1 to 128 ASCII letters, digits "
             "and any of '@._+-', as a domain or an address has, and not be "
             f"one or two dots; got {name[:128]!r}"
         )
-        raise InvalidSetting(msg)
 
 
 def require_label(label: str, labels: Collection[str], *, of: str) -> None:
@@ -499,36 +492,32 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
         The message names the broken rule.
     """
     if not MIN_LABELS <= len(set(labels)) == len(labels) <= MAX_LABELS:
-        msg = (
+        raise InvalidSetting(
             f"a profile must have {MIN_LABELS} to {MAX_LABELS} different "
             f"labels, got {len(labels)}, of which {len(set(labels))} are "
             "different"
         )
-        raise InvalidSetting(msg)
     for label in labels:
         plain = label.replace("-", "").replace("_", "")
         if not (plain.isalnum() and plain.isascii() and label == label.lower()):
-            msg = (
+            raise InvalidSetting(
                 "a label must consist of lower-case letters, digits, '-' and "
                 f"'_', got {label!r}"
             )
-            raise InvalidSetting(msg)
         if len(label) > MAX_LABEL_LENGTH:
-            msg = (
+            raise InvalidSetting(
                 f"a label must have at most {MAX_LABEL_LENGTH} characters, got "
                 f"{label!r}"
             )
-            raise InvalidSetting(msg)
     strangers = [label for label in spam_labels if label not in labels]
     if strangers:
         msg = f"the spam labels {strangers} are not among the labels {list(labels)}"
         raise InvalidSetting(msg)
     if not 0 < len(set(spam_labels)) < len(labels):
-        msg = (
+        raise InvalidSetting(
             "at least one label must be for spam and one for wanted mail, got "
             f"labels {list(labels)} and spam labels {list(spam_labels)}"
         )
-        raise InvalidSetting(msg)
 
 
 PARTS: Final = 1024
@@ -569,11 +558,10 @@ class Decay:
     def __post_init__(self) -> None:
         """Check the half-life."""
         if not (math.isfinite(self.half_life) and self.half_life > 0):
-            msg = (
+            raise InvalidSetting(
                 "a half-life is a positive number of months, such as 6, "
                 f"got {self.half_life!r}"
             )
-            raise InvalidSetting(msg)
 
     def weight(self, epoch: int) -> int:
         """Return the weight of a message of a month.  Unit: parts.

@@ -117,11 +117,10 @@ def require_threshold(name: str, value: float) -> None:
         If it is not.
     """
     if not abs(value) <= MAX_NATS:
-        msg = (
+        raise InvalidSetting(
             f"{name} must be a number of nats from {-MAX_NATS:g} to {MAX_NATS:g}, got "
             f"{value!r}"
         )
-        raise InvalidSetting(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,19 +164,17 @@ class ActionRule:
                 continue
             require_threshold(name, value)
             if value < self.spam_from:
-                msg = (
+                raise InvalidSetting(
                     f"{name} is {value:.4g}, below the spam threshold of "
                     f"{self.spam_from:.4g}; mail that is not spam cannot be "
                     f"{word}"
                 )
-                raise InvalidSetting(msg)
         low, high = self.quarantine_from, self.reject_from
         if low is not None and high is not None and high < low:
-            msg = (
+            raise InvalidSetting(
                 f"reject_from is {high:.4g}, below quarantine_from of {low:.4g}; then "
                 "nothing would ever be quarantined"
             )
-            raise InvalidSetting(msg)
 
     def __call__(self, verdict: Verdict) -> Action:
         """Return the action on a message with this verdict.

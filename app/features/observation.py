@@ -129,11 +129,10 @@ def parse_id(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != DIGEST_BYTES:
-        msg = (
+        raise UnknownMessage(
             f"{text[:64]!r} is not the id of a message; an id is the 32 hexadecimal "
             "digits that /classify returned"
         )
-        raise UnknownMessage(msg)
     return found
 
 

@@ -219,8 +219,7 @@ def _require(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> No
     # Not (p < 0) | (p > 1): NaN is neither.
     strange = np.flatnonzero(~((probability >= 0) & (probability <= 1)))
     if strange.size:
-        msg = (
+        raise InvalidObservation(
             f"probability {strange[0]} is {probability[strange[0]]!r}, which is not "
             "from 0 to 1"
         )
-        raise InvalidObservation(msg)

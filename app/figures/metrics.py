@@ -262,11 +262,10 @@ def _logit(errors: int, messages: int) -> float:
 def require_alike(is_spam: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
     """Raise unless there is one value for each label."""
     if is_spam.shape != values.shape or is_spam.ndim != 1:
-        msg = (
+        raise InvalidObservation(
             f"labels and {what} must be one-dimensional and equally long, "
             f"got shapes {is_spam.shape} and {values.shape}"
         )
-        raise InvalidObservation(msg)
 
 
 def _split(

@@ -155,5 +155,4 @@ def _listening(port: int) -> None:
             time.sleep(0.1)
         else:
             return
-    msg = f"nobody listens on port {port} after {_READY:.0f} s"
-    raise TimeoutError(msg)
+    raise TimeoutError(f"nobody listens on port {port} after {_READY:.0f} s")

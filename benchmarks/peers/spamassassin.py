@@ -48,8 +48,7 @@ class SpamAssassin:
     def _ask(self, verb: str, raw: bytes) -> str:
         pipe = self._process.stdin
         if pipe is None:
-            msg = "SpamAssassin has no standard input"
-            raise RuntimeError(msg)
+            raise RuntimeError("SpamAssassin has no standard input")
         pipe.write(f"{verb} {len(raw)}\n".encode() + raw)
         pipe.flush()
         return self._answer()

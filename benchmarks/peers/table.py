@@ -137,8 +137,7 @@ def write(path: Path, block: str) -> None:
     """
     text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        msg = f"{path} must have the marks {BEGIN!r} and {END!r}, each once"
-        raise ValueError(msg)
+        raise ValueError(f"{path} must have the marks {BEGIN!r} and {END!r}, each once")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     path.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}", encoding="utf-8")

@@ -524,8 +524,7 @@ def page() -> str:
     classes = list(raised())
     missing = [cls.__name__ for cls in classes if cls not in ADVICE]
     if missing:
-        msg = f"ADVICE lacks {', '.join(missing)}"
-        raise LookupError(msg)
+        raise LookupError(f"ADVICE lacks {', '.join(missing)}")
     overview = table(
         ("problem type", "status", "exit code", "when"),
         (

@@ -178,11 +178,10 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
         for number in ids.tolist():
             size = domains.get(number >> VALUE_BITS)
             if size is not None and not number & _VALUE < size:
-                msg = (
+                raise InvalidObservation(
                     f"field {number >> VALUE_BITS} has {size} declared values, "
                     f"but training has seen value {number & _VALUE}"
                 )
-                raise InvalidObservation(msg)
         fields = np.union1d(self.fields, np.array(sorted(domains), np.int64))
         totals = np.zeros((fields.size, self.totals.shape[1]), np.int64)
         n_values = np.zeros(fields.size, np.int64)

@@ -74,11 +74,10 @@ class GaussianPull:
         """Refuse values that are not a Gaussian."""
         for value in (self.weight_deviation, self.bias_deviation):
             if not SMALLEST_DEVIATION <= value <= LARGEST_DEVIATION:
-                msg = (
+                raise InvalidObservation(
                     f"a deviation must be between {SMALLEST_DEVIATION:g} and "
                     f"{LARGEST_DEVIATION:g}, got {value!r}"
                 )
-                raise InvalidObservation(msg)
         for weight in self.weights:
             if not math.isfinite(weight):
                 raise InvalidObservation(f"a weight must be finite, got {weight!r}")
@@ -448,11 +447,10 @@ def _require_flat(
     left = np.abs((scaled.T @ away).reshape(-1) - pull)
     moved = (np.abs(scaled.T) @ np.abs(away)).reshape(-1) + np.abs(pull)
     if (left > FLAT * moved + DEPENDENT * len(scaled)).any():
-        msg = (
+        raise InvalidObservation(
             "the maximum was not reached: rounding hides the way up; give the columns "
             "units in which their values are alike, or the prior another deviation"
         )
-        raise InvalidObservation(msg)
 
 
 def _of_differences(k: int) -> NDArray[np.float64]:
@@ -488,11 +486,10 @@ def _require_rows(
 ) -> None:
     """Refuse rows and labels that have no logistic regression."""
     if not (np.abs(x) <= LARGEST_NUMBER).all():
-        msg = (
+        raise InvalidObservation(
             f"logistic regression takes finite numbers up to {LARGEST_NUMBER:g}, but a "
             "row has one that is not"
         )
-        raise InvalidObservation(msg)
     outside = labels[(labels < 0) | (labels >= n_classes)]
     if outside.size:
         msg = f"label {int(outside[0])} is not in range({n_classes})"
@@ -504,12 +501,11 @@ def _require_rows(
     if deviation is not None and not (
         NARROWEST_PRIOR <= deviation <= LARGEST_DEVIATION
     ):
-        msg = (
+        raise InvalidObservation(
             f"the deviation of a prior is positive, from {NARROWEST_PRIOR:g} to "
             f"{LARGEST_DEVIATION:g}, got {deviation!r}; leave it out for maximum "
             "likelihood"
         )
-        raise InvalidObservation(msg)
 
 
 def _require_a_maximum(
@@ -539,9 +535,8 @@ def _require_a_maximum(
         method="highs",
     )
     if found.fun is not None and float(found.fun) < -SEPARATED:
-        msg = (
+        raise InvalidObservation(
             "a plane separates the classes, with no row on the wrong side: the "
             "likelihood has no maximum, and the weights would grow without end; give "
             "them a prior with a deviation, such as 1"
         )
-        raise InvalidObservation(msg)
