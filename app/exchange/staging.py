@@ -52,7 +52,7 @@ from app.storage import (
     tables,
     undo_records,
 )
-from app.storage.bulk import known_digests, sums_in_force
+from app.storage.bulk import sums_in_force
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.fold import broken_rows
 
@@ -230,11 +230,11 @@ class Staging:
         if self.joins is None:
             return set()
         with reading(self.new.engine) as connection:
-            return known_digests(
+            return ledger.known_digests(
                 connection,
                 self.joins.id,
                 {row.digest for row in rows},
-                until=self.joins.revision,
+                tables.ledger.c.revision <= self.joins.revision,
             )
 
     def _is_imported(self, row: LedgerRow) -> bool:

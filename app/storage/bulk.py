@@ -21,7 +21,7 @@ from app.ledger.sums import Amounts, encode_sum
 from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, runs, tables, undo_records
-from app.storage.database.dialect import chunks, where_in
+from app.storage.database.dialect import chunks
 from app.storage.fold import folded_revision, unfolded
 
 if TYPE_CHECKING:
@@ -397,17 +397,6 @@ def _without_needed(
         for view in left.keys() & needed.keys():
             left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
     return left
-
-
-def known_digests(
-    connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
-) -> set[bytes]:
-    """Return those of the digests that have a row up to a revision."""
-    learned = select(_LEDGER.c.digest).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.revision <= until
-    )
-    rows = where_in(connection, learned.distinct(), _LEDGER.c.digest, digests)
-    return {row.digest for row in rows}
 
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:

@@ -272,7 +272,8 @@ def take(
     source = f"{SITE_PREFIX}{site}"
     given = {word.digest: word for word in words}
     latest = ledger.latest_of(connection, profile.id, given)
-    there = undo_records.digests_known(connection, profile.id, given)
+    of_message = _LEDGER.c.kind != "sum"
+    there = ledger.known_digests(connection, profile.id, given, of_message)
     said = _said(connection, profile.id, source, given)
     rows: list[LedgerRow] = []
     for digest, word in given.items():

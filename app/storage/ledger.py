@@ -18,7 +18,7 @@ from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
-from app.storage.database.dialect import Prepared, chunks, materialized
+from app.storage.database.dialect import Prepared, chunks, materialized, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -246,6 +246,20 @@ def _latest(size: int) -> Prepared:
         .join(newest, newest.c.revision == _LEDGER.c.revision)
         .where(_LEDGER.c.profile_id == bindparam("profile_id"))
     )
+
+
+def known_digests(
+    connection: Connection,
+    profile_id: int,
+    digests: Iterable[bytes],
+    *conditions: ColumnElement[bool],
+) -> set[bytes]:
+    """Return those of the digests that have a row of which some conditions are true."""
+    known = select(_LEDGER.c.digest).where(
+        _LEDGER.c.profile_id == profile_id, *conditions
+    )
+    rows = where_in(connection, known.distinct(), _LEDGER.c.digest, sorted(digests))
+    return {row.digest for row in rows}
 
 
 def of_message(

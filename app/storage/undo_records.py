@@ -113,17 +113,6 @@ def source_exists(connection: Connection, profile_id: int, source: str) -> bool:
     return bool(connection.scalar(select(exists().where(*taught_by))))
 
 
-def digests_known(
-    connection: Connection, profile_id: int, digests: Iterable[bytes]
-) -> set[bytes]:
-    """Return those of the messages that the ledger has a row of."""
-    known = select(_LEDGER.c.digest).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.kind != "sum"
-    )
-    rows = where_in(connection, known, _LEDGER.c.digest, sorted(digests))
-    return {row.digest for row in rows}
-
-
 def has_messages(connection: Connection, profile_id: int, row: LedgerRow) -> bool:
     """Return whether a sum is of messages that have rows of their own beside it."""
     # Not by their vectors, which are erased of what is forgotten.

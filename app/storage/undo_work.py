@@ -320,7 +320,9 @@ def _require_known(
     undos: Iterable[UndoRow],
 ) -> None:
     """Raise if a message or a source is unknown."""
-    strange = asked.ids - undo_records.digests_known(connection, profile.id, asked.ids)
+    strange = asked.ids - ledger.known_digests(
+        connection, profile.id, asked.ids, _LEDGER.c.kind != "sum"
+    )
     if strange:
         msg = (
             f"the profile {profile.name!r} never learned message "
