@@ -117,7 +117,7 @@ def test_a_setting_that_cannot_be_used_changes_nothing(service, workers):
     write(service, "POSTBAYES_HAM_COST=9")
     start(service, workers)
     write(service, "POSTBAYES_HAM_COST=nine", "POSTBAYES_LOG_LEVEL=warning")
-    sentence = "SIGHUP: the settings were not changed: POSTBAYES_HAM_COST: "
+    sentence = "SIGHUP: the settings were not changed: POSTBAYES_HAM_COST should be a "
     reload(service, sentence, times=workers)
     write(service, "POSTBAYES_HAM_COST=9", "POSTBAYES_KEYLESS_FROM=nobody")
     sentence = "SIGHUP: the settings were not changed: POSTBAYES_KEYLESS_FROM: 'nobody'"
