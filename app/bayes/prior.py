@@ -164,7 +164,7 @@ class FadingPrior:
     ...     for ham in (0, 3, 9, 1000)
     ... ]
     >>> [round(float(spam - ham), 3) for ham, spam in odds]
-    [2.303, 0.458, 0.0, -0.749]
+    [2.303, 0.458, 0.0, -1.151]
     """
 
     pseudo: float = 1.0
