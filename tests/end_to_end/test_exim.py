@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import clients
 from tests.support.command import PATIENCE
-from tests.support.messages import HAM, SPAM
+from tests.support.messages import HAM, SPAM, ham, spam
 
 pytestmark = pytest.mark.clients
 
@@ -59,7 +59,11 @@ def documented(variant, port):
 def exim(request, spamd_site):
     """Sends a message to a private Exim, and returns its answers and its mailbox."""
     program = clients.find("exim4")
-    _, port = spamd_site
+    service, port = spamd_site
+    # Enough to refuse spam with the headers that Exim adds.
+    for n in range(30, 60):
+        service.teach(ham(n), "ham")
+        service.teach(spam(n), "spam")
     # Not pytest's temporary folder: Exim gives up its rights, and may not enter.
     home = Path(tempfile.mkdtemp(prefix="postbayes-exim-"))
     home.chmod(0o755)
