@@ -27,6 +27,12 @@ def database():
     return "sqlite"
 
 
+@pytest.fixture(autouse=True)
+def still(app):
+    """Stop the thread that would follow the ledger between two statements of a test."""
+    app.scheduler.stop()
+
+
 def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
     """It is logged once until it is repaired, and then again."""
 
