@@ -206,7 +206,7 @@ class FadingPrior:
         _total(messages)
         logs = np.empty(messages.size)
         sides = ~spam, spam
-        learned = np.array([messages[side].sum() for side in sides])
+        learned = np.array([messages @ side for side in sides])
         of_sides = self._faded(learned, arrived)
         for side, log in zip(sides, of_sides, strict=True):
             logs[side] = log + self._faded(messages[side], messages[side])

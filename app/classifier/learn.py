@@ -119,17 +119,16 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
         # Usually every message has the view.
         of_view = signs if len(having) == len(moves) else signs[having]
         counted = [x for x in xs if isinstance(x, SparseCounts)]
+        if len(counted) == len(xs):
+            found[view] = FeatureCounts.of_messages(counted, of_view)
+            continue
         measured = [x for x in xs if isinstance(x, Measurements)]
-        if counted and measured:
+        if counted:
             raise InconsistentCounts(
                 f"A view holds features in {len(counted)} messages and measurements "
                 f"in {len(measured)}, and they have no sum."
             )
-        found[view] = (
-            FeatureCounts.of_messages(counted, of_view)
-            if counted
-            else MomentSums.of_messages(measured, of_view)
-        )
+        found[view] = MomentSums.of_messages(measured, of_view)
     return found
 
 

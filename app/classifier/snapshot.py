@@ -188,11 +188,11 @@ class Scorer(ABC):
             spam,
         )
         # In messages, because unlike all other values it depends on the unit.
-        total = specification.in_messages(taught.sum(axis=1))
-        of_spam = specification.in_messages(taught[:, spam].sum(axis=1))
+        of_ham = specification.in_messages(taught @ ~spam)
+        of_spam = specification.in_messages(taught @ spam)
         made = np.array([model.learns_errors for model in models])
-        fewer = np.minimum(of_spam, total - of_spam)
-        self.raised = np.where(made, lowered(fewer), raised(total[~made]))
+        fewer = np.minimum(of_ham, of_spam)
+        self.raised = np.where(made, lowered(fewer), raised((of_ham + of_spam)[~made]))
         added = self.verdict_log_prior + fusion.bias
         self.rows = tuple(
             [row[np.newaxis] for row in (self.raised, fusion.weights, added)]

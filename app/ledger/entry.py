@@ -151,14 +151,12 @@ class ScoredRow:
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
     def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
-        """Return the row with the lesson of the message, encoded anew if it differs."""
+        """Return the row with the lesson of the message, encoded if it is not yet."""
         known = self.views
-        if views == known:
+        if self.vector and views == known:
             return self
         names = self.encoded_names
-        if names and any(
-            x.size < known[view].size for view, x in views.items() if view in known
-        ):
+        if names and any(x is not known.get(view, x) for view, x in views.items()):
             # The remaining features are the first ones
             # (`app.classifier.learn.bounded`).
             names = encode_names(
@@ -167,10 +165,22 @@ class ScoredRow:
         return replace(self, vector=encode(views), encoded_names=names, decoded=views)
 
     @classmethod
-    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
+    def of(
+        cls, observation: Observation, *, time: datetime, encoded: bool = True
+    ) -> ScoredRow:
         """Return the row of an observation that was scored at `time`.
 
         Encoding takes some 0.15 ms, so call it outside of a transaction.
+
+        Parameters
+        ----------
+        observation : Observation
+            The observation.
+        time : datetime
+            When it was scored.
+        encoded : bool, default True
+            Whether to encode the features; otherwise `teaching` does it, because most
+            messages do not teach every view.
 
         Raises
         ------
@@ -184,7 +194,7 @@ class ScoredRow:
                 raise InvalidObservation(msg)
         return cls(
             digest=observation.digest,
-            vector=encode(observation.views),
+            vector=encode(observation.views) if encoded else b"",
             encoded_names=(
                 encode_names(observation.names) if observation.names else None
             ),

@@ -247,9 +247,11 @@ def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | No
     evidence, made_of = teaching.evidence, snapshot.specification
     if evidence is None or teaching.scores is not None:
         return teaching, None
-    verdict = score(snapshot, evidence.views)
+    views = evidence.views
+    verdict = score(snapshot, views)
     if teaching.label is not None:
         label = made_of.labels.index(teaching.label)
-        evidence = evidence.teaching(taught(evidence.views, verdict, label, made_of))
+        views = taught(views, verdict, label, made_of)
+    evidence = evidence.teaching(views)
     scores = record(verdict, made_of, arrived=teaching.arrived)
     return replace(teaching, evidence=evidence, scores=scores), verdict

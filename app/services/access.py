@@ -10,6 +10,7 @@ costs one SHA-256 and an entry in a bounded table.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, datetime
@@ -197,10 +198,13 @@ class LiveKeys:
         self._used: dict[str, float] = {}
         self.people: dict[str, Person] = {}
         self.secret: bytes | None = None
+        self._refreshing = threading.Lock()
 
     def refresh(self) -> None:
         """Read keys and people again if anything has changed."""
-        with reading(with_short_timeout(self._engine)) as connection:
+        # One at a time: an older reading must not replace a newer one, and let a key in
+        # that was revoked in between.
+        with self._refreshing, reading(with_short_timeout(self._engine)) as connection:
             version = access.version(connection)
             # Made with the first session, perhaps while this is read.
             if self.secret is None:
@@ -211,8 +215,8 @@ class LiveKeys:
                 return
             keyring = Keyring(access.keys(connection))
             people = {each.name: each for each in access.people(connection)}
-        self._keyring, self.people = keyring, people
-        self._version = version
+            self._keyring, self.people = keyring, people
+            self._version = version
 
     def read_secret(self) -> None:
         """Read the secret of the cookies."""

@@ -239,7 +239,7 @@ class Feedback:
         )
         if evidence is None:
             stored = observation.stored(words=self.store_words)
-            evidence = ScoredRow.of(stored, time=self.clock())
+            evidence = ScoredRow.of(stored, time=self.clock(), encoded=False)
         return self._submit(
             live, evidence.digest, label, source, evidence, came=came, via=via
         )

@@ -179,7 +179,8 @@ def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
 
     assert 50 == counts(tally)["dropped"]
     assert "sent" not in counts(tally)
-    assert 1 == sum("does not accept events" in each for each in caplog.messages)
+    # Not "reset", which the webhook of another test may still say.
+    assert 1 == sum("Connection refused" in each for each in caplog.messages)
     assert "secret-path" not in caplog.text
 
 
