@@ -335,11 +335,10 @@ def reading_one_of_many() -> Iterator[None]:
     except (PostbayesError, MemoryError):
         raise
     except Exception as error:
-        msg = (
+        raise UnreadableMessage(
             "the message cannot be read, which is a defect of Postbayes "
             f"({type(error).__name__}: {error})"
-        )
-        raise UnreadableMessage(msg) from error
+        ) from error
 
 
 class Inconsistent(PostbayesError):

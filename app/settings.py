@@ -589,8 +589,7 @@ def naming(variable: str) -> Iterator[None]:
     try:
         yield
     except InvalidSetting as error:
-        msg = f"{variable}: {error}"
-        raise InvalidSetting(msg) from error
+        raise InvalidSetting(f"{variable}: {error}") from error
 
 
 MIN_SECRET: Final = 16

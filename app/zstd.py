@@ -89,6 +89,5 @@ def unpacked(
     if len(body) > most:
         raise ValueError(f"they are more than {most} bytes")
     if not unpacker.eof or unpacker.unused_data:
-        msg = "they do not end where they should"
-        raise ValueError(msg)
+        raise ValueError("they do not end where they should")
     return body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,6 +16,8 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 
+LINE = 88
+"""Columns of a line, as `pyproject.toml` gives them to the formatter."""
 DOOR_KIT = {"codec", "session", "server"}
 """Files that every door has: its protocol, its conversation, its loop with answers."""
 POETIC = {
@@ -126,3 +129,33 @@ def test_no_file_imports_a_module_under_two_names():
             twice[named(path)] = found
 
     assert {} == twice
+
+
+def named_in_vain(path):
+    """Yield the lines whose sentence has a name, but would be shorter in its `raise`."""
+    text = path.read_text(encoding="utf-8")
+    bodies = (
+        body
+        for node in ast.walk(tree(path))
+        for body in (getattr(node, "body", None), getattr(node, "orelse", None))
+        if isinstance(body, list)
+    )
+    for named_, raised in (pair for body in bodies for pair in pairwise(body)):
+        if not (isinstance(named_, ast.Assign) and isinstance(raised, ast.Raise)):
+            continue
+        if ast.unparse(named_.targets[0]) != "msg" or "(msg)" not in ast.unparse(
+            raised
+        ):
+            continue
+        value = ast.get_source_segment(text, named_.value)
+        line = text.splitlines()[raised.lineno - 1].replace("(msg)", f"({value})")
+        if named_.end_lineno > named_.lineno or len(line) <= LINE:
+            yield named_.lineno
+
+
+def test_a_sentence_has_a_name_only_where_that_saves_a_line():
+    """A sentence of several lines stands in its `raise`, and so does one that fits."""
+    found = {named(path): [*named_in_vain(path)] for path in MODULES}
+
+    assert found
+    assert {} == {path: lines for path, lines in found.items() if lines}

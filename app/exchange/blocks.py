@@ -116,18 +116,16 @@ class BlockReader:
         self._file = file
         magic = file.readline(_LONGEST_LINE)
         if not magic.startswith(_MAGIC):
-            msg = (
+            raise MalformedExport(
                 "this is not an export of Postbayes; for the dump of another filter, "
                 "add --from PROGRAM"
             )
-            raise MalformedExport(msg)
         version = magic.removeprefix(_MAGIC).rstrip(b"\n")
         if version != b"%d" % VERSION:
-            msg = (
+            raise MalformedExport(
                 f"this export has the format {version[:20].decode('latin-1')}, but "
                 f"this Postbayes reads {VERSION}; import it with a newer version"
             )
-            raise MalformedExport(msg)
         line = file.readline(_LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise MalformedExport(_CUT)
@@ -155,11 +153,10 @@ class BlockReader:
             yield Block(kind, content)
         self.content = digests.hexdigest()
         if content != _trailer(self.header, number, self.content):
-            msg = (
+            raise MalformedExport(
                 "the end of this export does not match the rest: parts are missing, "
                 f"or its header was changed. {_AGAIN}"
             )
-            raise MalformedExport(msg)
         if self._file.read(1):
             msg = f"this export was changed: there is data after its end. {_AGAIN}"
             raise MalformedExport(msg)
@@ -168,19 +165,17 @@ class BlockReader:
         """Return kind, digest and content of the next block."""
         kind, length, size, digest = _HEAD.unpack(self._take(_HEAD.size))
         if max(length, size) > LARGEST:
-            msg = (
+            raise MalformedExport(
                 f"block {number} of this export claims {max(length, size)} bytes; "
                 f"{LARGEST} are allowed"
             )
-            raise MalformedExport(msg)
         self._packed += length
         self._unpacked += size
         if self._unpacked > LARGEST + MOST_UNPACKED * self._packed:
-            msg = (
+            raise MalformedExport(
                 f"block {number} of this export unpacks to more than {MOST_UNPACKED} "
                 "times its size, which no real export does"
             )
-            raise MalformedExport(msg)
         content = packed = self._take(length)
         if length != size:
             content = _unpacked(packed, size, number)

@@ -189,11 +189,10 @@ class DumpTally:
             features[name] = [*counts]
             self._size += 1
             if self._size > MAX_FEATURES:
-                msg = (
+                raise MalformedDump(
                     f"the dump has more than {MAX_FEATURES:,} different tokens; prune "
                     "them in the other program, and dump again"
                 )
-                raise MalformedDump(msg)
             return
         found[0] += counts.ham
         found[1] += counts.spam
@@ -227,12 +226,11 @@ class DumpTally:
         their counts are added, and limited to the number of messages.
         """
         if not any(self.messages) or not self._features:
-            msg = (
+            raise MalformedDump(
                 f"the dump of {self.program} contains nothing that Postbayes can "
                 f"learn: it has {sum(self.messages)} messages and {self._size} usable "
                 "tokens"
             )
-            raise MalformedDump(msg)
         where = [labels.index(ham), labels.index(spam)]
         messages = np.zeros(len(labels), np.int64)
         messages[where] = self.messages
@@ -282,10 +280,9 @@ def numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            msg = (
+            raise MalformedDump(
                 f"line {number} is longer than {LONGEST_LINE} bytes; this is not a dump"
             )
-            raise MalformedDump(msg)
         if b"\0" in line:
             msg = f"line {number} contains a NUL byte; give the dump, not the database"
             raise MalformedDump(msg)
@@ -307,11 +304,10 @@ def count(text: str, number: int) -> int:
         raise MalformedDump(msg)
     value = int(text)
     if value > LARGEST_COUNT:
-        msg = (
+        raise MalformedDump(
             f"line {number} has {value} messages, more than the limit of "
             f"{LARGEST_COUNT}"
         )
-        raise MalformedDump(msg)
     return value
 
 
@@ -361,11 +357,10 @@ def read_bogofilter(file: BinaryIO) -> DumpTally:
     for number, line in numbered(file):
         fields = line.split(" ")
         if len(fields) not in {3, 4} or not fields[0]:
-            msg = (
+            raise MalformedDump(
                 f"line {number} is not a token, two counts and a date: {line[:60]!r}; "
                 "write the dump with `bogoutil -d wordlist.db`"
             )
-            raise MalformedDump(msg)
         token, spam, ham = fields[0], count(fields[1], number), count(fields[2], number)
         counts = TokenCounts(ham, spam)
         if token == _MESSAGES:
@@ -378,11 +373,10 @@ def read_bogofilter(file: BinaryIO) -> DumpTally:
             else:
                 tally.carry(TEXT, token, counts)
     if not found:
-        msg = (
+        raise MalformedDump(
             f"there is no line {_MESSAGES}, so this is not what "
             "`bogoutil -d wordlist.db` writes"
         )
-        raise MalformedDump(msg)
     return tally
 
 
@@ -419,12 +413,11 @@ def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
     tokens = _tokens(file, tally)
     if words is None:
         learned = tally.messages
-        msg = (
+        raise MalformedDump(
             f"the backup has {len(tokens):,} tokens of {learned.spam:,} spam and "
             f"{learned.ham:,} ham, but a token is only a hash of a word. Give a file "
             "of words to look for with --words, or learn from the mail folders instead"
         )
-        raise MalformedDump(msg)
     for text in words:
         for word in of_text(text):
             token = sha1(word.encode(), usedforsecurity=False).digest()[-_TOKEN_BYTES:]
@@ -455,11 +448,10 @@ def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
             msg = f"line {number} was not written by `sa-learn --backup`: {line[:60]!r}"
             raise MalformedDump(msg)
     if not {"num_spam", "num_nonspam"} <= numbers.keys():
-        msg = (
+        raise MalformedDump(
             "the first lines are not the version and the numbers of messages that "
             "`sa-learn --backup` writes"
         )
-        raise MalformedDump(msg)
     tally.messages = TokenCounts(numbers["num_nonspam"], numbers["num_spam"])
     return tokens
 
@@ -471,11 +463,10 @@ def _token(text: str, number: int) -> bytes:
     except ValueError:
         token = b""
     if len(token) != _TOKEN_BYTES:
-        msg = (
+        raise MalformedDump(
             f"line {number} has {text[:40]!r} instead of a token of 10 hexadecimal "
             "digits"
         )
-        raise MalformedDump(msg)
     return token
 
 
@@ -523,19 +514,17 @@ def read_spambayes(file: BinaryIO) -> DumpTally:
     rows = _rows(file)
     _, first = next(rows, (0, []))
     if len(first) != 2:  # noqa: PLR2004  (ham and spam)
-        msg = (
+        raise MalformedDump(
             "the first line is not the two numbers of messages that "
             "`sb_dbexpimp.py -e` writes"
         )
-        raise MalformedDump(msg)
     tally.messages = TokenCounts(count(first[0], 1), count(first[1], 1))
     for number, row in rows:
         if len(row) != _SPAMBAYES_FIELDS:
-            msg = (
+            raise MalformedDump(
                 f"line {number} must have a token and two counts, but has {len(row)} "
                 "fields"
             )
-            raise MalformedDump(msg)
         counts = TokenCounts(count(row[1], number), count(row[2], number))
         token = row[0]
         tag, _, rest = token.partition(":")
@@ -582,23 +571,21 @@ def refuse_rspamd(file: BinaryIO) -> NoReturn:
     for number, line in numbered(file):
         entry = _ENTRY.fullmatch(line.rstrip(","))
         if entry is None:
-            msg = (
+            raise MalformedDump(
                 f"line {number} was not written by `rspamadm statistics_dump dump`: "
                 f"{line[:60]!r}"
             )
-            raise MalformedDump(msg)
         values = _values(entry[2])
         if values.keys() & {"learns_ham", "learns_spam"}:
             ham += _number(values.get("learns_ham"))
             spam += _number(values.get("learns_spam"))
         elif values.keys() & {"H", "S"}:
             tokens += 1
-    msg = (
+    raise MalformedDump(
         f"the dump has {tokens:,} tokens of {spam:,} spam and {ham:,} ham, but a "
         "token of rspamd is only a hash of two stems. Learn from the mail folders "
         "instead: postbayes learn --label ham --junk spam Maildir"
     )
-    raise MalformedDump(msg)
 
 
 def _values(text: str) -> dict[str, object]:

@@ -138,11 +138,10 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     if contents == "counts":
         return fold.folded_revision(connection, profile.id)
     if undo_work.pending(connection, profile.id):
-        msg = (
+        raise DatabaseUnavailable(
             f"an undo of the profile {profile.name!r} is running; export it again in "
             "a moment"
         )
-        raise DatabaseUnavailable(msg)
     return profile.revision
 
 
@@ -205,11 +204,10 @@ def _batches(
             yield batch
             batch, held = [], 0
     if revision != last:
-        msg = (
+        raise InconsistentCounts(
             f"The ledger ends at revision {revision}, but the counts go up to {last}. "
             "Run `postbayes audit`."
         )
-        raise InconsistentCounts(msg)
     if batch:
         yield batch
 
@@ -252,15 +250,13 @@ def read_page(content: bytes, profile: ProfileRow) -> list[LedgerRow]:
     require_feature_set(header, profile.feature_set)
     require_labels(header, profile)
     if header.id_key != profile.id_key:
-        msg = (
+        raise OtherProfile(
             "the feature ids of the other site are made with another key than those "
             "of this one, or only one of them has a key (POSTBAYES_KEY_FILE)"
         )
-        raise OtherProfile(msg)
     blocks = list(zip(range(2), reader, strict=False))
     if len(blocks) != 1 or blocks[0][1].kind != LEDGER:
-        msg = "a page is one block of rows, and this one is not"
-        raise MalformedExport(msg)
+        raise MalformedExport("a page is one block of rows, and this one is not")
     words = read_rows(blocks[0][1].content, header.labels, Amounts())
     for word in words:
         _require_word(word)
@@ -281,8 +277,7 @@ def _require_word(word: LedgerRow) -> None:
     for view, x in views.items():
         measured = not isinstance(x, SparseCounts)
         if view not in {*VIEWS, CORRECTIONS} or measured != (view == _MEASURED):
-            msg = f"a page has the unknown view {view!r:.80}"
-            raise MalformedExport(msg)
+            raise MalformedExport(f"a page has the unknown view {view!r:.80}")
     try:
         Amounts().add_message(views, times=_TIMES)
     except InvalidObservation as error:

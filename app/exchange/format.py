@@ -81,10 +81,9 @@ def integer(value: object, *, most: int = LARGE) -> int:
 def epoch(value: int) -> int:
     """Return a value that must be a month from 1970 to 9999, YYYYMM."""
     if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
-        msg = (
+        raise ValueError(
             f"this export has the epoch {_shown(value)}, which is not a month (YYYYMM)"
         )
-        raise ValueError(msg)
     return value
 
 
@@ -104,11 +103,10 @@ def source(value: object) -> str:
     """Return a source of rows or undos, including reserved ones."""
     found = text(value)
     if not found.isprintable() or len(found) > _LONGEST_SOURCE:
-        msg = (
+        raise ValueError(
             f"the source {_shown(found)} is not printable, or longer than "
             f"{_LONGEST_SOURCE} characters"
         )
-        raise ValueError(msg)
     return found
 
 
@@ -136,8 +134,7 @@ def asked(value: object) -> dict[str, object]:
         "until": moment,
     }
     if not isinstance(value, dict) or value.keys() - readers.keys():
-        msg = "the selection of an undo has unknown fields"
-        raise ValueError(msg)
+        raise ValueError("the selection of an undo has unknown fields")
     for name, given in value.items():
         if given is not None:
             readers[name](given)
@@ -276,10 +273,9 @@ class ExportHeader:
                 id_key=text_or_none(values.get("id_key")),
             )
             if header.contents not in get_args(Contents):
-                msg = (
+                raise ValueError(
                     f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
                 )
-                raise ValueError(msg)
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
             for view in header.views:

@@ -500,12 +500,11 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
     rows = [row for row in rows if not row.merged]
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
-        msg = (
+        raise OtherProfile(
             f"{strange[0].source!r} changed the profile during the import, and the "
             "change cannot be transferred to the new profile; nothing was replaced. "
             "Import it again once that has ended"
         )
-        raise OtherProfile(msg)
     teachings = [
         Teaching(
             digest=row.digest,
@@ -520,18 +519,16 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
     try:
         outcomes = ledger.append(connection, new, teachings)
     except UnknownLabel as error:
-        msg = (
+        raise OtherProfile(
             "during the import, the profile learned a label that the export does not "
             f"have; nothing was replaced. {error}"
-        )
-        raise OtherProfile(msg) from error
+        ) from error
     for teaching, outcome in zip(teachings, outcomes, strict=True):
         # Only labels of people: those that the filter taught itself give way.
         if outcome.label != teaching.label and not teaching.own:
-            msg = (
+            raise OtherProfile(
                 f"during the import, the message {teaching.digest.hex()} was taught "
                 f"as {teaching.label or 'forgotten'}, but the export does not have "
                 "its features, so it cannot be changed; nothing was replaced. Import "
                 "it again"
             )
-            raise OtherProfile(msg)

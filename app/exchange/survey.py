@@ -100,10 +100,9 @@ class Survey:
         """
         for view in state:
             if view not in self.header.views:
-                msg = (
+                raise MalformedExport(
                     f"this export has the view {view!r}, which is missing in its header"
                 )
-                raise MalformedExport(msg)
         self.features += state.size
         try:
             self.amounts.add(state)
@@ -131,11 +130,10 @@ class Survey:
             self.dropped += not row.kept
             self._carried_out = max(self._carried_out, row.undo or 0)
             if row.revision != self.rows:
-                msg = (
+                raise MalformedExport(
                     f"ledger row {self.rows} of this export has the number "
                     f"{row.revision}"
                 )
-                raise MalformedExport(msg)
 
     def add_undo(self, record: UndoRow) -> None:
         """Add an undo, which follows the rows that it takes back.
@@ -152,11 +150,10 @@ class Survey:
             list(each) == sorted(set(each)) for each in (record.takes, record.revisions)
         )
         if record.number != self.undos or not (takes and there and ordered):
-            msg = (
+            raise MalformedExport(
                 f"undo {self.undos} of this export takes back rows that are not "
                 "before it, or is out of order"
             )
-            raise MalformedExport(msg)
 
     def finish(self, content: str) -> None:
         """Compare the whole with its header, at the end.
@@ -169,23 +166,20 @@ class Survey:
         self.content = content
         for (epoch, view), (messages, most) in self._groups.items():
             if (most > messages).any():
-                msg = (
+                raise MalformedExport(
                     f"a feature of {view} in {epoch} is in more messages than this "
                     "export has"
                 )
-                raise MalformedExport(msg)
         if self.header.contents == "ledger" and self.rows != self.header.revision:
-            msg = (
+            raise MalformedExport(
                 f"this export has {self.rows} ledger rows, but {self.header.revision} "
                 "by its header"
             )
-            raise MalformedExport(msg)
         if self._carried_out > self.undos:
-            msg = (
+            raise MalformedExport(
                 f"a ledger row of this export carries out undo {self._carried_out}, "
                 f"but there are only {self.undos}"
             )
-            raise MalformedExport(msg)
 
     def require_view(self, view: str) -> None:
         """Raise if the text of features is of an unknown view.
@@ -196,11 +190,10 @@ class Survey:
             If their view does not exist.
         """
         if view not in self.header.views:
-            msg = (
+            raise MalformedExport(
                 f"this export names features of {view!r:.80}, which is missing in its "
                 "header"
             )
-            raise MalformedExport(msg)
 
     def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
         """Add the counts of features of one block."""
@@ -242,19 +235,17 @@ def survey(
     )
     for kind, content in reader:
         if kind not in kinds:
-            msg = (
+            raise MalformedExport(
                 f"this export of {found.header.contents} must not have a block of the "
                 f"kind {kind.decode('latin-1')!r}"
             )
-            raise MalformedExport(msg)
         if kind == SUM:
             found.add_sum(*read_sum(content, labels))
             if found.features > MOST_FEATURES * file.tell():
-                msg = (
+                raise MalformedExport(
                     f"this export has {found.features:,} counts in {file.tell():,} "
                     "bytes, which is impossible"
                 )
-                raise MalformedExport(msg)
         elif kind == LEDGER:
             found.add_rows(read_rows(content, labels, found.amounts))
         elif kind == UNDOS:
@@ -318,12 +309,11 @@ def require_feature_set(header: ExportHeader, feature_set: int) -> None:
         With the two numbers.
     """
     if header.feature_set != feature_set:
-        msg = (
+        raise OtherProfile(
             f"this export has feature set {header.feature_set}, but this Postbayes "
             f"has feature set {feature_set}, so its counts are of other features. "
             "Learn the mail again, or use a version with that feature set"
         )
-        raise OtherProfile(msg)
 
 
 def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
@@ -341,12 +331,11 @@ def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
         or (label in profile.spam_labels) != (label in header.spam_labels)
     ]
     if strange:
-        msg = (
+        raise OtherProfile(
             f"this export has the labels {_listed(header)}, but the profile "
             f"{profile.name!r} has {_listed(profile)}. Import it into a new profile "
             "with --profile NEWNAME, or replace this one with --replace"
         )
-        raise OtherProfile(msg)
 
 
 def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
@@ -360,12 +349,11 @@ def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
     here = None if key is None else key.digest
     if id_key is not None and id_key != here:
         holds = "no key" if here is None else f"the key {here}"
-        msg = (
+        raise OtherProfile(
             f"{what} needs the key {id_key}, but POSTBAYES_KEY_FILE names a file with "
             f"{holds}. A database has one key: use the database of that key, or a new "
             "database with a copy of the key file"
         )
-        raise OtherProfile(msg)
 
 
 def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
@@ -389,12 +377,11 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
     if profile is not None:
         require_key(f"the profile {profile.name!r}", profile.id_key, source.key)
         if theirs is not None and profile.id_key is None:
-            msg = (
+            raise OtherProfile(
                 "the feature ids of this export are keyed, but those of the profile "
                 f"{profile.name!r} are not; import it into a new profile with "
                 "--profile NEWNAME"
             )
-            raise OtherProfile(msg)
         return profile.id_key
     if theirs is None and not source.words and source.key is not None:
         return source.key.digest

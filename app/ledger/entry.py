@@ -315,12 +315,11 @@ class LedgerRow(ScoredRow):
                 for label in (self.label_before, self.label)
             )
         except ValueError as error:
-            msg = (
+            raise InconsistentCounts(
                 f"Ledger row {self.revision} moves a message from "
                 f"{self.label_before} to {self.label}, but the labels of the "
                 f"profile are {', '.join(labels)}."
-            )
-            raise InconsistentCounts(msg) from error
+            ) from error
         return Move(views=self.views, before=before, after=after)
 
     def redacted(self, labels: Sequence[str], key: IdKey | None = None) -> LedgerRow:
@@ -432,18 +431,16 @@ def check_source(source: str) -> None:
         If the name is empty, too long, not one line of printable text, or reserved.
     """
     if not (source and source.isprintable()) or len(source) > MAX_SOURCE:
-        msg = (
+        raise InvalidInput(
             f"a source must have 1 to {MAX_SOURCE} printable characters, as a user's "
             f"name has; got {source[:MAX_SOURCE]!r}"
         )
-        raise InvalidInput(msg)
     reserved = UNDO_PREFIX, IMPORT_PREFIX, SITE_PREFIX
     if source in (OWN, PRUNED) or source.startswith(reserved):
-        msg = (
+        raise InvalidInput(
             f"the source {source!r} is reserved for rows that Postbayes writes "
             "itself; give another name, such as the name of a user"
         )
-        raise InvalidInput(msg)
 
 
 def source_of(door: str, user: str) -> str:

@@ -113,11 +113,10 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     for view in sorted(state):
         x = state[view]
         if x.messages.size != len(labels):
-            msg = (
+            raise InvalidObservation(
                 f"View {view!r} has counts of {x.messages.size} labels, but there "
                 f"are {len(labels)}."
             )
-            raise InvalidObservation(msg)
         kind, columns = encoded[view]
         parts += [_name(view), bytes((kind,)), x.messages.astype(_NUMBER).tobytes()]
         parts += [_COUNT.pack(columns.shape[1]), *map(_planes, columns)]
@@ -194,11 +193,10 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
         raise ValueError(f"a label is there twice: {written}")
     strange = [label for label in written if label not in labels]
     if strange:
-        msg = (
+        raise InconsistentCounts(
             f"A stored sum has the label {strange[0]!r}, but the labels of the "
             f"profile are {', '.join(labels)}."
         )
-        raise InconsistentCounts(msg)
     where = np.array([labels.index(label) for label in written], np.intp)
     views = State()
     while at < len(body):
@@ -226,8 +224,7 @@ def _statistics(
         columns, at = _read_columns(body, at, n=n, width=1 + 2 * where.size)
         ids = np.cumsum(columns[0])
         if (ids[1:] <= ids[:-1]).any():
-            msg = "its features are not in order"
-            raise ValueError(msg)
+            raise ValueError("its features are not in order")
         counts = np.zeros((n, 2 * n_classes), np.int64)
         counts[:, np.append(where, n_classes + where)] = columns[1:].T
         return FeatureCounts(messages, ids, counts), at
@@ -238,8 +235,7 @@ def _statistics(
             raise ValueError(f"it has {fields.size} fields; {MOST_FIELDS} are allowed")
         stored = [_moment_row(row, where) for row in columns.T.tolist()]
         if len({row[:4] for row in stored}) < n:
-            msg = "a sum is there twice"
-            raise ValueError(msg)
+            raise ValueError("a sum is there twice")
         return from_rows(stored, messages), at
     raise ValueError(f"it is of the unknown kind {kind}")
 

@@ -260,8 +260,7 @@ def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
     # An index beyond the words raises IndexError.
     left, right = np.divmod(places, max(words.size, 1))
     if np.count_nonzero(left < 0):
-        msg = "a pair is of no words"
-        raise ValueError(msg)
+        raise ValueError("a pair is of no words")
     return Pairs.of_words(words[left], words[right])
 
 
@@ -303,8 +302,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
             united.append(view)
         elif kind == _RUNS:
             if n > MOST_RUNS:
-                msg = f"view {view!r} has {n} runs; {MOST_RUNS} are allowed"
-                raise ValueError(msg)
+                raise ValueError(f"view {view!r} has {n} runs; {MOST_RUNS} are allowed")
             steps, at = _read_column(body, at, n)
             views[view] = with_beginnings(require_runs(np.cumsum(steps)))
         elif kind == _FIELDS:
@@ -318,8 +316,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
         else:
             raise ValueError(f"view {view!r} is of the unknown kind {kind}")
     if low.size:
-        msg = "it has more ids than features"
-        raise ValueError(msg)
+        raise ValueError("it has more ids than features")
     views |= {view: _pairs(at, views) for view, at in places.items()}
     for view in united:
         ids = _united(views)
@@ -345,8 +342,7 @@ def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:
     """Return a name, and its end."""
     end = at + 1 + body[at]
     if end > len(body):
-        msg = "a name is cut short"
-        raise ValueError(msg)
+        raise ValueError("a name is cut short")
     return bytes(body[at + 1 : end]).decode(), end
 
 

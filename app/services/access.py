@@ -452,12 +452,12 @@ class Gate:
         wait = buckets.take(name or network(caller.host or ""))
         if wait:
             self.refused("rate")
-            msg = (
+            raise TooManyRequests(
                 f"{name or 'this address'} sends requests too often; wait "
                 f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "
-                "POSTBAYES_RATE_PER_ADDRESS"
+                "POSTBAYES_RATE_PER_ADDRESS",
+                wait,
             )
-            raise TooManyRequests(msg, wait)
 
 
 def _missing(caller: Caller) -> str:

@@ -77,21 +77,18 @@ class DigestLinks:
         try:
             profile, digest = self._signer.loads(token, max_age=int(_DAY * self._days))
         except SignatureExpired as error:
-            msg = (
+            raise Forbidden(
                 f"this link was valid for {self._days:g} days and has expired; the "
                 "next digest has new links"
-            )
-            raise Forbidden(msg) from error
+            ) from error
         except BadData as error:
-            msg = (
+            raise Forbidden(
                 "this link is incomplete, or belongs to another service; copy the "
                 "whole link"
-            )
-            raise Forbidden(msg) from error
+            ) from error
         found = bytes.fromhex(digest)
         if len(found) != DIGEST_BYTES:
-            msg = "this link does not name a message"
-            raise Forbidden(msg)
+            raise Forbidden("this link does not name a message")
         return str(profile), found
 
 
@@ -234,17 +231,15 @@ def sending_of(settings: Settings) -> tuple[str, str]:
         If a setting is missing.
     """
     if settings.digest_from is None or settings.digest_url is None:
-        msg = (
+        raise InvalidSetting(
             "POSTBAYES_DIGEST_FROM and POSTBAYES_DIGEST_URL must give the sender of "
             "the digest and the address of its links, such as postbayes@example.org "
             "and https://filter.example.org"
         )
-        raise InvalidSetting(msg)
     parts = urlsplit(settings.digest_url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is not an "
             "address; write one like https://filter.example.org"
         )
-        raise InvalidSetting(msg)
     return settings.digest_from, settings.digest_url.rstrip("/")

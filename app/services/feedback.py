@@ -82,12 +82,11 @@ class PendingFeedback:
                 msg += ". Its lines in the history were deleted all the same"
             raise Expired(msg)
         if outcome.kind == "unknown" and taught.verdict_before is None:
-            msg = (
+            raise UnknownMessage(
                 f"the profile {taught.profile.row.name!r} has not learned message "
                 f"{self.digest.hex()}, and nothing is stored from when it was scored; "
                 "there is nothing to forget"
             )
-            raise UnknownMessage(msg)
         return taught
 
     def result(self) -> Taught:
@@ -272,11 +271,10 @@ class Feedback:
             # Learned so long ago that only its label is stored. The same label changes
             # nothing, and the ledger refuses a different one.
             return self._submit(live, digest, label, source, via=via)
-        msg = (
+        raise UnknownMessage(
             f"nothing is stored about message {digest.hex()}: it was not scored here, "
             "was scored too long ago, or was forgotten; send the message itself"
         )
-        raise UnknownMessage(msg)
 
     def start_forget(
         self, profile: str, digest: bytes, *, source: str, via: Via | None = None

@@ -361,12 +361,11 @@ class VerdictHistory:
             if (each := self._look_up(cached, digest, strongest)) is not None
         ]
         if not found:
-            msg = (
+            raise UnknownMessage(
                 f"nothing is stored about message {digest.hex()}: it was not taught, "
                 "and was not scored within POSTBAYES_SCORED_DAYS and "
                 "POSTBAYES_SCORED_ROWS; the log may still have its line"
             )
-            raise UnknownMessage(msg)
         return found
 
     def _look_up(

@@ -52,10 +52,9 @@ class JobQueue(Generic[T]):
                 msg = "the service is stopping; send the request again in a moment"
                 raise DatabaseUnavailable(msg)
             if self._jobs.qsize() > BACKLOG:
-                msg = (
+                raise DatabaseUnavailable(
                     f"{BACKLOG} requests are waiting for the database; try again later"
                 )
-                raise DatabaseUnavailable(msg)
             self._jobs.put(job)
 
     def take(self, most: int) -> list[T]:

@@ -358,11 +358,10 @@ def _read_part(
     """Read a part in batches; the result does not depend on the process or the time."""
     part, time = unread
     if version != __version__:
-        msg = (
+        raise ClusterUnavailable(
             f"a worker has Postbayes {__version__}, and this command is of {version}; "
             "install one version on all machines"
         )
-        raise ClusterUnavailable(msg)
     batches = []
     begin = 0
     for messages in chunks(part, lambda message: len(message.raw), most=most):

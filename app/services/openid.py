@@ -353,11 +353,10 @@ class OpenIDProvider:
     def _untrusted(self, why: str) -> Unauthenticated:
         """Return the error for an answer that cannot be trusted."""
         log.warning("a sign-in at %s was refused: %s", self.host, shown(why))
-        msg = (
+        return Unauthenticated(
             f"the answer of {self.host} cannot be trusted; sign in again. The log of "
             "Postbayes has the reason"
         )
-        return Unauthenticated(msg)
 
 
 def _is_safe(address: object) -> bool:

@@ -329,12 +329,11 @@ def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:
     key = _read(settings.key_file)
     if key is None or key.digest != row.id_key:
         holds = "is not there" if key is None else f"holds the key {key.digest}"
-        msg = (
+        raise InvalidSetting(
             f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which {holds}, but "
             f"the profile {row.name!r} needs the key {row.id_key}; restore the file "
             "with that key from your copy"
         )
-        raise InvalidSetting(msg)
     return key
 
 
@@ -383,9 +382,8 @@ def _made(file: Path) -> IdKey | None:
         finally:
             os.close(folder)
     except OSError as error:
-        msg = (
+        raise InvalidSetting(
             f"the key file {str(file)!r} (POSTBAYES_KEY_FILE) cannot be created: "
             f"{reason(error)}"
-        )
-        raise InvalidSetting(msg) from error
+        ) from error
     return _read(file)

@@ -306,11 +306,10 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
             continue
         alias, colon, profile = (part.strip() for part in content.partition(":"))
         if not (alias and colon and profile):
-            msg = (
+            raise InvalidSetting(
                 f"line {number} of {file} must be 'alias: profile', "
                 f"got {content[:128]!r}"
             )
-            raise InvalidSetting(msg)
         try:
             check_name(profile)
         except InvalidSetting as error:
@@ -324,11 +323,10 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
         # surely a mistake.
         way = _way(aliases, alias)
         if way[-1] == alias:
-            msg = (
+            raise InvalidSetting(
                 f"line {number} of {file} makes a loop of aliases, "
                 f"{' -> '.join((alias, *way))}; give one of them the name of a profile"
             )
-            raise InvalidSetting(msg)
     return aliases
 
 

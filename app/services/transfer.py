@@ -471,11 +471,10 @@ class Transfer:
                 before = bulk.held(connection, profile)
             amounts.beside(before)
         except InvalidObservation as error:
-            msg = (
+            raise OtherProfile(
                 f"{what} and the counts of the profile {profile.name!r} are too large "
                 f"together: {error}. {way_out}"
-            )
-            raise OtherProfile(msg) from error
+            ) from error
 
 
 def _imported(
@@ -506,11 +505,10 @@ def _labels(profile: ProfileRow, ham: str, spam: str) -> dict[str, str]:
         profile.require_label(label)
     # Otherwise one side of the dump would be learned as the other.
     if chosen["ham"] in profile.spam_labels:
-        msg = (
+        raise UnknownLabel(
             f"{ham!r} is a spam label of the profile {profile.name!r}; name a label "
             "of ham"
         )
-        raise UnknownLabel(msg)
     if chosen["spam"] not in profile.spam_labels:
         msg = f"{spam!r} is not a spam label of the profile {profile.name!r}"
         raise UnknownLabel(msg)
@@ -557,18 +555,16 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
     """Raise if a message may be in both export and profile without being noticed."""
     header = survey.header
     if survey.dropped:
-        msg = (
+        raise OtherProfile(
             f"in {survey.dropped:,} ledger rows of this export, the features were "
             "dropped for their age or are in a sum, so their messages could be "
             "learned twice. Import it into a new profile with --profile NEWNAME, "
             "replace this one with --replace, or export the counts"
         )
-        raise OtherProfile(msg)
     if header.contents == "counts" and header.created == profile.created_at:
-        msg = (
+        raise OtherProfile(
             f"this export is of the profile {profile.name!r} itself, or of a copy: "
             "its messages would count twice. Use --replace to return to the export; "
             "or, if this profile has its whole ledger, export --with-ledger to add "
             "only new messages"
         )
-        raise OtherProfile(msg)

@@ -202,8 +202,7 @@ class Undo:
                     revision=live.revision,
                     finished=tuple(sorted(finished)),
                 )
-        msg = "another undo is running; try again in a moment"
-        raise DatabaseUnavailable(msg)
+        raise DatabaseUnavailable("another undo is running; try again in a moment")
 
     def _plan(
         self, live: CachedProfile, asked: Selection, source: str, confirm: str | None
@@ -335,17 +334,15 @@ def require_something(asked: Selection) -> None:
         If it would take back everything, or its time ends before it begins.
     """
     if not asked.ids and asked.source is None and not (asked.since or asked.until):
-        msg = (
+        raise InvalidSelection(
             "select what to undo by ids of messages, a source, or a time with from "
             "and until; a row must match all that are given"
         )
-        raise InvalidSelection(msg)
     if asked.since and asked.until and asked.since >= asked.until:
-        msg = (
+        raise InvalidSelection(
             f"the time ends before it begins: from {asked.since.isoformat()}, "
             f"until {asked.until.isoformat()}"
         )
-        raise InvalidSelection(msg)
 
 
 def _is_large(plan: Plan, live: CachedProfile) -> bool:

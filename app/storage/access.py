@@ -59,11 +59,10 @@ def add_key(connection: Connection, key: AccessKey) -> None:
         "networks": list(key.networks) or None,
     }
     if not _added(connection, access_key.c.revoked_at, values):
-        msg = (
+        raise NameTaken(
             f"the key {key.name!r} already exists; choose another name, or revoke "
             "that key first"
         )
-        raise NameTaken(msg)
 
 
 def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
@@ -76,10 +75,9 @@ def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
     """
     ended = access_key.c.revoked_at
     if not _changed(connection, ended, name, {"revoked_at": time}):
-        msg = (
+        raise UnknownKey(
             f"there is no valid key {name[:64]!r}; `postbayes keys list` shows the keys"
         )
-        raise UnknownKey(msg)
 
 
 def keys_used(connection: Connection, used: Mapping[str, datetime]) -> None:
@@ -152,11 +150,10 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
         If nobody has this name.
     """
     if not _changed(connection, person.c.removed_at, name, values):
-        msg = (
+        raise UnknownPerson(
             f"there is no person {name[:64]!r}; `postbayes people list` shows the "
             "people"
         )
-        raise UnknownPerson(msg)
 
 
 def _added(

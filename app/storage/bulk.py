@@ -186,11 +186,10 @@ def require_kinds(
     for views in sums.values():
         for view, x in views.items():
             if kinds.setdefault(view, x.kind) != x.kind:
-                msg = (
+                raise InvalidObservation(
                     f"The view {view!r} of the profile {profile.name!r} holds "
                     f"{kinds[view]}, and {x.kind} cannot be added to it."
                 )
-                raise InvalidObservation(msg)
 
 
 def held(connection: Connection, profile: ProfileRow) -> Amounts:
@@ -338,11 +337,10 @@ def carry_out(
     """
     profiles.lock(connection, profile)
     if _moved_since(connection, profile.id, revision=pruning.revision):
-        msg = (
+        raise Irreversible(
             "a pruning, import or undo ran in the meantime; nothing was pruned, so "
             "try again"
         )
-        raise Irreversible(msg)
     return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
 
 

@@ -443,12 +443,11 @@ def load(
     tables = State.sum(parts)
     for view, x in tables.items():
         if x.negative:
-            msg = (
+            raise InconsistentCounts(
                 f"A count of {view} is below zero: something was taken back that was "
                 "never learned. `postbayes audit` shows the difference; restore a "
                 "backup."
             )
-            raise InconsistentCounts(msg)
     return StoredState(tables=tables, revision=revision)
 
 

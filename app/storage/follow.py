@@ -98,11 +98,10 @@ def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
     if after:
         at = _read(after)
         if _write(connection, profile, undos, at) != after:
-            msg = (
+            raise OtherProfile(
                 f"the cursor is not of the ledger that the profile {profile.name!r} "
                 "has now: it was restored or replaced; begin with its first row"
             )
-            raise OtherProfile(msg)
     rows = select(_LEDGER.c.revision, _LEDGER.c.digest).where(*_OWN)
     found = rows.where(_LEDGER.c.revision > at.revision)
     words, last = _page(connection, profile, undos, found)

@@ -118,11 +118,10 @@ class ProfileRow:
         try:
             return Policy() if self.policy is None else Policy.read(self.policy)
         except InvalidPolicy as error:
-            msg = (
+            raise Inconsistent(
                 f"the stored policy of the profile {self.name!r} cannot be read: "
                 f"{error}; `postbayes policy --reset --profile {self.name}` resets it"
-            )
-            raise Inconsistent(msg) from error
+            ) from error
 
 
 def create(
@@ -162,12 +161,11 @@ def create(
     if created is not None:
         connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))
     if (row.labels, row.spam_labels) != (labels, spam_labels):
-        msg = (
+        raise ProfileExists(
             f"the profile {name!r} already exists, with the labels "
             f"{', '.join(row.labels)} (spam: {', '.join(row.spam_labels)}); use "
             "these, or another name"
         )
-        raise ProfileExists(msg)
     return row
 
 
@@ -230,11 +228,10 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
     """
     there = connection.execute(select(profile.c.id).where(profile.c.name == name))
     if there.first() is not None:
-        msg = (
+        raise ProfileExists(
             f"the profile {name!r} already exists; choose another name, or delete "
             "that profile"
         )
-        raise ProfileExists(msg)
     connection.execute(
         update(profile)
         .where(profile.c.id == row.id)
@@ -463,11 +460,10 @@ def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
         .values(created_at=now)
     )
     if not kept.rowcount:
-        msg = (
+        raise DatabaseUnavailable(
             "this import was idle for so long that its data were removed; nothing was "
             "learned. Import it again"
         )
-        raise DatabaseUnavailable(msg)
 
 
 def show(

@@ -494,18 +494,16 @@ def add_messages(
         given = key._asdict() | {"more": messages, "kind": kind}
         if messages > 0:
             if connection.execute(_GAIN, given).rowcount != 1:
-                msg = (
+                raise InconsistentCounts(
                     f"{key.view} for {key.label} in {key.epoch} is not of the kind "
                     f"{kind!r}. A view keeps its kind; give the new view another name."
                 )
-                raise InconsistentCounts(msg)
         else:
             if connection.execute(_LOSE, given).rowcount != 1:
-                msg = (
+                raise InconsistentCounts(
                     f"{-messages} messages of {key.view} for {key.label} in "
                     f"{key.epoch} cannot be taken back: they are not in the counts."
                 )
-                raise InconsistentCounts(msg)
             connection.execute(_SWEEP, key._asdict())
 
 
@@ -524,18 +522,16 @@ def read_messages(
     ).all()
     for row in found:
         if row.label not in labels:
-            msg = (
+            raise InconsistentCounts(
                 f"The counts of {row.view} in {row.epoch} have the label "
                 f"{row.label!r}, but the labels of the profile are "
                 f"{', '.join(labels)}."
             )
-            raise InconsistentCounts(msg)
         if row.kind not in _KINDS:
-            msg = (
+            raise InconsistentCounts(
                 f"The counts of {row.view} in {row.epoch} are of the unknown kind "
                 f"{row.kind!r}; this Postbayes knows {_KINDS[0]!r} and {_KINDS[1]!r}."
             )
-            raise InconsistentCounts(msg)
     return found
 
 

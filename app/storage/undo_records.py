@@ -231,12 +231,11 @@ def require_whole(
         f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         for time in (row.time, row.time + timedelta(microseconds=1))
     )
-    msg = (
+    raise Expired(
         f"the message {row.digest.hex()} was learned in a sum and cannot be undone "
         "alone; undo the part of the archive that contained it, by its source "
         f"{row.source!r}, from {since} until {until}. Nothing was undone"
     )
-    raise Expired(msg)
 
 
 def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
@@ -282,12 +281,11 @@ def require_reachable(
     after = fold.load_by_epoch(connection, profile) + delta
     for epoch, view, _ in delta.parts():
         if after[epoch][view].negative:
-            msg = (
+            raise Irreversible(
                 f"counts of {view} in {epoch} would become negative: they were "
                 "removed since, by a pruning or by an import that replaced them; undo "
                 "that first"
             )
-            raise Irreversible(msg)
     messages = np.zeros(len(profile.labels), np.int64)
     for views in counted.values():
         messages += max((part.messages for part in views.values()), key=_size)
@@ -297,19 +295,17 @@ def require_reachable(
 def _require_repeatable(row: LedgerRow, added: State, *, of_part: bool) -> None:
     """Raise if a sum that was taken back cannot be added again."""
     if of_part:
-        msg = (
+        raise Irreversible(
             f"row {row.revision} of the ledger, by {row.source!r}, is the sum of "
             "messages that may have been taught again since it was undone; learn that "
             "archive again instead of undoing the undo"
         )
-        raise Irreversible(msg)
     if any(part.negative for part in added.values()):
-        msg = (
+        raise Irreversible(
             f"row {row.revision} of the ledger, by {row.source!r}, removes counts "
             "that other feedback may need since it was undone; repeat the operation "
             "that wrote it instead of undoing the undo"
         )
-        raise Irreversible(msg)
 
 
 def _size(messages: NDArray[np.int64]) -> int:

@@ -324,19 +324,17 @@ def _require_known(
         connection, profile.id, asked.ids, _LEDGER.c.kind != "sum"
     )
     if strange:
-        msg = (
+        raise UnknownMessage(
             f"the profile {profile.name!r} never learned message "
             f"{min(strange).hex()}; nothing was undone"
         )
-        raise UnknownMessage(msg)
     if asked.source is None or asked.source in {undo.name for undo in undos}:
         return
     if not undo_records.source_exists(connection, profile.id, asked.source):
-        msg = (
+        raise UnknownSource(
             f"the profile {profile.name!r} was never taught by {asked.source!r}; "
             "nothing was undone"
         )
-        raise UnknownSource(msg)
 
 
 STEP: Final = 256
@@ -523,11 +521,10 @@ def put_right(
         if (change := transition(history, gone)) and (change.possible or not merges)
     ]
     if not all(change.possible for change in changes):
-        msg = (
+        raise InconsistentCounts(
             f"The features of a message that {undo.name} of the profile "
             f"{profile.name!r} takes back are gone. Restore a backup."
         )
-        raise InconsistentCounts(msg)
     needed = {
         each
         for change in changes

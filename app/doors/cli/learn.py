@@ -123,11 +123,10 @@ def learn(
     if index is not None and (label or junk):
         raise InvalidInput("an index has its own labels; leave --label and --junk out")
     if STANDARD in (paths or ()):
-        msg = (
+        raise InvalidInput(
             "learn reads files and folders; `postbayes feedback --label LABEL` teaches "
             "a message on standard input"
         )
-        raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
     folders = _survey([mail_path(path) for path in paths or ()], label, junk)

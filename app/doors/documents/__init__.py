@@ -14,11 +14,10 @@ def _in_utc(time: datetime) -> datetime:
     try:
         return time.astimezone(UTC)
     except OverflowError as error:
-        msg = (
+        raise ValueError(
             f"{time.isoformat()} is before the year 1 or after 9999 in UTC; leave it "
             "out, or give a time in between"
-        )
-        raise ValueError(msg) from error
+        ) from error
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]

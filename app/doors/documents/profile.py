@@ -235,8 +235,7 @@ class ThresholdIn(RequestDocument):
     @model_validator(mode="after")
     def _in_one_way(self) -> Self:
         if (self.log_odds is None) == (self.probability is None):
-            msg = "give either `log_odds` or `probability`"
-            raise ValueError(msg)
+            raise ValueError("give either `log_odds` or `probability`")
         return self
 
     def nats(self) -> float:

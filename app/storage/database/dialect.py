@@ -197,13 +197,12 @@ def dialect_of(bind: Engine | Connection) -> Dialect:
 
 def missing(place: str) -> InvalidSetting:
     """Return the error of a command that needs a database but may not create one."""
-    msg = (
+    return InvalidSetting(
         f"There is no database of Postbayes at {place}. Run the command in the folder "
         "of the service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, "
         "`learn`, `import`, `profiles --create`, `keys create` and `people add` create "
         "a new database."
     )
-    return InvalidSetting(msg)
 
 
 def first_line(error: object) -> str:
@@ -242,11 +241,10 @@ class Outage:
             During an outage; nothing was sent to the server.
         """
         if self.active:
-            msg = (
+            raise DatabaseUnavailable(
                 "The database hangs; Postbayes keeps trying. Nothing was stored; try "
                 "again later."
             )
-            raise DatabaseUnavailable(msg)
 
     def probe(self) -> None:
         """Ask the server, and end the outage unless it is silent again.

@@ -130,11 +130,10 @@ def open_engine(
             from app.storage.database.postgresql import Postgresql  # noqa: PLC0415
         # Not only where it is missing: also where it finds no libpq.
         except ImportError as error:
-            msg = (
+            raise InvalidSetting(
                 "The PostgreSQL driver is not installed. Run pip install "
                 "'.[postgres]' in the folder of the source."
-            )
-            raise InvalidSetting(msg) from error
+            ) from error
         dialect = Postgresql()
     options: dict[str, Any] = {
         "pool_size": pool_size,
@@ -298,11 +297,10 @@ def backup(
     """
     dialect = dialect_of(engine)
     if dialect.is_server:
-        msg = (
+        raise InvalidInput(
             "backup copies SQLite databases; for PostgreSQL use pg_dump, or "
             "postbayes export --with-ledger for one profile"
         )
-        raise InvalidInput(msg)
     with reading(engine) as connection:
         dialect.backup(connection, target, progress)
 
@@ -518,12 +516,11 @@ def require_migrated(engine: Engine) -> str | None:
         current, found = _is_current(connection), _revision(connection)
     if current or found is None:
         return found
-    msg = (
+    raise DatabaseUnprepared(
         f"The database is at migration {found}, but this version of Postbayes needs "
         f"{_known()[-1]}. Make a backup, then run `postbayes migrate`; `postbayes "
         "serve` migrates it too."
     )
-    raise DatabaseUnprepared(msg)
 
 
 def revision_of(engine: Engine) -> str | None:
@@ -553,10 +550,9 @@ def _is_current(connection: Connection) -> bool:
     """Return whether nothing is to be done, or refuse a newer database."""
     migrations, revision = _known(), _revision(connection)
     if revision not in (None, *migrations):
-        msg = (
+        raise DatabaseTooNew(
             f"The database is at migration {revision}, but this version of Postbayes "
             f"only knows migrations up to {migrations[-1]}. Start the newer version "
             "again, or restore a backup from before the upgrade."
         )
-        raise DatabaseTooNew(msg)
     return revision == migrations[-1]

@@ -176,12 +176,11 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
         return
     name = connection.info.dbname
     connection.close()
-    msg = (
+    raise InvalidSetting(
         f"The database {name!r} has the encoding {encoding}, which cannot store every "
         "letter of mail. Create a database with createdb -E UTF8 -l C -T template0 "
         "NAME, and give its URL."
     )
-    raise InvalidSetting(msg)
 
 
 def _hide_rows(error: psycopg.Error) -> None:

@@ -167,11 +167,10 @@ class Sqlite(Dialect):
         for.
         """
         if not self._writer.acquire(timeout=timeout):
-            msg = (
+            raise DatabaseUnavailable(
                 f"The database was busy for {timeout:g} seconds. Nothing was stored; "
                 "try again later."
             )
-            raise DatabaseUnavailable(msg)
         try:
             yield
         finally:
@@ -248,11 +247,10 @@ class Sqlite(Dialect):
             # What is bad enough ends the check instead of being found by it.
             found = [(str(error),)]
         if found != [("ok",)]:
-            msg = (
+            raise DatabaseDamaged(
                 f"the backup {target} is damaged ({found[0][0]}), because the "
                 "database or the disk is"
             )
-            raise DatabaseDamaged(msg)
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
         """Return the diagnosis of an error of sqlite3."""
@@ -303,17 +301,15 @@ def _make_folder(place: str) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except FileNotFoundError as error:
-        msg = (
+        raise InvalidSetting(
             f"The folder {folder} for the database cannot be created, because "
             f"{folder.parent} does not exist. Create that folder, or correct the "
             "database URL."
-        )
-        raise InvalidSetting(msg) from error
+        ) from error
     except OSError as error:
-        msg = (
+        raise DatabaseUnavailable(
             f"The folder {folder} for the database cannot be created: {error.strerror}."
-        )
-        raise DatabaseUnavailable(msg) from error
+        ) from error
 
 
 def _make_private(path: Path) -> None:
@@ -369,13 +365,12 @@ def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
         If it was deleted, moved or replaced.
     """
     if opened is not None and _identity(path) != opened:
-        msg = (
+        raise DatabaseUnavailable(
             f"The file {path} is not the one that was opened: it was deleted, moved "
             "or replaced. Stop every process that uses it, put the file back, without "
             "the -wal and -shm files of another database, and start again. Nothing "
             "was stored."
         )
-        raise DatabaseUnavailable(msg)
 
 
 def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None:
