@@ -430,6 +430,24 @@ def paired(words: Ints, left: Ints, right: Ints, into: Ints) -> bool:
     return True
 
 
+@in_place
+def unpaired(words: Ints, places: Ints, left: Ints, right: Ints, into: Ints) -> bool:
+    """Write the words of pairs and their hashes, by the places that `paired` writes.
+
+    Returns
+    -------
+    bool
+        Whether all of them exist.
+    """
+    for i in range(min(places.size, left.size, right.size, into.size)):
+        if not 0 <= places[i] < words.size * words.size:
+            return False
+        left[i] = words[places[i] // words.size]
+        right[i] = words[places[i] % words.size]
+        into[i] = mixed(left[i], right[i])
+    return True
+
+
 @part
 def place_of(words: Ints, word: int) -> int:
     """Return the place of an id among sorted ones; -1 if it is missing."""

@@ -67,7 +67,8 @@ from app.bayes.models.chain import Runs, require_runs, with_beginnings
 from app.bayes.sparse import MOST_FIELDS, Measurements, SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import FeatureNames, Pairs
-from app.kernels.text import paired
+from app.kernels.columns import LOW, read_column, read_ids, write_column, write_ids
+from app.kernels.text import paired, unpaired
 from app.zstd import Dictionary, packed, packer, unpacked
 
 if TYPE_CHECKING:
@@ -98,7 +99,6 @@ _FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
 _WORDS: Final = "words"
 _UNITED: Final = ("headers", "pairs", _WORDS)
 _NUMBER: Final = np.dtype("<i8")
-_LOW: Final = 7
 # Bytes of a number; the narrowest that fits is used.
 _WIDTHS: Final = (1, 2, 4, 8)
 _HEAD: Final = struct.Struct("<BI")
@@ -195,49 +195,41 @@ def _payload(
     Its low bytes are appended to `low`.
     """
     if isinstance(x, Measurements):
-        return _FIELDS, x.size, [*_column(_steps(x.ids)), *_column(x.values)]
+        ids = _column(x.ids, differences=True)
+        return _FIELDS, x.size, [ids, _column(x.values)]
     if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
-        return _PAIRS, x.size, [*_column(_steps(places))]
+        return _PAIRS, x.size, [_column(places, differences=True)]
     ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
     if ones and view not in _UNITED and _is_united(x.ids, views):
         return _UNION, x.size, []
     if isinstance(x, Runs) and (runs := x.numbers).size <= MOST_RUNS:
-        return _RUNS, runs.size, [*_column(_steps(runs))]
-    by_id = _steps(x.ids).astype(_NUMBER, copy=False).view(np.uint8)
-    by_id = by_id.reshape(-1, _LOW + 1)
-    low.append(by_id[:, :_LOW].tobytes())
-    high = by_id[:, _LOW].tobytes()
+        return _RUNS, runs.size, [_column(runs, differences=True)]
+    by_id = np.empty((LOW + 1) * x.size, np.uint8)
+    write_ids(x.ids, by_id)
+    low.append(by_id[: LOW * x.size].tobytes())
+    high = by_id[LOW * x.size :].tobytes()
     if ones:
         return _ALL_ONES, x.size, [high]
-    return _COUNTS, x.size, [high, *_column(x.counts)]
+    return _COUNTS, x.size, [high, _column(x.counts)]
 
 
-def _column(numbers: NDArray[np.int64]) -> tuple[bytes, bytes]:
-    """Return the width of some numbers, and their bytes."""
-    most = int(np.maximum.reduce(numbers, initial=0))
-    width = 1 if most < 2**8 else 2 if most < 2**16 else 4 if most < 2**32 else 8
-    if int(np.minimum.reduce(numbers, initial=0)) < 0:
-        width = 8
-    narrow = numbers.astype(f"<u{width}")
-    return bytes((width,)), narrow.view(np.uint8).reshape(-1, width).T.tobytes()
+def _column(numbers: NDArray[np.int64], *, differences: bool = False) -> bytes:
+    """Return some numbers, or the first and the differences of successive ones."""
+    into = np.empty(1 + _WIDTHS[-1] * numbers.size, np.uint8)
+    return into[: write_column(numbers, differences, into)].tobytes()
 
 
-def _read_column(body: bytes, at: int, n: int) -> tuple[NDArray[np.int64], int]:
+def _read_column(
+    body: bytes, at: int, n: int, *, differences: bool = False
+) -> tuple[NDArray[np.int64], int]:
     """Return the numbers of a column, and its end."""
     width = body[at]
     if width not in _WIDTHS:
         raise ValueError(f"a number of {width} bytes is unknown")
-    found = np.frombuffer(body, np.uint8, n * width, at + 1).reshape(width, n).T
-    numbers = np.ascontiguousarray(found).view(f"<u{width}")[:, 0].astype(np.int64)
+    column = np.frombuffer(body, np.uint8, n * width, at + 1)
+    numbers = np.empty(n, np.int64)
+    read_column(column, width, differences, numbers)
     return numbers, at + 1 + n * width
-
-
-def _steps(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first number, and the differences of successive ones."""
-    # Modulo 2**64: ids use all 64 bits, and summing restores them.
-    steps = numbers.copy()
-    steps[1:] -= numbers[:-1]
-    return steps
 
 
 def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
@@ -256,12 +248,12 @@ def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
 
 def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
     """Return the pairs at some places of `_places`."""
-    words = views[_WORDS].ids if _WORDS in views else np.empty(0, np.int64)
-    # An index beyond the words raises IndexError.
-    left, right = np.divmod(places, max(words.size, 1))
-    if np.count_nonzero(left < 0):
+    words = views[_WORDS].ids if _WORDS in views else places[:0]
+    left, right, ids = np.empty((3, places.size), np.int64)
+    if not unpaired(words, places, left, right, ids):
         raise ValueError("a pair is of no words")
-    return Pairs.of_words(words[left], words[right])
+    ids.sort()
+    return Pairs(ids, np.ones_like(ids), left, right)
 
 
 def _united(views: Mapping[str, Payload]) -> NDArray[np.int64]:
@@ -282,7 +274,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
     """Return the views of a vector of version 2."""
     (size,) = _COUNT.unpack_from(rest)
     end = _COUNT.size + size
-    low = np.frombuffer(rest[_COUNT.size : end], np.uint8).reshape(-1, _LOW)
+    low = np.frombuffer(rest[_COUNT.size : end], np.uint8).reshape(-1, LOW)
     body = unpacked(rest[end:], most=LARGEST)
     views: dict[str, Payload] = {}
     places: dict[str, NDArray[np.int64]] = {}
@@ -296,20 +288,19 @@ def _views(rest: memoryview) -> dict[str, Payload]:
         at += 1 + _COUNT.size
         # Pairs depend on the words, and united views on both.
         if kind == _PAIRS:
-            steps, at = _read_column(body, at, n)
-            places[view] = np.cumsum(steps)
+            places[view], at = _read_column(body, at, n, differences=True)
         elif kind == _UNION:
             united.append(view)
         elif kind == _RUNS:
             if n > MOST_RUNS:
                 raise ValueError(f"view {view!r} has {n} runs; {MOST_RUNS} are allowed")
-            steps, at = _read_column(body, at, n)
-            views[view] = with_beginnings(require_runs(np.cumsum(steps)))
+            runs, at = _read_column(body, at, n, differences=True)
+            views[view] = with_beginnings(require_runs(runs))
         elif kind == _FIELDS:
             _require_few(view, n)
-            steps, at = _read_column(body, at, n)
+            ids, at = _read_column(body, at, n, differences=True)
             values, at = _read_column(body, at, n)
-            views[view] = Measurements(np.cumsum(steps), values)
+            views[view] = Measurements(ids, values)
         elif kind in _FEATURES:
             views[view], at = _features(body, at, low[:n], counted=kind == _COUNTS)
             low = low[n:]
@@ -329,12 +320,15 @@ def _features(
 ) -> tuple[SparseCounts, int]:
     """Return features with these low bytes of ids, and the start of the next view."""
     n = low.shape[0]
-    steps = np.column_stack((low, np.frombuffer(body, np.uint8, n, at)))
-    ids = np.cumsum(steps.view(_NUMBER)[:, 0], dtype=np.int64)
-    at += n
-    if not counted:
-        return SparseCounts(ids, np.ones_like(ids)), at
-    counts, at = _read_column(body, at, n)
+    ids = np.empty(n, np.int64)
+    high = np.frombuffer(body, np.uint8, n, at)
+    increasing = read_ids(low.reshape(-1), high, ids)
+    counts, at = np.ones_like(ids), at + n
+    if counted:
+        counts, at = _read_column(body, at, n)
+    if increasing and int(np.minimum.reduce(counts, initial=1)) > 0:
+        return SparseCounts.of_sorted(ids, counts), at
+    # Says what is wrong.
     return SparseCounts(ids, counts), at
 
 

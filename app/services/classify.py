@@ -22,7 +22,7 @@ from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
 from app.features.places import passages, placed
-from app.ledger.vector import encode, encode_names
+from app.ledger.vector import decode, encode, encode_names
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def warm_up() -> None:
     placed(passages(message))
     observation = extract(message, VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
-    encode(observation.views)
+    decode(encode(observation.views))
     encode_names(observation.names)
     every = classifiers_of(SHIPPED_VIEWS)
     snapshot = Snapshot.empty(Specification(classifiers=every))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kernels.merge import merged
+from app.kernels.merge import merged, summed
 
 WIDTH = 3
 # Few, so that they meet, and both ends; counts that wrap are added modulo 2**64.
@@ -39,16 +39,16 @@ def plain(ids, counts):
     return found[left], sums[left]
 
 
-@pytest.mark.parametrize("merge", [merged, merged.py_func], ids=["compiled", "checked"])
+@pytest.mark.parametrize("add", [summed, summed.py_func], ids=["compiled", "checked"])
 @given(RUNS | ROWS)
-def test_rows_are_added_by_their_id(merge, rows):
+def test_rows_are_added_by_their_id(add, rows):
     """In runs or in any order; what cancels is left out.
 
     As plain Python, each index is checked.
     """
     ids, counts = arrays(rows)
     with np.errstate(over="ignore"):
-        found, sums = merge(ids, counts)
+        found, sums = add(ids, counts, ids.argsort(kind="stable"))
     expected, expected_sums = plain(ids, counts)
 
     assert expected.tolist() == found.tolist()
@@ -58,6 +58,15 @@ def test_rows_are_added_by_their_id(merge, rows):
     )
 
 
+@pytest.mark.parametrize("order", [[0, 2], [-1, 0], [2**63 - 1]])
+def test_places_of_no_row_are_not_read(order):
+    """Whoever wrote them: there are two rows."""
+    ids, counts = arrays([(1, (1,) * WIDTH), (2, (1,) * WIDTH)])
+
+    assert (0, 0) == tuple(map(len, summed(ids, counts, np.array(order))))
+    assert 2 == len(merged(ids, counts)[0])
+
+
 def test_other_threads_run_while_large_sums_are_merged():
     """Or each request would wait for every merge: 80 ms for 800,000 rows."""
-    assert merged.targetoptions["nogil"]
+    assert summed.targetoptions["nogil"]

@@ -237,7 +237,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
 @pytest.mark.slow
 @pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="it runs this test")
 def test_no_index_is_outside_its_array(tmp_path):
-    """The tests of text and markup, compiled with a check of each index."""
+    """The tests of kernels of bytes, compiled with a check of each index."""
     root = Path(__file__).parents[2]
     # A copy, because compiled code that is kept on disk is not checked.
     for folder in ("app", "tests"):
@@ -247,7 +247,7 @@ def test_no_index_is_outside_its_array(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0",
          *[str(Path(__file__).with_name(f"test_{name}.py").relative_to(root))
-           for name in ("text", "markup", "reasons")]],
+           for name in ("text", "markup", "reasons", "columns")]],
         cwd=tmp_path,
         env={
             **os.environ,
