@@ -128,30 +128,10 @@ class Pairs(SparseCounts):
     ----------
     left, right : ndarray of int64, shape (n,)
         Ids of the first and second word of each pair, in any order of pairs.
-
-    Examples
-    --------
-    >>> at, noon = ids_of(["at", "noon"])
-    >>> Pairs.of_words(np.array([at]), np.array([noon])).ids.tolist()
-    [-3883848323852973714]
     """
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
-
-    @classmethod
-    def of_words(cls, left: NDArray[np.int64], right: NDArray[np.int64]) -> Self:
-        """Return the pairs of some words.
-
-        Raises
-        ------
-        InvalidObservation
-            If a pair occurs twice.
-        """
-        ids = np.empty(left.size, np.int64)
-        joined(left, right, ids)
-        ids.sort()
-        return cls(ids, np.ones_like(ids), left, right)
 
 
 def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
