@@ -103,7 +103,7 @@ class Job:
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-class ProfileThread(ABC, Generic[AnyJob]):
+class ProfileThread(threading.Thread, ABC, Generic[AnyJob]):
     """A thread that does waiting jobs, the jobs of one profile together.
 
     A job of a replaced profile waits for its successor.  Loading it takes as long as at
@@ -120,22 +120,13 @@ class ProfileThread(ABC, Generic[AnyJob]):
     """
 
     def __init__(self, name: str, successor: Successor, *, at_once: int) -> None:
+        super().__init__(name=name, daemon=True)
         self._queue: JobQueue[AnyJob] = JobQueue()
         self._successor = successor
         self._at_once = at_once
         # Jobs that wait for a successor, by the key of the replaced profile.
         self._waiting: dict[int, list[AnyJob]] = {}
         self._replacing = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
 
     @property
     def waiting(self) -> int:
@@ -145,7 +136,7 @@ class ProfileThread(ABC, Generic[AnyJob]):
     def stop(self) -> None:
         """Finish the waiting jobs, and end the thread."""
         self._queue.close()
-        self._thread.join()
+        self.join()
 
     @abstractmethod
     def _do(self, profile: Any, jobs: list[AnyJob]) -> None:
@@ -154,7 +145,8 @@ class ProfileThread(ABC, Generic[AnyJob]):
     def _done(self) -> None:
         """Finish a round of jobs that were taken together."""
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Do the jobs until the queue is closed."""
         try:
             while jobs := self._queue.take(self._at_once):
                 self._do_all(jobs)

@@ -113,7 +113,7 @@ INTERVAL: Final = 0.5
 
 
 @dataclass(eq=False)
-class Scheduler:
+class Scheduler(threading.Thread):
     """The thread that runs a task step by step.
 
     Parameters
@@ -135,21 +135,12 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         """Begin without a step."""
+        super().__init__(name="scheduler", daemon=True)
         self._failures = Failures()
         self._failed = 0
         self._succeeded = time.monotonic()
         self.failure: str | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
 
     @property
     def age(self) -> float:
@@ -159,9 +150,10 @@ class Scheduler:
     def stop(self) -> None:
         """Finish the present step, and end the thread."""
         self._stopping.set()
-        self._thread.join()
+        self.join()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Do step after step, with pauses between them."""
         while not self._stopping.is_set():
             patience = self._step()
             due = time.monotonic() + min(patience or INTERVAL, INTERVAL)

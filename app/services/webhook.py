@@ -147,7 +147,7 @@ def signature(secret: bytes, body: bytes, *, at: int) -> str:
 
 
 @dataclass(eq=False)
-class Webhook:
+class Webhook(threading.Thread):
     """Posts events to one URL, from a thread of its own.
 
     Parameters
@@ -179,11 +179,11 @@ class Webhook:
 
     def __post_init__(self, failures: Failures | None) -> None:
         """Begin with an empty queue."""
+        super().__init__(name="webhook", daemon=True)
         self._failures = failures or Failures()
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._until: float | None = None
-        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     def wants(self, kind: str) -> bool:
         """Return whether events of a kind are posted."""
@@ -206,21 +206,18 @@ class Webhook:
             self._waiting.append(body)
             self._changed.notify()
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
     def stop(self) -> None:
         """Post waiting events for a moment, and end the thread; idempotent."""
         with self._changed:
             if self._until is None:
                 self._until = time.monotonic() + LAST
             self._changed.notify()
-        if self._thread.ident is not None:
+        if self.ident is not None:
             # The client's limit begins again with each byte of an answer.
-            self._thread.join(LAST + TIMEOUT)
+            self.join(LAST + TIMEOUT)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Post the events until the end."""
         # Imported here, since most services have no webhook.
         import httpx2  # noqa: PLC0415
 
@@ -251,7 +248,7 @@ class Webhook:
                 self._changed.wait(_LOOK if pausing else None)
 
     def _attempt(self, client: httpx2.Client, body: bytes) -> None:
-        from httpx2 import TransportError  # noqa: PLC0415  as in `_run`
+        from httpx2 import TransportError  # noqa: PLC0415  as in `run`
 
         headers = {
             "Content-Type": "application/json",

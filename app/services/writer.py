@@ -251,7 +251,7 @@ PAUSE: Final = 0.05
 RETRY: Final = 5.0
 
 
-class Notifier:
+class Notifier(threading.Thread):
     """The thread that notifies of commits, and follows when others notify.
 
     Parameters
@@ -263,13 +263,13 @@ class Notifier:
     """
 
     def __init__(self, engine: Engine, follow: Callable[[], object]) -> None:
+        super().__init__(name="notifier", daemon=True)
         self._engine = engine
         self._follow = follow
         self._follow_at = 0.0
         self._notified = False
         self._stopping = threading.Event()
         self._wake_write: socket.socket | None = None
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -278,7 +278,7 @@ class Notifier:
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
-        self._thread.start()
+        super().start()
 
     def stop(self) -> None:
         """End the thread; idempotent."""
@@ -286,7 +286,7 @@ class Notifier:
             return
         self._stopping.set()
         self.notify()
-        self._thread.join()
+        self.join()
         self._wake_read.close()
         if self._wake_write is not None:
             self._wake_write.close()
@@ -300,7 +300,8 @@ class Notifier:
         with suppress(OSError):
             self._wake_write.send(b"\0")
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Listen and notify, and connect again where the connection is lost."""
         while not self._stopping.is_set():
             try:
                 with listening(self._engine) as listener:

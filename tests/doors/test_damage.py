@@ -91,7 +91,7 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     wait_for("maintenance is waiting for the database", caplog)
     for _ in range(20):
         damaged.get("/readyz")
-    alive = application.scheduler.alive, application.writer.alive
+    alive = application.scheduler.is_alive(), application.writer.is_alive()
     application.stop()
 
     assert (True, True) == alive

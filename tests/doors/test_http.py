@@ -44,15 +44,15 @@ def test_what_stands_beside_the_door_is_there_while_the_application_runs(tmp_pat
 
     @asynccontextmanager
     async def beside():
-        alive.append(application.writer.alive)
+        alive.append(application.writer.is_alive())
         yield
-        alive.append(application.writer.alive)
+        alive.append(application.writer.is_alive())
 
     with TestClient(create_app(application, beside)):
         assert [True] == alive
 
     assert [True, True] == alive
-    assert not application.writer.alive
+    assert not application.writer.is_alive()
 
 
 def problem(answer):

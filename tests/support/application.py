@@ -59,7 +59,7 @@ def maintain(app):
 
     Its thread ends, for a step is never begun within another.
     """
-    if app.scheduler.alive:
+    if app.scheduler.is_alive():
         app.scheduler.stop()
     app.maintenance._follow_at = 0.0  # noqa: SLF001
     while app.maintenance():

@@ -329,7 +329,8 @@ async def healthz(response: Response) -> dict[str, str]:
 @operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Report whether the profile of the site is loaded and the database answers."""
-    if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
+    threads = app.writer, app.recall, app.scheduler
+    if not all(thread.is_alive() for thread in threads):
         raise DatabaseUnavailable(
             "a thread for feedback, look-ups or maintenance has died; restart the "
             "service"

@@ -25,10 +25,10 @@ def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
     scheduler = Scheduler(broken)
     scheduler.start()
     again = [tried.acquire(timeout=PATIENCE) for _ in range(3)]
-    alive = scheduler.alive
+    alive = scheduler.is_alive()
     scheduler.stop()
 
-    assert ([True] * 3, True, False) == (again, alive, scheduler.alive)
+    assert ([True] * 3, True, False) == (again, alive, scheduler.is_alive())
 
 
 def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, caplog):
