@@ -359,12 +359,6 @@ class Delivery:
         by: Principal | None = None,
     ) -> None:
         """Log a verdict, and post it."""
-        webhook = self.webhook
-        if webhook is not None and not webhook.wants(classified.verdict.decision):
-            webhook = None
-        # All that costs something is done where the line is written.
-        if webhook is None and not log.isEnabledFor(logging.INFO):
-            return
         event = verdict(
             classified,
             door=door,
@@ -376,8 +370,8 @@ class Delivery:
             by=by,
         )
         log.info(event)
-        if webhook is not None:
-            webhook(event)
+        if self.webhook and self.webhook.wants(classified.verdict.decision):
+            self.webhook(event)
 
 
 def _answered(

@@ -357,16 +357,12 @@ class Feedback:
                 return
             outcome = done.result().outcome
             taught(outcome.kind, seconds=seconds)
+            event = feedback(done.result(), teaching, via=via, seconds=seconds)
+            log.info(event)
             if outcome.row is not None:
                 self.health.succeeded()
-            webhook = self.webhook
-            if outcome.row is None or (webhook and not webhook.wants("feedback")):
-                webhook = None
-            if webhook is not None or log.isEnabledFor(logging.INFO):
-                event = feedback(done.result(), teaching, via=via, seconds=seconds)
-                log.info(event)
-                if webhook is not None:
-                    webhook(event)
+                if self.webhook and self.webhook.wants("feedback"):
+                    self.webhook(event)
 
         answer.add_done_callback(count)
         return PendingFeedback(
