@@ -44,6 +44,7 @@ from app.ledger.teaching import Teaching
 from app.storage import (
     bulk,
     fold,
+    hidden,
     ledger,
     lists,
     profiles,
@@ -357,7 +358,7 @@ class HiddenProfile:
             If the database refused it, or the profile was removed.
         """
         with writing_then_pause(self.engine) as connection:
-            profiles.renew(connection, self.row, now=self.clock())
+            hidden.renew(connection, self.row, now=self.clock())
             return statement(connection, *args, **kwargs)
 
     def take_place(
@@ -404,7 +405,7 @@ class HiddenProfile:
                 self.write(lists.copy_correspondents, instead_of.id, to=self.row.id)
         while True:
             with writing_then_pause(self.engine) as connection:
-                profiles.renew(connection, self.row, now=self.clock())
+                hidden.renew(connection, self.row, now=self.clock())
                 # Created and replaced in one transaction, so it is never visible.
                 old = instead_of or profiles.create(
                     connection,
@@ -422,7 +423,7 @@ class HiddenProfile:
                 _teach(connection, self.row, rows)
                 taught = rows[-1].revision if rows else taught
                 if taught >= newest:
-                    return profiles.show(
+                    return hidden.show(
                         connection,
                         self.row,
                         instead_of=old,
@@ -459,7 +460,7 @@ def hidden_profile(
     with writing(engine) as connection:
         row = profiles.create(
             connection,
-            name=profiles.hidden_name(name),
+            name=hidden.hidden_name(name),
             labels=like.labels,
             spam_labels=like.spam_labels,
             feature_set=FEATURE_SET,
@@ -472,19 +473,19 @@ def hidden_profile(
         # Otherwise the next import or the maintenance of a service removes it.
         with suppress(Unavailable):
             with writing(engine) as connection:
-                profiles.abandon(connection, row)
+                hidden.abandon(connection, row)
             _clear(engine, now=clock())
 
 
 def _clear(engine: Engine, *, now: datetime) -> None:
     """Remove hidden profiles of abandoned imports."""
     with reading(engine) as connection:
-        abandoned = profiles.abandoned(connection, now=now)
+        abandoned = hidden.abandoned(connection, now=now)
     for each in abandoned:
         more = True
         while more:
             with writing_then_pause(engine) as connection:
-                more = profiles.remove_step(connection, each)
+                more = hidden.remove_step(connection, each)
 
 
 def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -> None:

@@ -21,7 +21,7 @@ from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import Observation
 from app.services.classify import classify_observation
 from app.services.log import shown
-from app.storage import ledger, scored
+from app.storage import history, ledger, scored
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class VerdictHistory:
         """
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
-            lines, further = scored.page(
+            lines, further = history.page(
                 connection, row.id, asked, before=before, limit=limit, depth=DEPTH
             )
             return self._entries(connection, row.id, lines), further
@@ -300,7 +300,7 @@ class VerdictHistory:
         """
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
-            found = scored.untaught(connection, row.id, depth=REVIEWED)
+            found = history.untaught(connection, row.id, depth=REVIEWED)
             newest = {each.digest: each for each in reversed(found)}
             ranked = sorted(
                 newest.values(),
@@ -311,7 +311,7 @@ class VerdictHistory:
                 ),
             )
             places = [(each.time, each.digest) for each in ranked[:limit]]
-            lines = scored.lines_at(connection, row.id, places)
+            lines = history.lines_at(connection, row.id, places)
             return self._entries(connection, row.id, lines)
 
     def message(
@@ -375,7 +375,7 @@ class VerdictHistory:
             rows = ledger.of_message(connection, profile.row.id, digest)
             stored = scored.get_many(connection, profile.row.id, [digest])
             remembered = stored.get(digest)
-            verdicts = scored.of_message(
+            verdicts = history.of_message(
                 connection, profile.row.id, digest, limit=LINES
             )
         if not rows and remembered is None and not verdicts:
@@ -410,7 +410,7 @@ class VerdictHistory:
         row = self.live.find(profile).row
         since = self.clock() - timedelta(days=days)
         with reading(self.engine) as connection:
-            return scored.counts(connection, row.id, since=since, step=step)
+            return history.counts(connection, row.id, since=since, step=step)
 
     @staticmethod
     def _entries(

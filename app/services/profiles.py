@@ -17,7 +17,7 @@ from app.errors import Inconsistent, InvalidPolicy, InvalidSetting, reason
 from app.features.extract import FEATURE_SET
 from app.features.id_key import KEY_BYTES, IdKey
 from app.services.access import note
-from app.storage import profiles
+from app.storage import hidden, profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.database.sqlite import give_to_owner_of
 
@@ -145,12 +145,12 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
     """
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
-        profiles.hide(connection, row, why="deleted")
+        hidden.hide(connection, row, why="deleted")
         note(connection, "profile deleted", who=who, of=name)
     more = True
     while more:
         with writing_then_pause(engine) as connection:
-            more = profiles.remove_step(connection, row.id)
+            more = hidden.remove_step(connection, row.id)
         yield 1
 
 

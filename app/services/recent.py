@@ -30,7 +30,7 @@ from app.errors import DatabaseUnavailable
 from app.features.hashing import Pairs
 from app.ledger.entry import ScoredRow
 from app.services.jobs import Job, ProfileThread
-from app.storage import ledger, profiles, scored
+from app.storage import history, ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class RecentMessages:
             there = profiles.is_there(connection, profile_id)
             if there:
                 scored.put_many(connection, profile_id, rows)
-                scored.put_lines(connection, profile_id, lines)
+                history.put_lines(connection, profile_id, lines)
         with self._lock:
             for line in lines:
                 if self._noted.get((profile_id, line.digest)) is line:

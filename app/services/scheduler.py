@@ -28,7 +28,7 @@ from app.services.access import expire_events
 from app.services.clock import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import profiles, retention, runs, scored, tables, undo_work
+from app.storage import hidden, history, retention, runs, scored, tables, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -392,7 +392,7 @@ class Maintenance:
             before = self._days_ago(self.settings.event_days)
             expire_events(self.engine, before=before)
         with reading(self.engine) as connection:
-            self._abandoned = profiles.abandoned(connection, now=self.clock())
+            self._abandoned = hidden.abandoned(connection, now=self.clock())
             self._erasable = self._forgotten
             self._forgotten = retention.forgotten(connection)
         self._expiring.extend(self._erasable.keys() - {*self._expiring})
@@ -413,7 +413,7 @@ class Maintenance:
         """Remove a little of an unfinished import; return as a call does."""
         if self._abandoned:
             with writing(self.engine) as connection:
-                if not profiles.remove_step(connection, self._abandoned[-1]):
+                if not hidden.remove_step(connection, self._abandoned[-1]):
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
 
@@ -467,7 +467,7 @@ class Maintenance:
         with reading(self.engine) as connection:
             rows, size = limits.scored_rows, limits.scored_bytes
             last = scored.last_over(connection, mine, keep=rows, keep_bytes=size)
-            line = scored.last_line_over(connection, mine, keep=limits.history_rows)
+            line = history.last_line_over(connection, mine, keep=limits.history_rows)
         old = (
             (tables.scored, limits.scored, last),
             (tables.history, limits.history, line),

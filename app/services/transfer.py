@@ -42,7 +42,7 @@ from app.ledger.entry import epoch_of
 from app.ledger.sums import Amounts, redacted_sums
 from app.services import undo
 from app.services.upkeep import Folding
-from app.storage import bulk, fold, profiles
+from app.storage import bulk, fold, hidden, profiles
 from app.storage.bulk import sums_in_force
 from app.storage.database.engine import reading, writing
 from app.storage.fold import replayed
@@ -391,11 +391,11 @@ class Transfer:
             if profile.revision:
                 with writing(self.engine) as connection:
                     profiles.lock(connection, profile)
-                    profiles.renew(connection, new.row, now=self.clock())
+                    hidden.renew(connection, new.row, now=self.clock())
                     if sums_in_force(connection, profile.id, source):
                         return imported(outcome="unchanged", profile=profile)
                     bulk.require_kinds(connection, profile, {epoch: state})
-                    profiles.move(connection, new.row, profile)
+                    hidden.move(connection, new.row, profile)
             else:
                 # The profile is empty, so the counts need no fold.
                 fill(new, History({epoch: state}))
@@ -443,14 +443,14 @@ class Transfer:
             epochs, fault = _proven(new)
             with writing(self.engine) as connection:
                 profiles.lock(connection, profile)
-                profiles.renew(connection, new.row, now=self.clock())
+                hidden.renew(connection, new.row, now=self.clock())
                 if _counts_are_learned(connection, profile, source):
                     return _imported(source, profile, "unchanged")
                 bulk.require_kinds(connection, profile, epochs)
-                left_out = profiles.leave_out(
+                left_out = hidden.leave_out(
                     connection, new.row, profile, after=profile.revision
                 )
-                rows = profiles.move(connection, new.row, profile)
+                rows = hidden.move(connection, new.row, profile)
                 # An export that is valid by itself is valid in any profile.  Another
                 # may still be valid in this one: it may prune counts that only the
                 # profile has.

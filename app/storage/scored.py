@@ -1,27 +1,22 @@
-"""Scored messages, by whose id they are taught, and the history of verdicts.
+"""Scored messages, by whose id they are taught.
 
 The table is bounded: the service that fills it also calls `expire`.  It is written
 after the answers, in batches, and losing its newest rows loses no feedback.
 
-A message takes its lines of the history with it when it is forgotten.  Queries walk
-the index of a profile from the newest line on, and only as far as they state.
+A message takes its lines of the history with it when it is forgotten.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from sqlalchemy import (
-    BigInteger,
     bindparam,
     case,
-    cast,
     delete,
-    exists,
-    extract,
     func,
     literal,
     or_,
@@ -29,10 +24,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from app.classifier.verdict import Candidate, Count, HistoryLine
 from app.ledger.entry import OWN, ScoredRow
 from app.storage import tables
-from app.storage.database.dialect import chunks, insert_into, tuple_of, upsert, where_in
+from app.storage.database.dialect import chunks, tuple_of, upsert, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Table
 
-    from app.classifier.verdict import HistoryFilter, Place
+    from app.classifier.verdict import Place
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of rows that are deleted in one transaction; SQLite overwrites them."""
@@ -358,204 +352,3 @@ def newest(
             for row in kept
         ),
     )
-
-
-_HISTORY: Final = tables.history
-_FIELDS: Final = [field.name for field in fields(HistoryLine)]
-_AT: Final = (_HISTORY.c.time, _HISTORY.c.digest)
-_PLACE: Final = tuple_(*_AT)
-_NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
-_LEDGER: Final = tables.ledger
-_STORED: Final = tables.scored
-# The state of a message in the newest row of the ledger; NULL if it is not learned.
-_LABEL: Final = (
-    select(_LEDGER.c.label)
-    .where(
-        _LEDGER.c.profile_id == _HISTORY.c.profile_id,
-        _LEDGER.c.digest == _HISTORY.c.digest,
-        _LEDGER.c.kind == "message",
-    )
-    .order_by(_LEDGER.c.revision.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-
-
-def put_lines(
-    connection: Connection, profile_id: int, lines: Iterable[HistoryLine]
-) -> None:
-    """Write lines; existing ones stay."""
-    rows = [
-        {"profile_id": profile_id, **{name: getattr(line, name) for name in _FIELDS}}
-        for line in lines
-    ]
-    if rows:
-        connection.execute(
-            insert_into(connection, _HISTORY).on_conflict_do_nothing(), rows
-        )
-
-
-def last_line_over(
-    connection: Connection, profile_id: int, *, keep: int
-) -> Place | None:
-    """Return time and digest of the newest line beyond the limit, if any."""
-    row = connection.execute(_at(profile_id, keep)).first()
-    return None if row is None else (row.time, row.digest)
-
-
-def page(
-    connection: Connection,
-    profile_id: int,
-    asked: HistoryFilter,
-    *,
-    before: Place | None,
-    limit: int,
-    depth: int,
-) -> tuple[list[HistoryLine], Place | None]:
-    """Return the newest lines that match.
-
-    Parameters
-    ----------
-    connection : Connection
-        Any.
-    profile_id : int
-        Profile of the lines.
-    asked : HistoryFilter
-        The conditions.
-    before : (datetime, bytes) or None
-        The place to continue from.
-    limit : int
-        Lines at most.
-    depth : int
-        Largest number of lines to examine.
-
-    Returns
-    -------
-    (list of HistoryLine, (datetime, bytes) or None)
-        The lines, newest first, and the place to continue from, if older lines were not
-        examined.
-    """
-    last = None
-    if asked.looks:
-        stretch = _stretch(asked, before)
-        last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
-    found = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id,
-        *_stretch(asked, before),
-        *_conditions(asked),
-    )
-    if last is not None:
-        found = found.where(tuple_of(_AT, last) <= _PLACE)
-    rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
-    lines = [_read_line(row) for row in rows[:limit]]
-    if len(rows) > limit:
-        return lines, lines[-1].place
-    return lines, None if last is None else (last.time, last.digest)
-
-
-def of_message(
-    connection: Connection, profile_id: int, digest: bytes, *, limit: int
-) -> list[HistoryLine]:
-    """Return the newest lines of one message."""
-    rows = connection.execute(
-        select(_HISTORY)
-        .where(_HISTORY.c.profile_id == profile_id, _HISTORY.c.digest == digest)
-        .order_by(_HISTORY.c.time.desc())
-        .limit(limit)
-    )
-    return [_read_line(row) for row in rows]
-
-
-def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Candidate]:
-    """Return those of the newest `depth` lines whose messages are untaught but stored.
-
-    Newest first; a message has one line for each verdict.
-    """
-    last = connection.execute(_at(profile_id, depth - 1)).first()
-    found = select(*(_HISTORY.c[name] for name in Candidate._fields)).where(
-        _HISTORY.c.profile_id == profile_id,
-        _LABEL.is_(None),
-        exists().where(
-            _STORED.c.profile_id == _HISTORY.c.profile_id,
-            _STORED.c.digest == _HISTORY.c.digest,
-        ),
-    )
-    if last is not None:
-        found = found.where(tuple_of(_AT, last) <= _PLACE)
-    rows = connection.execute(found.order_by(*_NEWEST_FIRST))
-    return [Candidate(*row) for row in rows]
-
-
-def lines_at(
-    connection: Connection, profile_id: int, places: Iterable[Place]
-) -> list[HistoryLine]:
-    """Return the lines at some places, in the order of the places."""
-    asked = list(places)
-    query = select(_HISTORY).where(_HISTORY.c.profile_id == profile_id)
-    digests = [digest for _, digest in asked]
-    rows = where_in(connection, query, _HISTORY.c.digest, digests)
-    found = {(row.time, row.digest): _read_line(row) for row in rows}
-    return [found[place] for place in asked if place in found]
-
-
-def counts(
-    connection: Connection, profile_id: int, *, since: datetime, step: int
-) -> list[Count]:
-    """Count the lines since a time by stretches of `step` seconds, oldest first.
-
-    The index alone is read: 50,000 lines take 0.16 s.
-    """
-    second = cast(extract("epoch", _HISTORY.c.time), BigInteger)
-    begin = (second - second % step).label("begin")
-    rows = connection.execute(
-        select(begin, _HISTORY.c.decision, _HISTORY.c.door, func.count().label("lines"))
-        .where(_HISTORY.c.profile_id == profile_id, _HISTORY.c.time >= since)
-        .group_by(begin, _HISTORY.c.decision, _HISTORY.c.door)
-        .order_by(begin)
-    )
-    return [Count(int(row.begin), row.decision, row.door, row.lines) for row in rows]
-
-
-def _at(profile_id: int, place: int, *stretch: ColumnElement[bool]) -> Any:
-    """Return the query for the line at some place of a stretch, newest first."""
-    # By counting entries of the index; no line is read.
-    return (
-        select(*_AT)
-        .where(_HISTORY.c.profile_id == profile_id, *stretch)
-        .order_by(*_NEWEST_FIRST)
-        .offset(place)
-        .limit(1)
-    )
-
-
-def _stretch(asked: HistoryFilter, before: Place | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that the index can answer."""
-    found: list[ColumnElement[bool]] = []
-    if asked.since is not None:
-        found.append(_HISTORY.c.time >= asked.since)
-    if asked.until is not None:
-        found.append(_HISTORY.c.time < asked.until)
-    if before is not None:
-        found.append(tuple_of(_AT, before) > _PLACE)
-    return found
-
-
-def _conditions(asked: HistoryFilter) -> list[ColumnElement[bool]]:
-    columns = _HISTORY.c
-    found: list[ColumnElement[bool]] = []
-    if asked.decision is not None:
-        found.append(columns.decision == asked.decision)
-    if asked.door is not None:
-        found.append(columns.door == asked.door)
-    if asked.search:
-        places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
-        found.append(
-            or_(*(each.icontains(asked.search, autoescape=True) for each in places))
-        )
-    if asked.taught is not None:
-        found.append(_LABEL.is_not(None) if asked.taught else _LABEL.is_(None))
-    return found
-
-
-def _read_line(row: Row[Any]) -> HistoryLine:
-    return HistoryLine(**{name: getattr(row, name) for name in _FIELDS})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.storage import bulk, profiles, tables
+from app.storage import bulk, hidden, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold import audit
 from tests.support.builders import digest, new_profile, rows_of, taught, teach
@@ -113,7 +113,7 @@ def test_a_dump_that_is_killed_has_taught_nothing(engine, profile, monkeypatch):
 
     with monkeypatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(profiles, "abandon", die)
+        patch.setattr(hidden, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, profile, die)
     with reading(engine) as connection:
@@ -132,7 +132,7 @@ def test_a_dump_that_was_taken_for_dead_learns_nothing(engine, profile):
     def remove():
         (key,) = stored(engine) - seen(engine)
         with writing(engine) as connection:
-            while profiles.remove_step(connection, key):
+            while hidden.remove_step(connection, key):
                 pass
 
     with pytest.raises(DatabaseUnavailable, match="Import it again"):

@@ -19,7 +19,7 @@ from app.ledger.entry import OWN
 from app.services.cache import LiveProfiles
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, fold, profiles, scored, tables
+from app.storage import bulk, fold, hidden, profiles, scored, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
 from tests.support.builders import (
@@ -94,7 +94,7 @@ def cut(engine, data, name, *, after=1):
 
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(profiles, "abandon", die)
+        patch.setattr(hidden, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, data, name, die, after=after)
 
@@ -162,7 +162,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         connection.execute(
             tables_profile.update()
             .where(tables_profile.c.id.in_(unseen))
-            .values(created_at=LATER - profiles.LEASE - timedelta(seconds=1))
+            .values(created_at=LATER - hidden.LEASE - timedelta(seconds=1))
         )
     if by == "import":
         imported(engine, data, "late")
@@ -203,7 +203,7 @@ def test_an_import_that_was_taken_for_dead_learns_nothing(engine, in_many_blocks
     def remove():
         (key,) = stored(engine) - seen(engine)
         with writing(engine) as connection:
-            while profiles.remove_step(connection, key):
+            while hidden.remove_step(connection, key):
                 pass
 
     with pytest.raises(DatabaseUnavailable, match="Import it again"):
@@ -266,7 +266,7 @@ def test_others_may_write_after_each_step_of_an_import(
         return note
 
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
-    steps = (profiles, "renew"), (profiles, "remove_step"), (fold, "write")
+    steps = (hidden, "renew"), (hidden, "remove_step"), (fold, "write")
     for module, name in steps:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})

@@ -37,7 +37,7 @@ from app.services.cache import LiveProfiles
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, lists, profiles, scored, tables, undo_work
+from app.storage import bulk, history, lists, profiles, scored, tables, undo_work
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
@@ -258,7 +258,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     with writing(engine) as connection:
         row = entry.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
         scored.put_many(connection, other.id, [row])
-        scored.put_lines(connection, other.id, [noted("new")])
+        history.put_lines(connection, other.id, [noted("new")])
         somebody = CorrespondentRow(other.id, b"address", b"domain", 3, MARCH)
         lists.add_correspondents(connection, [somebody])
     learned = imported(

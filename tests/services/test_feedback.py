@@ -24,7 +24,7 @@ from app.services.classify import observe
 from app.services.clock import now
 from app.services.writer import Writer
 from app.storage import fold as folding
-from app.storage import profiles
+from app.storage import hidden, profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold import folded_revision
 from app.storage.ledger import append
@@ -68,11 +68,11 @@ def put_in_its_place(engine, old, **other):
     with writing(engine) as connection:
         new = profiles.create(
             connection,
-            name=profiles.hidden_name(old.name),
+            name=hidden.hidden_name(old.name),
             created_at=old.created_at,
             **(made_of | other),
         )
-        profiles.show(
+        hidden.show(
             connection,
             new,
             instead_of=old,

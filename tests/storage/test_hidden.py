@@ -11,7 +11,7 @@ from app.classifier.verdict import HistoryLine
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import ledger, lists, profiles, scored, tables
+from app.storage import hidden, history, ledger, lists, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold import audit
 from app.storage.follow import take
@@ -43,7 +43,7 @@ def begun(engine, name="site", now=MARCH):
     with writing(engine) as connection:
         return profiles.create(
             connection,
-            name=profiles.hidden_name(name),
+            name=hidden.hidden_name(name),
             labels=("ham", "spam"),
             spam_labels=("spam",),
             feature_set=1,
@@ -55,7 +55,7 @@ def replaced(engine, old):
     """Show a hidden profile in the place of another, and return it."""
     new = begun(engine, old.name)
     with writing(engine) as connection:
-        return profiles.show(
+        return hidden.show(
             connection, new, instead_of=old, created_at=APRIL, policy=None
         )
 
@@ -63,7 +63,7 @@ def replaced(engine, old):
 def left(engine, now):
     """Return the hidden profiles that nobody works on."""
     with reading(engine) as connection:
-        return profiles.abandoned(connection, now=now)
+        return hidden.abandoned(connection, now=now)
 
 
 def removed(engine, profile_id):
@@ -71,7 +71,7 @@ def removed(engine, profile_id):
     steps = 1
     while True:
         with writing(engine) as connection:
-            if not profiles.remove_step(connection, profile_id):
+            if not hidden.remove_step(connection, profile_id):
                 return steps
         steps += 1
 
@@ -109,7 +109,7 @@ def lived(engine):
             features=1,
             unseen=0,
         )
-        scored.put_lines(connection, profile.id, [line])
+        history.put_lines(connection, profile.id, [line])
         lists.put_many(connection, profile.id, [FRIEND])
         somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
         lists.add_correspondents(connection, [somebody])
@@ -172,16 +172,16 @@ def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
     new = begun(engine)
     old = new_profile(engine)
     replaced(engine, old)
-    soon = MARCH + profiles.LEASE
+    soon = MARCH + hidden.LEASE
     later = soon + timedelta(seconds=1)
 
     assert [old.id] == left(engine, soon)
     assert sorted([old.id, new.id]) == left(engine, later)
     with writing(engine) as connection:
-        profiles.renew(connection, new, now=APRIL)
+        hidden.renew(connection, new, now=APRIL)
     assert [old.id] == left(engine, later)
     with writing(engine) as connection:
-        profiles.abandon(connection, new)
+        hidden.abandon(connection, new)
     assert sorted([old.id, new.id]) == left(engine, later)
 
 
@@ -190,12 +190,12 @@ def test_what_is_shown_is_not_given_up(engine):
     old = new_profile(engine)
     new = begun(engine, old.name)
     with writing(engine) as connection:
-        shown = profiles.show(
+        shown = hidden.show(
             connection, new, instead_of=old, created_at=APRIL, policy=None
         )
     with writing(engine) as connection:
-        profiles.abandon(connection, new)
-        assert not profiles.remove_step(connection, shown.id)
+        hidden.abandon(connection, new)
+        assert not hidden.remove_step(connection, shown.id)
 
     assert shown.name in names(engine)
     with reading(engine) as connection:
@@ -211,14 +211,14 @@ def test_who_comes_back_to_an_import_that_was_removed_is_told_so(engine):
         pytest.raises(DatabaseUnavailable, match="Import it again"),
         writing(engine) as connection,
     ):
-        profiles.renew(connection, new, now=APRIL)
+        hidden.renew(connection, new, now=APRIL)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4096])
 def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limit):
     """In steps of bounded size; nothing of it is left, and all of the others is."""
-    monkeypatch.setattr(profiles, "_ROWS", limit)
-    monkeypatch.setattr(profiles, "_LARGE_ROWS", {})
+    monkeypatch.setattr(hidden, "_ROWS", limit)
+    monkeypatch.setattr(hidden, "_LARGE_ROWS", {})
     old, other = lived(engine), lived(engine)
     before = [rows_of(engine, table, other) for table in OF_PROFILES]
     replaced(engine, old)
@@ -252,7 +252,7 @@ def test_a_profile_that_is_seen_is_not_removed(engine):
     """Whatever key somebody gives."""
     profile = lived(engine)
     with writing(engine) as connection:
-        assert not profiles.remove_step(connection, profile.id)
+        assert not hidden.remove_step(connection, profile.id)
 
     assert profile.name in names(engine)
     assert rows_of(engine, tables.ledger, profile)

@@ -8,7 +8,7 @@ import pytest
 
 from app.classifier.verdict import HistoryFilter
 from app.ledger.entry import ScoredRow
-from app.storage import scored, tables
+from app.storage import history, scored, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     MARCH,
@@ -33,14 +33,14 @@ def line(message, minutes=None, **more):
 def put(engine, profile, *lines):
     """Write lines in a transaction of their own."""
     with writing(engine) as connection:
-        scored.put_lines(connection, profile.id, lines)
+        history.put_lines(connection, profile.id, lines)
 
 
 def found(engine, profile, asked=ALL, *, before=None, limit=100, depth=1000):
     """Return the messages of a page, and where to go on."""
     numbers = {digest(n): n for n in range(100)}
     with reading(engine) as connection:
-        lines, further = scored.page(
+        lines, further = history.page(
             connection, profile.id, asked, before=before, limit=limit, depth=depth
         )
     return [numbers[each.digest] for each in lines], further
@@ -61,7 +61,7 @@ def test_a_line_comes_back_as_it_was(engine):
     put(engine, profile, whole, bare)
     put(engine, profile, whole)
     with reading(engine) as connection:
-        page = scored.page(connection, profile.id, ALL, before=None, limit=9, depth=9)
+        page = history.page(connection, profile.id, ALL, before=None, limit=9, depth=9)
 
     assert ([bare, whole], None) == page
 
@@ -144,7 +144,7 @@ def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
                 tables.history,
                 profile.id,
                 before=MARCH + timedelta(minutes=minutes),
-                upto=scored.last_line_over(connection, profile.id, keep=keep),
+                upto=history.last_line_over(connection, profile.id, keep=keep),
                 limit=limit,
             )
 
@@ -206,9 +206,9 @@ def test_untaught_messages_are_looked_for_among_the_newest(engine):
         rows = [ScoredRow.of(observed(n, {"x": 1}), time=MARCH) for n in (1, 2, 4, 5)]
         scored.put_many(connection, profile.id, rows)
     with reading(engine) as connection:
-        found = scored.untaught(connection, profile.id, depth=4)
+        found = history.untaught(connection, profile.id, depth=4)
         places = [(each.time, each.digest) for each in found[::-1]]
-        lines = scored.lines_at(connection, profile.id, places)
+        lines = history.lines_at(connection, profile.id, places)
 
     assert [digest(n) for n in (5, 2)] == [each.digest for each in found]
     assert [line(2), line(5)] == lines
@@ -228,7 +228,7 @@ def test_verdicts_are_counted_by_time_decision_and_door(engine):
         line(5, minutes=-300),
     )
     with reading(engine) as connection:
-        counted = scored.counts(
+        counted = history.counts(
             connection, profile.id, since=MARCH - timedelta(minutes=1), step=3600
         )
 

@@ -25,7 +25,17 @@ from app.classifier.verdict import HistoryLine
 from app.ledger.entry import LedgerRow, ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import access, bulk, follow, lists, profiles, scored, tables, undo_work
+from app.storage import (
+    access,
+    bulk,
+    follow,
+    history,
+    lists,
+    profiles,
+    scored,
+    tables,
+    undo_work,
+)
 from app.storage.bulk import append_sums
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.lists import CorrespondentRow
@@ -217,7 +227,7 @@ def _history(engine, profile):
             recipients="bob@example.org",
             reasons=[("seen", -0.25)],
         )
-        scored.put_lines(connection, profile.id, [line])
+        history.put_lines(connection, profile.id, [line])
 
 
 def _runs(engine, profile):

@@ -22,7 +22,7 @@ from app.services import live as live_module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
-from app.storage import profiles, tables
+from app.storage import hidden, profiles, tables
 from app.storage.database.engine import writing
 from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
@@ -194,15 +194,13 @@ def replaced(engine, row, *, spam_label="spam"):
     with writing(engine) as connection:
         new = profiles.create(
             connection,
-            name=profiles.hidden_name(row.name),
+            name=hidden.hidden_name(row.name),
             labels=("ham", spam_label),
             spam_labels=(spam_label,),
             feature_set=row.feature_set,
             created_at=NOW,
         )
-        return profiles.show(
-            connection, new, instead_of=row, created_at=NOW, policy=None
-        )
+        return hidden.show(connection, new, instead_of=row, created_at=NOW, policy=None)
 
 
 def test_others_are_taught_while_a_successor_is_loaded(engine, live):

@@ -14,7 +14,7 @@ from app.errors import ProfileReplaced
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import retention, scored, tables, undo_work
+from app.storage import history, retention, tables, undo_work
 from app.storage.database.engine import (
     checkpoint,
     migrate,
@@ -278,7 +278,7 @@ def test_what_another_process_stored_late_is_erased(engine):
         again = scored_row(2, time=MARCH + timedelta(days=1))
         put_many(connection, profile.id, [late, again])
         lines = [noted(1, time=late.time), noted(2, time=again.time)]
-        scored.put_lines(connection, profile.id, lines)
+        history.put_lines(connection, profile.id, lines)
     erase(engine, profile)
     with reading(engine) as connection:
         found = get_many(connection, profile.id, [digest(1), digest(2)])
