@@ -53,7 +53,7 @@ from app.bayes.sparse import LIMIT, MOST_FIELDS, SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.features.id_key import keyable
-from app.ledger.vector import MOST_VIEWS, read_name, require_new
+from app.ledger.vector import MOST_VIEWS, checked, read_name, require_new
 from app.zstd import packed, unpacked
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
     InconsistentCounts
         If the sum has a label that is not one of `labels`.
     """
-    body = _body(vector)
+    _, rest = checked(vector, "sum", _VERSIONS)
     try:
-        return _views(body, labels)
+        return _views(_body(rest), labels)
     # The checksum is right, so these bytes were forged on purpose.
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored sum of {len(vector)} bytes cannot be read: {error}."
@@ -158,27 +158,12 @@ def redacted_sums(sums: State, key: IdKey | None = None) -> State:
     return found
 
 
-def _body(vector: bytes) -> bytes:
+def _body(rest: memoryview) -> bytes:
     """Return the decompressed body, within its limit."""
-    if len(vector) < _HEAD.size + _COUNT.size:
-        raise CorruptVector(f"A stored sum of {len(vector)} bytes is too short.")
-    version, checksum = _HEAD.unpack_from(vector)
-    if version not in _VERSIONS:
-        msg = f"A stored sum has version {version}; this Postbayes reads {VERSION}."
-        raise CorruptVector(msg)
-    rest = memoryview(vector)[_HEAD.size :]
-    if zlib.crc32(rest) != checksum:
-        msg = f"The checksum of a stored sum of {len(vector)} bytes is wrong."
-        raise CorruptVector(msg)
     (size,) = _COUNT.unpack_from(rest)
-    try:
-        body = unpacked(rest[_COUNT.size :], most=min(size, LARGEST))
-    except ValueError as error:
-        msg = f"A stored sum of {len(vector)} bytes cannot be unpacked: {error}."
-        raise CorruptVector(msg) from error
+    body = unpacked(rest[_COUNT.size :], most=min(size, LARGEST))
     if len(body) != size:
-        msg = f"A stored sum of {len(vector)} bytes is not of the size that it says."
-        raise CorruptVector(msg)
+        raise ValueError("it is not of the size that it says")
     return body
 
 

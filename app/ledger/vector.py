@@ -161,22 +161,36 @@ def decode(vector: bytes) -> dict[str, Payload]:
     Traceback (most recent call last):
     app.errors.CorruptVector: The checksum of a stored vector of 40 bytes is wrong.
     """
-    if len(vector) < _HEAD.size:
-        raise CorruptVector(f"A stored vector of {len(vector)} bytes is too short.")
-    version, checksum = _HEAD.unpack_from(vector)
-    if version not in (_FIRST_VERSION, VERSION):
-        msg = f"A stored vector has version {version}; this Postbayes reads {VERSION}."
-        raise CorruptVector(msg)
-    rest = memoryview(vector)[_HEAD.size :]
-    if zlib.crc32(rest) != checksum:
-        msg = f"The checksum of a stored vector of {len(vector)} bytes is wrong."
-        raise CorruptVector(msg)
+    version, rest = checked(vector, "vector", (_FIRST_VERSION, VERSION))
     try:
         return _first_views(rest) if version == _FIRST_VERSION else _views(rest)
     # The checksum is right, so somebody wrote these bytes on purpose.
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored vector of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
+
+
+def checked(
+    stored: bytes, kind: str, versions: Collection[int]
+) -> tuple[int, memoryview]:
+    """Return the version of a stored vector or sum, and what follows its checksum.
+
+    Raises
+    ------
+    CorruptVector
+        If the version is not one of `versions`, or the checksum is wrong.
+    """
+    if len(stored) < _HEAD.size:
+        raise CorruptVector(f"A stored {kind} of {len(stored)} bytes is too short.")
+    version, checksum = _HEAD.unpack_from(stored)
+    if version not in versions:
+        reads = f"this Postbayes reads {max(versions)}"
+        raise CorruptVector(f"A stored {kind} has version {version}; {reads}.")
+    rest = memoryview(stored)[_HEAD.size :]
+    if zlib.crc32(rest) != checksum:
+        msg = f"The checksum of a stored {kind} of {len(stored)} bytes is wrong."
+        raise CorruptVector(msg)
+    return version, rest
 
 
 def require_new(view: str, views: Collection[str]) -> None:
