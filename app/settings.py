@@ -596,6 +596,21 @@ MIN_SECRET: Final = 16
 """Bytes of a secret; fewer can be guessed from one signature."""
 
 
+def read_named(file: Path, variable: str) -> str:
+    """Return the text of the file that a variable names.
+
+    Raises
+    ------
+    InvalidSetting
+        If it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{variable} names {str(file)!r}, which cannot be read: {reason(error)}"
+        raise InvalidSetting(msg) from error
+
+
 def read_secret(file: Path | None, variable: str, *, purpose: str) -> bytes:
     """Return the secret in a file, without the line end.
 

@@ -17,11 +17,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from app.errors import InvalidSetting, PostbayesError, SiteUnavailable, reason
+from app.errors import InvalidSetting, PostbayesError, SiteUnavailable
 from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
 from app.services.scheduler import Scheduler
 from app.services.webhook import NoAnswer, ask
+from app.settings import read_named
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
 
@@ -289,12 +290,7 @@ def _keys(settings: Settings) -> Mapping[str, str]:
     file = settings.follow_key_file
     if file is None:
         return {}
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = reason(error) if isinstance(error, OSError) else "it is not text"
-        msg = f"POSTBAYES_FOLLOW_KEY_FILE names {str(file)!r}, which cannot be read: "
-        raise InvalidSetting(msg + why) from error
+    lines = read_named(file, "POSTBAYES_FOLLOW_KEY_FILE").splitlines()
     found = {}
     for number, line in enumerate(lines, 1):
         name, colon, key = (part.strip() for part in line.partition(":"))

@@ -15,7 +15,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.classifier.specification import check_name
-from app.errors import InvalidSetting, reason
+from app.errors import InvalidSetting
+from app.settings import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -263,13 +264,7 @@ def _version(file: Path) -> tuple[int, int, int] | None:
 
 
 def _read(file: Path) -> dict[str, str]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        named = f"POSTBAYES_ALIASES names {str(file)!r}"
-        msg = f"{named}, which cannot be read: {reason(error)}"
-        raise InvalidSetting(msg) from error
-    return parse_aliases(text, str(file))
+    return parse_aliases(read_named(file, "POSTBAYES_ALIASES"), str(file))
 
 
 def parse_aliases(text: str, file: str) -> dict[str, str]:

@@ -20,10 +20,10 @@ from app.doors.cli.console import (
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower
-from app.errors import InvalidSetting, UnreadableMessage, reason
+from app.errors import InvalidSetting, UnreadableMessage
 from app.ledger.entry import MAX_SOURCE
 from app.services.log import keep_log
-from app.settings import load_settings
+from app.settings import load_settings, read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,11 +139,7 @@ def password(settings: Settings) -> str:
             msg = "POSTBAYES_IMAP_PASSWORD_FILE must name a file with the password"
             raise InvalidSetting(msg)
         return settings.imap_password
-    try:
-        found = file.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, cannot be read: {reason(error)}"
-        raise InvalidSetting(msg) from error
+    found = read_named(file, "POSTBAYES_IMAP_PASSWORD_FILE").rstrip("\r\n")
     if not found:
         raise InvalidSetting(
             f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, is empty; write the password in it"
