@@ -1,34 +1,23 @@
-"""Fitted models, logistic regression among them: their parameters and predictions."""
+"""Fitted models: the parameters and predictions of the event models of a table."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from app.bayes.likelihood import Product
-from app.bayes.models.logistic import LogisticRegression, regress
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_posterior
-from app.bayes.prior import FittedPrior
-from app.errors import MalformedTable
-from app.lab.groups import (
-    FACTORS,
-    LearnedTable,
-    Number,
-    RowTerm,
-    Share,
-    posterior,
-    prior_shares,
-)
+from app.lab.groups import FACTORS, LearnedTable, RowTerm, Share, prior_shares
+from app.lab.prediction import Prediction, linear_table, product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -37,9 +26,6 @@ if TYPE_CHECKING:
     from app.lab.table import Row
 
 
-ROUNDING: Final = 1e-9
-RELATIVE: Final = 1e-12
-"""Relative difference of two log-joints that may be due to rounding."""
 READABLE_ORDERS: Final = 70.0
 """Logarithm of the largest multinomial coefficient with all its digits.  Unit: nats."""
 CHUNK = 64
@@ -84,102 +70,6 @@ def sums(design: Design, examples: Iterable[tuple[dict[str, Any], int]]) -> Sums
         for name, states in waiting.items()
     }
     return Sums(messages, totals)
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The prediction of a row.
-
-    Parameters
-    ----------
-    row : Row
-        The row.
-    actual : str or None
-        Its class, if the row has it.
-    log_joint, log_posterior : ndarray of float64, shape (K,)
-        As `app.bayes` computes them.  Unit: nats.
-    factors : tuple of tuple of Fraction, or None
-        Prior and likelihoods of each class, as fractions; None if they are
-        not rational, or too many.
-    terms : tuple of RowTerm
-        The log-joint, taken apart: the prior first.
-    unseen : tuple of str
-        Features that are left out because training has not seen them and they are
-        not declared.
-    outside : tuple of str
-        Words that are left out because the declared vocabulary lacks them.
-    kind : {"probability", "density", "score"}
-        The kind of likelihood: a density if the row has measurements, a score if
-        only the posterior is modelled.
-    linear : ndarray of float64, shape (K,), or None
-        The linear form at the row, if the model has one and the row all columns.
-    coefficient : float
-        Logarithm of the multinomial coefficient, which the likelihoods omit.  Unit:
-        nats.
-    orders : int or None
-        The coefficient; None if it is too long to read.
-    """
-
-    row: Row
-    actual: str | None
-    log_joint: NDArray[np.float64]
-    log_posterior: NDArray[np.float64]
-    factors: tuple[tuple[Fraction, ...], ...] | None
-    terms: tuple[RowTerm, ...]
-    unseen: tuple[str, ...]
-    outside: tuple[str, ...] = ()
-    kind: Literal["probability", "density", "score"] = "probability"
-    linear: NDArray[np.float64] | None = None
-    coefficient: float = 0.0
-    orders: int | None = None
-
-    @property
-    def joint(self) -> tuple[Fraction, ...] | None:
-        """P(class) P(row | class) exactly, where that is possible."""
-        return None if self.factors is None else product(self.factors)
-
-    @property
-    def posterior(self) -> tuple[Fraction, ...] | None:
-        """P(class | row) exactly, where that is possible."""
-        joint = self.joint
-        return None if joint is None else posterior(joint)
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        """The classes of the largest joint: more than one if they are tied."""
-        return decided(self.log_joint, lambda: self.joint)
-
-
-def decided(
-    log_joint: NDArray[np.float64], exact: Callable[[], Sequence[Fraction] | None]
-) -> tuple[int, ...]:
-    """Return the classes of the largest joint: more than one if they are tied.
-
-    Parameters
-    ----------
-    log_joint : ndarray of float64, shape (K,)
-        Unit: nats.
-    exact : callable
-        Returns the joint of each class as fractions, None if there are none.
-
-    Notes
-    -----
-    All decisions about rows use this rule.  If two logarithms differ by no more than
-    their rounding errors, the fractions decide; without fractions, the classes are
-    tied.
-    """
-    best = float(log_joint.max())
-    room = max(ROUNDING, RELATIVE * abs(best)) if best > -math.inf else 0.0
-    close = np.flatnonzero(log_joint >= best - room).tolist()
-    if len(close) > 1 and (joint := exact()) is not None:
-        largest = max(joint[c] for c in close)
-        close = [c for c in close if joint[c] == largest]
-    return tuple(close)
-
-
-def product(factors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
-    """Return the product of the factors of each class."""
-    return tuple(prod(f, start=Fraction(1)) for f in factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,27 +172,24 @@ class Fitted:
             ]
             words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
             (outside if part.closed else unseen).extend(words)
+        dense = any(
+            design.parts[name].statistics is MomentSums and self._teaches(name)
+            for name in views
+        )
+        whole = row.cells.keys() >= design.kinds.keys()
         coefficient = self.log_coefficient(views)
         return Prediction(
             row,
             row.cells.get(design.target),
             joint,
-            log_posterior(joint),
             self.factors(views),
             tuple(terms),
             tuple(unseen),
             tuple(outside),
-            (
-                "density"
-                if any(
-                    design.parts[name].statistics is MomentSums and self._teaches(name)
-                    for name in views
-                )
-                else "probability"
-            ),
-            self._linear_at(views) if row.cells.keys() >= design.kinds.keys() else None,
-            coefficient,
-            self._orders(views) if coefficient < READABLE_ORDERS else None,
+            kind="density" if dense else "probability",
+            linear=self._linear_at(views) if whole else None,
+            coefficient=coefficient,
+            orders=self._orders(views) if coefficient < READABLE_ORDERS else None,
         )
 
     def _teaches(self, name: str) -> bool:
@@ -396,22 +283,6 @@ class Fitted:
         return tuple(tuple(f) for f in found)
 
 
-def linear_table(
-    classes: Sequence[str],
-    rows: Iterable[tuple[str, NDArray[np.float64]]],
-    bias: NDArray[np.float64],
-) -> LearnedTable:
-    """Return the weights and biases of the log-odds of each class to the first."""
-    return LearnedTable(
-        f"linear form: log P(class | row) - log P({classes[0]} | row) = w . x + b",
-        tuple(classes[1:]),
-        tuple(
-            (name, tuple(Number(float(w - weights[0])) for w in weights[1:]))
-            for name, weights in (*((f"w {name}", w) for name, w in rows), ("b", bias))
-        ),
-    )
-
-
 def fit(design: Design, learned: Sums | None = None) -> Fitted:
     """Return the model of a table, or of some of its rows.
 
@@ -437,204 +308,3 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
         design.prior.log_prior(state.messages),
         Product(len(design.classes), likelihoods),
     )
-
-
-COORDINATES_LIMIT: Final = 400
-"""Largest number of weights; a step of the fit takes time with its cube."""
-
-
-@dataclass(frozen=True, slots=True)
-class Regressed:
-    """Logistic regression of a table.
-
-    Parameters
-    ----------
-    design : Design
-        The design of the table.
-    messages : ndarray of int64, shape (K,)
-        Rows of each class.
-    places : mapping of (str, int) to int
-        The coordinate of a feature of a part.
-    values : mapping of str to set of int
-        The features of each part of categories that the rows have.
-    model : LogisticRegression
-        Weights and biases over the coordinates.
-    """
-
-    design: Design
-    messages: NDArray[np.int64]
-    places: Mapping[tuple[str, int], int]
-    values: Mapping[str, set[int]]
-    model: LogisticRegression
-
-    @property
-    def log_prior(self) -> NDArray[np.float64]:
-        """The share of each class.  Unit: nats."""
-        return FittedPrior().log_prior(self.messages)
-
-    @property
-    def priors(self) -> tuple[Share, ...]:
-        """The share of each class, exactly."""
-        return prior_shares(FittedPrior(), self.messages.tolist())
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about what was left out, and about weights that are not unique."""
-        if self.model.unique:
-            return self.design.notes
-        return (
-            *self.design.notes,
-            "A column follows from others, so other weights are equally good; the "
-            "shortest for columns of variance 1 are shown.",
-        )
-
-    def learned(self) -> list[LearnedTable]:
-        """Return the log-likelihood at the maximum, and the largest derivative."""
-        return [
-            LearnedTable(
-                "maximum of the log-likelihood, sum of log P(class | row)"
-                if self.design.deviation is None
-                else "log-likelihood of the most probable weights",
-                ("nats",),
-                (
-                    ("log-likelihood", (Number(self.model.log_likelihood),)),
-                    ("largest entry of the gradient", (Number(self.model.gradient),)),
-                ),
-            )
-        ]
-
-    def linear(self) -> LearnedTable:
-        """Return the weights and the biases."""
-        names = {
-            place: self.design.parts[name].coordinates[number]
-            for (name, number), place in self.places.items()
-        }
-        rows = [(names[i], weights) for i, weights in enumerate(self.model.weights)]
-        return linear_table(self.design.classes, rows, self.model.bias)
-
-    def encode(self, row: Row) -> dict[str, Any]:
-        """Return the views of a row, which has to be whole.
-
-        Raises
-        ------
-        MalformedTable
-            If a cell is empty, not of the kind of its column, or a value that no row
-            had.
-        """
-        for column in self.design.kinds:
-            if column not in row.cells:
-                raise MalformedTable(
-                    f"{row.where} has no value in column {column!r}, and logistic "
-                    "regression needs complete rows"
-                )
-        views = self.design.encode(row)
-        for name, values in self.values.items():
-            for number in set(views[name].ids.tolist()) - values:
-                column, cell = self.design.parts[name].feature(number, row)
-                # Without a weight it would be scored as the first value of its column.
-                raise MalformedTable(
-                    f"{row.where} has {cell!r} in column {column!r}, a value that no "
-                    "teaching row has, so logistic regression has no weight for it; "
-                    "leave out the row, or the column with --columns"
-                )
-        return views
-
-    def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return ``w . x + b`` of each class.  Unit: nats."""
-        return self.model.scores(_coordinates(self.design, self.places, views))
-
-    def joint(self, views: Mapping[str, Any]) -> None:
-        """Return None: the weights are not fractions."""
-
-    def predict(self, row: Row) -> Prediction:
-        """Return the prediction of a row.
-
-        Raises
-        ------
-        MalformedTable
-            If the row cannot be encoded.
-        """
-        design = self.design
-        views = self.encode(row)
-        scores = self.log_joint(views)
-        terms = [RowTerm("bias", "", self.model.bias, seen=True)]
-        unseen: list[str] = []
-        outside: list[str] = []
-        for name, x in views.items():
-            part = design.parts[name]
-            words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
-            (outside if part.closed else unseen).extend(words)
-            pairs = zip(x.ids.tolist(), part.values_of(x).tolist(), strict=True)
-            for number, value in pairs:
-                # What is the baseline of its column has a weight of 0.
-                nats = np.zeros(len(design.classes))
-                if (name, number) in self.places:
-                    nats = value * self.model.weights[self.places[name, number]]
-                terms.append(RowTerm(*part.feature(number, row), nats, seen=True))
-        return Prediction(
-            row,
-            row.cells.get(design.target),
-            scores,
-            log_posterior(scores),
-            None,
-            tuple(terms),
-            tuple(unseen),
-            tuple(outside),
-            "score",
-            scores,
-        )
-
-
-def regressed(
-    design: Design, examples: Sequence[tuple[dict[str, Any], int]]
-) -> Regressed:
-    """Return the logistic regression of a table, or of some of its rows.
-
-    Raises
-    ------
-    InvalidObservation
-        If the likelihood has no maximum, or a class no row.
-    MalformedTable
-        If there are too many coordinates.
-    """
-    places = {
-        (name, number): place
-        for place, (name, number) in enumerate(
-            (name, number)
-            for name, part in design.parts.items()
-            for number in part.coordinates
-            if number not in part.baseline
-        )
-    }
-    k = len(design.classes)
-    weights = len(places) * (k - 1)
-    if weights > COORDINATES_LIMIT:
-        raise MalformedTable(
-            f"the columns need {weights} weights, for values, words and classes, and "
-            f"the limit of logistic regression is {COORDINATES_LIMIT}; choose "
-            "columns, or a vocabulary"
-        )
-    rows = np.array([_coordinates(design, places, views) for views, _ in examples])
-    labels = np.array([label for _, label in examples], np.int64)
-    model = regress(
-        rows.reshape(len(examples), len(places)), labels, k, deviation=design.deviation
-    )
-    values = {
-        name: {number for views, _ in examples for number in views[name].ids.tolist()}
-        for name, part in design.parts.items()
-        if part.baseline
-    }
-    return Regressed(design, np.bincount(labels, minlength=k), places, values, model)
-
-
-def _coordinates(
-    design: Design, places: Mapping[tuple[str, int], int], views: Mapping[str, Any]
-) -> NDArray[np.float64]:
-    """Return the coordinates of a row, shape (D,)."""
-    found = np.zeros(len(places))
-    for name, x in views.items():
-        values = design.parts[name].values_of(x).tolist()
-        for number, value in zip(x.ids.tolist(), values, strict=True):
-            if (name, number) in places:
-                found[places[name, number]] = value
-    return found

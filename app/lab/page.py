@@ -26,9 +26,10 @@ from app.drawing import (
     tag,
     template,
 )
-from app.lab.fitted import Fitted, decided
+from app.lab.fitted import Fitted
 from app.lab.groups import probability
 from app.lab.measured import number as measured
+from app.lab.prediction import decided
 from app.lab.report import confusion_table, effects_table, learned_rows, nats
 from app.lab.table import Kind, Row
 
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.lab.fitted import Prediction, Regressed
     from app.lab.groups import LearnedTable
+    from app.lab.prediction import Prediction
+    from app.lab.regressed import Regressed
     from app.lab.report import Effect, Validation
 
 CELLS: Final = 60

@@ -16,9 +16,11 @@ import numpy as np
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design as design_of
-from app.lab.fitted import Fitted, Regressed, decided, fit, regressed, sums
+from app.lab.fitted import Fitted, fit, sums
 from app.lab.groups import probability, with_decimals, written
 from app.lab.measured import Measured
+from app.lab.prediction import decided
+from app.lab.regressed import Regressed, regressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     from app.bayes.smoothing import Lidstone
     from app.lab.design import Choices, Design
-    from app.lab.fitted import Prediction, Regressed
     from app.lab.groups import LearnedTable
+    from app.lab.prediction import Prediction
     from app.lab.table import Row, Table
 
 FEWEST: Final = 2

@@ -41,8 +41,10 @@ from app.lab.table import Kind, Model, question, questions, read_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.lab.fitted import Fitted, Prediction, Regressed
+    from app.lab.fitted import Fitted
     from app.lab.groups import LearnedTable
+    from app.lab.prediction import Prediction
+    from app.lab.regressed import Regressed
     from app.lab.report import Validation
     from app.lab.table import Row, Table
 
