@@ -11,8 +11,8 @@ from app.classifier.specification import TEXT_VIEWS
 from app.errors import DatabaseUnavailable, explaining
 from app.ledger.entry import epoch_of
 from app.services.profiles import list_profiles
-from app.storage import bulk, retention, runs
 from app.storage import fold as folding
+from app.storage import pruning, retention, runs
 from app.storage.database.engine import backup as copy
 from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
 from app.storage.fold import folded_revision
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Engine
 
-    from app.storage.bulk import Pruning
     from app.storage.fold import Audit, Step
     from app.storage.profiles import ProfileRow
+    from app.storage.pruning import Pruning
 
     Progress = Callable[[int], object]
 
@@ -357,7 +357,7 @@ def prunable(
     """
     for _ in range(_TRIES):
         with reading(engine) as connection:
-            found = bulk.find(
+            found = pruning.find(
                 connection,
                 profile,
                 views=TEXT_VIEWS,
@@ -404,7 +404,7 @@ def prune(
         error says so.
     """
     with writing(engine) as connection:
-        rows = bulk.carry_out(connection, profile, found, time=time)
+        rows = pruning.carry_out(connection, profile, found, time=time)
     if not rows:
         return found
     with explaining(

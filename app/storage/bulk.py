@@ -7,22 +7,17 @@ like any other row of the ledger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-from sqlalchemy import exists, select
+from sqlalchemy import select
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.state import History, State
-from app.errors import InvalidObservation, Irreversible
-from app.ledger.entry import PRUNED, LedgerRow
+from app.errors import InvalidObservation
+from app.ledger.entry import LedgerRow
 from app.ledger.sums import Amounts, encode_sum
 from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, runs, tables, undo_records
-from app.storage.database.dialect import chunks
-from app.storage.fold import folded_revision, unfolded
+from app.storage.fold import unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,12 +25,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from app.bayes.state import State
     from app.storage.profiles import ProfileRow
 
     Names = Mapping[str, Mapping[int, str]]
-    from collections.abc import Collection, Mapping
-
-    from numpy.typing import NDArray
 
 
 FEATURES_PER_ROW: Final = 5_000
@@ -215,186 +208,6 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
         for views in epochs.values():
             found.add(views)
     return found
-
-
-# An old feature that few messages had, or that does not separate the labels, is hardly
-# evidence and takes as much space as any other.  Pruning removes such features from the
-# counts by sums in the ledger, so followers, audits and undo include it.  The number of
-# messages of each label stays the same, because they were learned; only these features
-# are gone.
-#
-# Features of vectors that are still in the ledger are not pruned, because forgetting or
-# moving such a message subtracts its counts.  So unfolded feedback does not change the
-# result: its vectors are in the ledger.
-
-_LEDGER: Final = tables.ledger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning:
-    """The features to prune, at one revision.
-
-    Parameters
-    ----------
-    revision : int
-        Revision of the newest ledger row at the time of the search.
-    sums : History
-        The sums to add to each month, with negative counts.
-    features : mapping of str to int
-        Number of features to remove, view by view.
-    rows : int
-        Number of rows of counts to remove.
-    """
-
-    revision: int
-    sums: History
-    features: Mapping[str, int]
-    rows: int
-
-
-def find(
-    connection: Connection,
-    profile: ProfileRow,
-    *,
-    views: Collection[str],
-    max_messages: int,
-    before_epoch: int,
-    weak: Mapping[str, NDArray[np.int64]],
-) -> Pruning | None:
-    """Return the features to prune, or None while more than feedback is unfolded.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        Profile of the counts.
-    views : collection of str
-        The views to search: views of text, whose number of features is unbounded.
-    max_messages : int
-        Features of more messages, over all labels and months, are kept.
-    before_epoch : int
-        Features of messages of this month or later are kept.
-    weak : mapping of str to ndarray of int64
-        Weak features, view by view, which are removed however many messages have
-        them (`app.classifier.explain`).
-    """
-    revision = profiles.require_revision(connection, profile)
-    folded = folded_revision(connection, profile.id)
-    if _moved_since(connection, profile.id, revision=folded):
-        return None
-    epochs = runs.load(connection, profile, "counts")
-    months: dict[str, dict[int, FeatureCounts]] = {}
-    for month, state in epochs.items():
-        for view, x in state.features.items():
-            months.setdefault(view, {})[month] = x
-    rare = {
-        view: _rare(
-            months[view],
-            max_messages=max_messages,
-            before_epoch=before_epoch,
-            weak=weak.get(view, np.empty(0, np.int64)),
-        )
-        for view in sorted(months.keys() & set(views))
-    }
-    rare = _without_needed(connection, profile, rare)
-    sums = History()
-    rows: int = 0
-    for month in sorted(epochs):
-        for view, x in epochs[month].features.items():
-            found = np.isin(x.ids, rare.get(view, ()), assume_unique=True)
-            if not found.any():
-                continue
-            part = FeatureCounts(
-                np.zeros_like(x.messages), x.ids[found], x.columns[found]
-            )
-            rows += int(part.documents.astype(np.bool_).sum())
-            sums += History({month: State({view: -part})})
-    features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
-    return Pruning(revision=revision, sums=sums, features=features, rows=rows)
-
-
-def carry_out(
-    connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
-) -> list[LedgerRow]:
-    """Remove the found features, and return the rows of the ledger that do so.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
-    pruning : Pruning
-        From `find`.
-    time : datetime
-        The time of the pruning.
-
-    Raises
-    ------
-    Irreversible
-        If counts were pruned, imported or undone since; nothing is pruned.
-    """
-    profiles.lock(connection, profile)
-    if _moved_since(connection, profile.id, revision=pruning.revision):
-        raise Irreversible(
-            "a pruning, import or undo ran in the meantime; nothing was pruned, so "
-            "try again"
-        )
-    return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
-
-
-def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
-    """Whether anything was undone, imported or pruned after a revision."""
-    # Feedback does not change the result: its vectors are in the ledger.
-    return connection.execute(
-        select(
-            exists().where(
-                _LEDGER.c.profile_id == profile_id,
-                _LEDGER.c.revision > revision,
-                (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None),
-            )
-        )
-    ).scalar_one()
-
-
-def _rare(
-    months: Mapping[int, FeatureCounts],
-    *,
-    max_messages: int,
-    before_epoch: int,
-    weak: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the old features of a view that few messages had, or that are weak."""
-    every = State.sum(State(view=x) for x in months.values()).features["view"]
-    recent = [x.ids for month, x in months.items() if month >= before_epoch]
-    few = every.documents.sum(axis=1) <= max_messages
-    goes = every.ids[few | np.isin(every.ids, weak)]
-    return np.setdiff1d(goes, np.concatenate([np.empty(0, np.int64), *recent]))
-
-
-def _without_needed(
-    connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
-) -> dict[str, NDArray[np.int64]]:
-    """Return the features without those that a vector in the ledger still has."""
-    left = dict(rare)
-    # All months: an old message may have been moved today.
-    revisions = connection.execute(
-        select(_LEDGER.c.revision).where(
-            _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
-        )
-    ).scalars()
-    for chunk in chunks(revisions.all()):
-        needed: dict[str, list[NDArray[np.int64]]] = {}
-        for row in ledger.get_many(connection, profile.id, chunk):
-            # A pruning itself needs nothing: its features are gone.
-            if row.source == PRUNED and row.kind == "sum":
-                continue
-            for view, ids in row.ids(profile.labels).items():
-                needed.setdefault(view, []).append(ids)
-        for view in left.keys() & needed.keys():
-            left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
-    return left
 
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:

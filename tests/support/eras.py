@@ -27,11 +27,11 @@ from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
 from app.storage import (
     access,
-    bulk,
     follow,
     history,
     lists,
     profiles,
+    pruning,
     scored,
     tables,
     undo_work,
@@ -133,7 +133,7 @@ def _seals(engine, profile):
     with writing(engine) as connection:
         drop_vectors(connection, profile, before=APRIL, limit=4)
     with writing(engine) as connection:
-        found = bulk.find(
+        found = pruning.find(
             connection,
             profile,
             views={"words"},
@@ -141,7 +141,7 @@ def _seals(engine, profile):
             before_epoch=202604,
             weak={},
         )
-        bulk.carry_out(connection, profile, found, time=APRIL)
+        pruning.carry_out(connection, profile, found, time=APRIL)
     teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))
 
 

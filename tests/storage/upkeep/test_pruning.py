@@ -12,8 +12,8 @@ from app.ledger.undo import Selection
 from app.services import upkeep
 from app.services.upkeep import Folding, months_before
 from app.storage import tables
-from app.storage.bulk import carry_out, find
 from app.storage.database.engine import reading, writing
+from app.storage.pruning import carry_out, find
 from tests.support.builders import (
     APRIL,
     MARCH,
