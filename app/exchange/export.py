@@ -33,7 +33,7 @@ from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
 from app.features.id_key import keyable
 from app.ledger.sums import Amounts, redacted_sums
-from app.storage import fold, runs, undo_records, undo_work
+from app.storage import feature_names, fold, runs, undo_records, undo_work
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.follow import offer
 from app.storage.ledger import batches_after
@@ -177,13 +177,13 @@ def _names(
         counts = runs.total(connection, profile)
         found: dict[str, dict[int, str]] = {view: {} for view in counts}
         for rows in batches_after(connection, profile.id, revision=0):
-            for view, texts in fold.texts_of(rows, profile).items():
+            for view, texts in feature_names.of_rows(rows, profile).items():
                 found.setdefault(view, {}).update(texts)
     else:
         counts = runs.total(connection, profile, "sealed")
         found = {view: {} for view in counts}
     for view in sorted(counts):
-        texts = found[view] | fold.names_of_view(connection, profile.id, view)
+        texts = found[view] | feature_names.of_view(connection, profile.id, view)
         left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
         while page := dict(islice(left, _NAMES_PER_BLOCK)):
             yield view, page

@@ -43,7 +43,7 @@ from app.ledger.sums import redacted_sums
 from app.ledger.teaching import Teaching
 from app.storage import (
     bulk,
-    fold,
+    feature_names,
     hidden,
     ledger,
     lists,
@@ -146,7 +146,10 @@ class Staging:
             texts = self._key.names(view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self.new.write(
-                fold.add_names, profile_id=self._profile.id, view=view, names=dict(some)
+                feature_names.add,
+                profile_id=self._profile.id,
+                view=view,
+                names=dict(some),
             )
 
     def _drop_names(self) -> None:
@@ -154,14 +157,14 @@ class Staging:
         with reading(self.new.engine) as connection:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
-                view: fold.names_of_view(connection, self._profile.id, view)
+                view: feature_names.of_view(connection, self._profile.id, view)
                 for view in self.source.header.views
             }
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
             for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
                 self.new.write(
-                    fold.drop_names,
+                    feature_names.drop,
                     profile_id=self._profile.id,
                     view=view,
                     features=some,
@@ -181,7 +184,7 @@ class Staging:
             return
         with reading(self.new.engine) as connection:
             texts = {
-                view: fold.find_names(
+                view: feature_names.find(
                     connection, self._profile.id, view, x.ids.tolist()
                 )
                 for view, x in views.items()

@@ -10,10 +10,6 @@ once.
 
 Contract of this file: a mark is moved under its lock, in the transaction that changes
 the counts.
-
-The rows of the ledger have the text of their features.  The table has the text of
-sealed features (`app.storage.retention`), whose rows have it no more, so a word that
-only a forgotten message had is forgotten with its row.
 """
 
 from __future__ import annotations
@@ -21,25 +17,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from app.bayes.state import History, State
 from app.classifier.specification import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage import runs, tables
-from app.storage.database.dialect import insert_into, where_in
 from app.storage.ledger import batches_after, rows_after, weight
 from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from app.classifier.specification import Decay
     from app.ledger.entry import LedgerRow
@@ -461,100 +454,3 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     """
     held = runs.load(connection, profile, "counts")
     return History.sum([held, *unfolded(connection, profile)])
-
-
-_NAMES: Final = tables.feature_name
-
-
-def add_names(
-    connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
-) -> None:
-    """Store the text of features; those that are stored already stay."""
-    key = {"profile_id": profile_id, "view": view}
-    rows = [
-        {**key, "feature": feature, "name": _storable(names[feature])}
-        for feature in sorted(names)
-    ]
-    if rows:
-        connection.execute(
-            insert_into(connection, _NAMES).on_conflict_do_nothing(), rows
-        )
-
-
-def find_names(
-    connection: Connection, profile_id: int, view: str, features: Iterable[int]
-) -> dict[int, str]:
-    """Return the text of those features that have one."""
-    asked = _names_of(profile_id, view)
-    rows = where_in(connection, asked, _NAMES.c.feature, features)
-    return {row.feature: row.name for row in rows}
-
-
-def names_of_view(connection: Connection, profile_id: int, view: str) -> dict[int, str]:
-    """Return the text of all features of a view that are in the table."""
-    rows = connection.execute(_names_of(profile_id, view))
-    return {row.feature: row.name for row in rows}
-
-
-def _names_of(profile_id: int, view: str) -> Select[Any]:
-    return select(_NAMES.c.feature, _NAMES.c.name).where(
-        _NAMES.c.profile_id == profile_id, _NAMES.c.view == view
-    )
-
-
-def drop_names(
-    connection: Connection, profile_id: int, view: str, features: Iterable[int]
-) -> None:
-    """Drop the text of features."""
-    gone = delete(_NAMES).where(
-        _NAMES.c.profile_id == profile_id, _NAMES.c.view == view
-    )
-    where_in(connection, gone, _NAMES.c.feature, features)
-
-
-def _storable(name: str) -> str:
-    """Return a name as both databases take it."""
-    # NUL is a character of Unicode, but not of PostgreSQL's text; a lone
-    # surrogate is not one of UTF-8.
-    if name.isascii() and "\0" not in name:
-        return name
-    mended = name.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return mended.encode("utf-8", "replace").decode()
-
-
-def texts_of(
-    rows: Iterable[LedgerRow], profile: ProfileRow
-) -> dict[str, dict[int, str]]:
-    """Return the text that the rows have of their features, view by view."""
-    # Messages share most of their words: each is looked at once, not once a message.
-    ids: dict[str, list[NDArray[np.int64]]] = {}
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        forgets = row.kind == "message" and row.label is None
-        if forgets or row.encoded_names is None:
-            continue
-        of_row = row.ids(profile.labels)
-        for view, given in row.names.items():
-            # As many names as features, or `ScoredRow.of` would have refused.
-            ids.setdefault(view, []).append(of_row[view])
-            texts.setdefault(view, []).extend(given)
-    found: dict[str, dict[int, str]] = {}
-    for view, written in texts.items():
-        features, first = np.unique(np.concatenate(ids[view]), return_index=True)
-        found[view] = {
-            feature: text
-            for feature, place in zip(features.tolist(), first.tolist(), strict=True)
-            if (text := written[place])
-        }
-    return found
-
-
-def missing_names(
-    connection: Connection, profile_id: int, view: str, texts: Mapping[int, str]
-) -> dict[int, str]:
-    """Return the text of those features that have none stored."""
-    # Most words of a message are stored: to look them up here costs as much as
-    # to insert them in vain, but holds no lock.
-    asked = sorted(texts)
-    there = find_names(connection, profile_id, view, asked)
-    return {feature: texts[feature] for feature in asked if feature not in there}

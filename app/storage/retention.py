@@ -27,7 +27,7 @@ from sqlalchemy import and_, exists, func, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.storage import fold, ledger, profiles, runs, scored, tables, undo_work
+from app.storage import feature_names, ledger, profiles, runs, scored, tables, undo_work
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Sealing:
         """Return the sealing of some rows; the words of forgotten messages go."""
         rows = ledger.get_many(connection, profile.id, revisions)
         sums = sum_by_epoch(rows, profile.labels)
-        texts = {} if forgotten else fold.texts_of(rows, profile)
+        texts = {} if forgotten else feature_names.of_rows(rows, profile)
         new, gone = _names(connection, profile, sums, texts)
         return cls(
             revisions=frozenset(revisions),
@@ -296,9 +296,9 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
         return False
     runs.add(connection, profile.id, "sealed", sealing.sums)
     for view, texts in sealing.new.items():
-        fold.add_names(connection, profile.id, view, texts)
+        feature_names.add(connection, profile.id, view, texts)
     for view, features in sealing.gone.items():
-        fold.drop_names(connection, profile.id, view, features)
+        feature_names.drop(connection, profile.id, view, features)
     connection.execute(
         update(tables.ledger).where(mine).values(vector=None, names=None)
     )
@@ -373,8 +373,8 @@ def _names(
     for view, x in added.items():
         found = texts.get(view, {})
         gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
-        new[view] = fold.missing_names(connection, profile.id, view, gained)
-        lost = fold.find_names(connection, profile.id, view, x.lost.tolist())
+        new[view] = feature_names.missing(connection, profile.id, view, gained)
+        lost = feature_names.find(connection, profile.id, view, x.lost.tolist())
         if lost:
             sealed = runs.total(connection, profile, "sealed", view=view)
             left = State.sum((sealed, {view: x}))[view]

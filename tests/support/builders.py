@@ -19,9 +19,9 @@ from app.features.observation import Observation
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching
 from app.mail.parse import parse
-from app.storage import profiles, retention, runs, tables, undo_work
+from app.storage import feature_names, profiles, retention, runs, tables, undo_work
 from app.storage.database.engine import reading, writing
-from app.storage.fold import folded_revision, is_behind, prepare, texts_of, write
+from app.storage.fold import folded_revision, is_behind, prepare, write
 from app.storage.ledger import append, rows_after
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
@@ -182,7 +182,7 @@ def named(engine, profile):
     """Return the text of counted features by view, of the table and of the ledger."""
     with reading(engine) as connection:
         rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-        found = texts_of(rows, profile)
+        found = feature_names.of_rows(rows, profile)
         counts = runs.total(connection, profile)
     for view, feature_, text in rows_of(engine, tables.feature_name, profile):
         found.setdefault(view, {})[feature_] = text

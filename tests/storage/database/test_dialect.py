@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import app
-from app.storage import fold
+from app.storage import feature_names
 from app.storage.database.dialect import PER_QUERY, Dialect, chunks, dialect_of
 from app.storage.database.engine import reading, with_short_timeout, writing
 from tests.support.builders import new_profile
@@ -50,10 +50,10 @@ def test_names_arrive_as_they_are(engine):
     texts = ["plain", 'it\'s "quoted"', "{a,b}", ":name %s ?", "ä\\n"]
     given = dict(zip([1, 2, 3, -4, LARGEST], texts, strict=True))
     with writing(engine) as connection:
-        fold.add_names(connection, profile.id, "words", {1: "first"})
-        fold.add_names(connection, profile.id, "words", given)
+        feature_names.add(connection, profile.id, "words", {1: "first"})
+        feature_names.add(connection, profile.id, "words", given)
     with reading(engine) as connection:
-        found = fold.names_of_view(connection, profile.id, "words")
+        found = feature_names.of_view(connection, profile.id, "words")
 
     assert given | {1: "first"} == found
 
@@ -64,10 +64,10 @@ def test_those_of_many_values_are_found_that_have_a_row(engine, asked):
     profile = new_profile(engine)
     names = {-1: "a", 2: "b", LARGEST: "c"}
     with writing(engine) as connection:
-        fold.add_names(connection, profile.id, "words", names)
-        fold.add_names(connection, profile.id, "pairs", {1: "a", 7: "b"})
+        feature_names.add(connection, profile.id, "words", names)
+        feature_names.add(connection, profile.id, "pairs", {1: "a", 7: "b"})
     with reading(engine) as connection:
-        found = fold.find_names(connection, profile.id, "words", asked)
+        found = feature_names.find(connection, profile.id, "words", asked)
 
     assert {each: names[each] for each in asked if each in names} == found
 
