@@ -13,6 +13,7 @@ from inspect import getsource
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from dotenv.parser import parse_stream
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
@@ -594,6 +595,22 @@ def naming(variable: str) -> Iterator[None]:
 
 MIN_SECRET: Final = 16
 """Bytes of a secret; fewer can be guessed from one signature."""
+
+
+def is_web_address(text: str) -> bool:
+    """Return whether a setting is the address of a page.
+
+    Examples
+    --------
+    >>> each = "https://hooks.example/x", "https://", "ftp://hooks.example/", "https://["
+    >>> [is_web_address(text) for text in each]
+    [True, False, False, False]
+    """
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
 def read_named(file: Path, variable: str) -> str:

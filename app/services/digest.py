@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
@@ -21,7 +20,7 @@ from app.classifier.verdict import HistoryFilter
 from app.drawing import template
 from app.errors import Forbidden, InvalidSetting
 from app.features.observation import DIGEST_BYTES
-from app.settings import read_secret
+from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,8 +235,7 @@ def sending_of(settings: Settings) -> tuple[str, str]:
             "the digest and the address of its links, such as postbayes@example.org "
             "and https://filter.example.org"
         )
-    parts = urlsplit(settings.digest_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if not is_web_address(settings.digest_url):
         raise InvalidSetting(
             f"POSTBAYES_DIGEST_URL is {settings.digest_url!r}, which is not an "
             "address; write one like https://filter.example.org"

@@ -22,7 +22,7 @@ from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
 from app.services.scheduler import Scheduler
 from app.services.webhook import NoAnswer, ask
-from app.settings import read_named
+from app.settings import is_web_address, read_named
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
 
@@ -260,14 +260,12 @@ def followed_sites(settings: Settings) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in settings.follow:
         name, _, url = each.partition("=")
-        parts = urlsplit(url)
         if (
             not _NAME.fullmatch(name)
             or name in found
-            or parts.scheme not in {"http", "https"}
-            or not parts.hostname
-            or "/profiles/" not in parts.path
-            or parts.query
+            or not is_web_address(url)
+            or "/profiles/" not in urlsplit(url).path
+            or urlsplit(url).query
         ):
             raise InvalidSetting(
                 f"POSTBAYES_FOLLOW has {each!r}; write each site once, with a name of "

@@ -31,6 +31,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from app import __version__
 from app.errors import InvalidSetting
+from app.settings import is_web_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -267,7 +268,7 @@ def tally_of(settings: Settings) -> Tally:
     """
     if settings.traces is None:
         return Tally()
-    if not settings.traces.startswith(("http://", "https://")):
+    if not is_web_address(settings.traces):
         raise InvalidSetting(
             f"POSTBAYES_TRACES is {settings.traces!r}, and must be the address of an "
             "OpenTelemetry collector, such as http://127.0.0.1:4318"

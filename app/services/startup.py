@@ -24,7 +24,7 @@ from app.services.profiles import (
     specification_of,
 )
 from app.services.recipients import Aliases
-from app.settings import PREFIX, Settings, naming, texts_below
+from app.settings import PREFIX, Settings, is_web_address, naming, texts_below
 from app.storage.database.dialect import dialect_of, missing, parse, without_password
 from app.storage.database.engine import (
     migrate,
@@ -270,6 +270,8 @@ def _shown(name: str, value: Any) -> str | None:
         return without_password(parse(value))
     if name == "webhook":
         # For many webhooks, the path itself is the secret.
+        if not is_web_address(value):
+            return HIDDEN
         parts = urlsplit(value)
         return f"{parts.scheme}://{parts.hostname}/{HIDDEN}"
     # Numbers and networks are not secrets, and a path only tells where one is.

@@ -20,13 +20,12 @@ from collections import deque
 from dataclasses import KW_ONLY, InitVar, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from app import __version__
 from app.errors import InvalidSetting, reason
 from app.services.clock import Failures
-from app.settings import read_secret
+from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -316,8 +315,7 @@ def webhook_secret(settings: Settings) -> bytes | None:
     """
     if settings.webhook is None:
         return None
-    parts = urlsplit(settings.webhook)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if not is_web_address(settings.webhook):
         raise InvalidSetting(
             "POSTBAYES_WEBHOOK is not a web address; write one like "
             "https://hooks.example.org/postbayes"

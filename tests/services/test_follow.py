@@ -277,7 +277,13 @@ def test_keys_are_read_before_each_request(engine, berlin, here, tmp_path):
 
 @pytest.mark.parametrize(
     "given",
-    ["berlin", "Berlin=http://x/profiles/a", "b=ftp://x/profiles/a", "b=http://x/a"],
+    [
+        "berlin",
+        "Berlin=http://x/profiles/a",
+        "b=ftp://x/profiles/a",
+        "b=http://x/a",
+        "b=http://[x/profiles/a",
+    ],
 )
 def test_a_site_without_name_and_address_ends_the_start(given):
     """The error shows what to write."""

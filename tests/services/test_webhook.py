@@ -293,6 +293,7 @@ def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
     [
         ({"webhook": "hooks.example"}, "is not a web address"),
         ({"webhook": "ftp://hooks.example/"}, "is not a web address"),
+        ({"webhook": "https://[hooks.example/"}, "is not a web address"),
         ({"webhook_secret_file": None}, "openssl rand"),
         ({"webhook_secret_file": "/missing"}, "cannot be read"),
         ({"webhook_secret_file": "short"}, "5 characters"),

@@ -80,6 +80,13 @@ def test_no_secret_is_shown(name):
     assert state["value"] not in (None, "")
 
 
+def test_a_webhook_that_is_no_address_is_hidden_whole():
+    """The page of settings, and the command, show it without an error."""
+    shown = in_force(Settings(_env_file=None, webhook=f"https://[{CANARY}"))
+
+    assert CANARY not in repr(shown)
+
+
 def test_every_setting_is_listed_with_default_and_description(client):
     """The order is that of the reference, and an unset value is null."""
     found = client.get("/settings").json()
