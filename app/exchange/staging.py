@@ -485,10 +485,8 @@ def _clear(engine: Engine, *, now: datetime) -> None:
     with reading(engine) as connection:
         abandoned = hidden.abandoned(connection, now=now)
     for each in abandoned:
-        more = True
-        while more:
-            with writing_then_pause(engine) as connection:
-                more = hidden.remove_step(connection, each)
+        for _ in hidden.remove(engine, each):
+            pass
 
 
 def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -> None:

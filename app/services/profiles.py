@@ -18,7 +18,7 @@ from app.features.extract import FEATURE_SET
 from app.features.id_key import KEY_BYTES, IdKey
 from app.services.access import note
 from app.storage import hidden, profiles
-from app.storage.database.engine import reading, writing, writing_then_pause
+from app.storage.database.engine import reading, writing
 from app.storage.database.sqlite import give_to_owner_of
 
 if TYPE_CHECKING:
@@ -147,11 +147,7 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
         row = profiles.find_locked(connection, name)
         hidden.hide(connection, row, why="deleted")
         note(connection, "profile deleted", who=who, of=name)
-    more = True
-    while more:
-        with writing_then_pause(engine) as connection:
-            more = hidden.remove_step(connection, row.id)
-        yield 1
+    yield from hidden.remove(engine, row.id)
 
 
 def learned(counted: MessageCounts) -> dict[str, int]:

@@ -20,11 +20,14 @@ from sqlalchemy import delete, func, select, tuple_, update
 from app.errors import DatabaseUnavailable
 from app.storage import lists, tables
 from app.storage.database.dialect import tuple_of
+from app.storage.database.engine import writing_then_pause
 from app.storage.profiles import HIDDEN, find
 from app.storage.tables import fold, ledger, profile
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Engine, Table
 
     from app.storage.profiles import ProfileRow
 
@@ -123,6 +126,15 @@ def abandoned(connection: Connection, *, now: datetime) -> list[int]:
         .order_by(profile.c.id)
     )
     return list(rows.scalars())
+
+
+def remove(engine: Engine, profile_id: int) -> Iterator[int]:
+    """Delete a hidden profile; yield 1 after each step, for a bar."""
+    more = True
+    while more:
+        with writing_then_pause(engine) as connection:
+            more = remove_step(connection, profile_id)
+        yield 1
 
 
 def remove_step(connection: Connection, profile_id: int) -> bool:

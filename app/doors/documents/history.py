@@ -107,7 +107,7 @@ class HistoryOut(AnswerDocument):
     """
 
     @classmethod
-    def found(
+    def of(
         cls, profile: str, entries: list[HistoryEntry], before: Place | None
     ) -> Self:
         """Return the document of a page."""
@@ -152,7 +152,7 @@ class MessageHistoryOut(AnswerDocument):
     """
 
     @classmethod
-    def found(
+    def of(
         cls,
         profile: str,
         digest: bytes,

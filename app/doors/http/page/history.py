@@ -124,7 +124,7 @@ async def history(
         before=None if before is None else _place(before),
         limit=limit,
     )
-    return HistoryOut.found(name, entries, following)
+    return HistoryOut.of(name, entries, following)
 
 
 @router.get("/history/{id}", tags=["history"], responses=problems(404, 422, 503))
@@ -142,7 +142,7 @@ async def message_history(
     entries, stored = await in_database(
         app.history.message, name, digest, strongest=explain
     )
-    return MessageHistoryOut.found(name, digest, entries, stored)
+    return MessageHistoryOut.of(name, digest, entries, stored)
 
 
 class HistoryRow(NamedTuple):
