@@ -181,6 +181,9 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, tables and links": _long_links,
     "HTML, hidden": _hidden,
     "HTML, colours": _colours,
+    "HTML, colours of many styles": lambda: _parts(
+        _named(b"<p style='a:#;color:red'>x", 120_000)
+    ),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),
     "HTML, open comments": lambda: PAGE + _again(b"<!--"),
     "HTML, comments in parts": lambda: _parts(b"a<!-- x -->b" * 1_000),

@@ -53,12 +53,12 @@ _ELEMENTS: Final = np.array(
 ).view(np.int64)
 _KINDS: Final = np.repeat(list(_NAMES), list(map(len, _NAMES.values())))
 _LESS, _GREATER, _SLASH, _EQUALS = b"<>/="
-_BANG, _DASH, _BLANK = b"!- "
+_BANG, _DASH, _BLANK, _DOUBLE, _SINGLE = b"!- \"'"
 _MOST_COMMENT: Final = 200
 
 
 @in_place
-def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
+def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, int]:
     """Write HTML with a blank before each tag that breaks the line; count its tags.
 
     Parameters
@@ -76,6 +76,10 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
         Less-than signs.
     attributes : int
         Words, slashes and equals signs: an upper bound of the attributes.
+    together : int
+        An upper bound of the attributes of one tag.  A tag goes from ``<`` to ``>``,
+        and to one more ``>`` for each in a quoted value; before each attribute is a
+        blank, a slash, or a value that ends in a quote.
     links : int
         Less-than signs followed by "a".
     formatting : int
@@ -84,8 +88,10 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
         The kinds of elements found, and whether there are comments inside words.
     """
     size = tags = attributes = links = formatting = seen = 0
+    quoted = piece = tag = start = 0
+    less = end = min(source.size, into.size // 2)
     blank = True
-    for at in range(min(source.size, into.size // 2)):
+    for at in range(end):
         code = source[at]
         if code == _LESS:
             tags += 1
@@ -98,12 +104,34 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int]:
             seen |= kind
             if _is_in_word(source, at):
                 seen |= IN_WORD
+            less = min(less, at)
+        elif code == _GREATER:
+            piece, tag = max(piece, at - start), max(tag, at - less)
+            start, less = at + 1, end
+        elif code == _EQUALS:
+            quoted += _holds_greater(source, at + 1)
         attributes += code in (_SLASH, _EQUALS)
         before, blank = blank, _is_blank(code)
         attributes += before and not blank
         into[size] = code
         size += 1
-    return size, tags, attributes, links, formatting, seen
+    piece, tag = max(piece, end - start), max(tag, end - less)
+    together = min(attributes, (quoted + 1) * (piece if quoted else tag) // 2)
+    return size, tags, attributes, together, links, formatting, seen
+
+
+@part
+def _holds_greater(source: Bytes, at: int) -> bool:
+    """Return whether a greater-than sign is in the quoted value that begins here."""
+    while at < source.size and _is_blank(source[at]):
+        at += 1
+    if at == source.size or source[at] not in (_DOUBLE, _SINGLE):
+        return False
+    for here in range(at + 1, source.size):
+        if source[here] == source[at] or source[here] == _GREATER:
+            found: bool = source[here] == _GREATER
+            return found
+    return False
 
 
 @part

@@ -1,4 +1,4 @@
-"""Text kernels: tokens and ids, distinct ids, pairs of neighbours, folding, JSON.
+"""Text kernels: line ends, tokens, ids, pairs of neighbours, folding, JSON.
 
 Text is UTF-8 in an array of bytes.  Invalid UTF-8 is read as arbitrary characters,
 within the array.
@@ -53,6 +53,7 @@ _DOT: Final = ord(".")
 _BLANK: Final = ord(" ")
 _COMMA: Final = ord(",")
 _SMALL_U: Final = ord("u")
+_CR, _LF = b"\r\n"
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 # Odd, so that multiplication is invertible: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
@@ -565,6 +566,36 @@ def _put_escape(code: int, into: Bytes, size: int) -> int:
     for digit in range(4):
         into[size + 2 + digit] = _HEX[code >> 4 * (3 - digit) & 15]
     return size + 6
+
+
+@in_place
+def with_lf(text: Bytes, into: Bytes) -> int:
+    """Write a text with line ends LF; return its size.
+
+    CR LF and CR are line ends, and so are several CR before one LF: some programs
+    convert LF to CR LF once too often (experiment 0024).
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        The text.
+    into : ndarray of uint8
+        Written, within its size; that of the text is enough.
+    """
+    size = waiting = 0
+    for at in range(min(text.size, into.size)):
+        if text[at] == _CR:
+            waiting += 1
+            continue
+        if text[at] != _LF:
+            for _ in range(waiting):
+                into[size] = _LF
+                size += 1
+        waiting = 0
+        into[size] = text[at]
+        size += 1
+    into[size : size + waiting] = _LF
+    return size + waiting
 
 
 @in_place

@@ -122,8 +122,6 @@ messages is 3; each takes up to 3 ms.
 """
 MAX_HIDDEN: Final = 200
 """Elements of an HTML part that are taken out as hidden."""
-MAX_ANCESTORS: Final = 30
-"""Elements above a text in which the colour behind it is looked up."""
 MAX_MEMBERS: Final = 200
 """Names of an archive that are listed.
 

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from app.kernels.text import with_lf
 from app.mail import headers, html
 from app.mail.encoding import decode_text, decode_transfer, without_uuencoded
 from app.mail.limits import (
@@ -43,9 +46,6 @@ _FINGERPRINT_BYTES: Final = 16
 # all, as their property tests show. Errors of the program itself (TypeError, KeyError,
 # IndexError) are not included.
 _UNREADABLE: Final = ValueError
-# Programs that convert LF to CRLF once too often write CR CR LF. It is one line end,
-# however often a part is encoded and decoded (experiment 0024).
-_DOUBLED: Final = re.compile(rb"(?<!\r)\r++\n")
 # The line before each message in an mbox; a sentence that begins with "From" does not
 # contain a time.
 _MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
@@ -281,9 +281,9 @@ def _with_lf(content: bytes) -> bytes:
     """Return content with LF line ends."""
     if b"\r" not in content:
         return content
-    if b"\r\r\n" in content:
-        content = _DOUBLED.sub(b"\n", content)
-    return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    into = np.empty(len(content), np.uint8)
+    size = with_lf(np.frombuffer(content, np.uint8), into)
+    return into[:size].tobytes()
 
 
 MAGIC: Final = (

@@ -359,7 +359,7 @@ def warm_up() -> None:
     """
     # Enough words to make the table of counts grow.
     words = " ".join(f"w{n}" for n in range(SMALLEST))
-    head = "Subject: é\nContent-Type: text/html; charset=utf-8"
+    head = "Subject: é\r\nContent-Type: text/html; charset=utf-8"
     message = read(f"{head}\n\n<p>{words}</p>".encode())
     placed(passages(message))
     observation = extract(message, VIEWS)

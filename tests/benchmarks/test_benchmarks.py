@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from app.mail.parse import parse
 from benchmarks.bombs import FAMILIES
+from benchmarks.newsletters import newsletter
 from tests.support.command import run_program
 
 pytestmark = pytest.mark.slow
@@ -161,12 +163,24 @@ def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
 
 def test_the_stages_are_compared_with_both_readings_of_the_yardstick(tmp_path):
     """Twice two rows of ratios for the views as shipped, and for all."""
-    index = write_stream(tmp_path / "stream", 3)
+    index = tmp_path / "news" / "index"
+    run("newsletters", str(index.parent), "--messages", "3")
     printed = run("speed.stages", "--index", str(index)).splitlines()
 
     assert printed[0].startswith("3 messages")
     assert 4 == sum(row.startswith("bytes to ") and " / " in row for row in printed)
     assert 4 == sum("of one and the same message" in row for row in printed)
+
+
+def test_a_newsletter_is_read_as_a_page_that_hides_a_line():
+    """It is long enough to be one, and not too complex for a tree."""
+    message = parse(newsletter(1))
+
+    assert ("html-hidden-text",) == message.defects
+    assert ["alternative", "html", "alt"] == [
+        *dict.fromkeys(x.place for x in message.texts)
+    ][:3]
+    assert newsletter(1) == newsletter(1) != newsletter(2)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_tags_are_found_as_expressions_find_them(page):
     """The blanks, the numbers, and what kinds of elements there are."""
     flags = re.IGNORECASE | re.ASCII
     breaks = re.compile(opened(BREAK).replace("<", "<(?=/?", 1) + ")", flags)
-    written, (n_tags, attributes, links, formatting, seen) = spaced(page)
+    written, (n_tags, attributes, _, links, formatting, seen) = spaced(page)
 
     assert breaks.sub(" <", page) == written
     assert page.count("<") == n_tags
@@ -67,6 +67,23 @@ def test_tags_are_found_as_expressions_find_them(page):
     in_word = re.search("[a-zA-Z]<!--[^<>]{0,200}-->[a-zA-Z]", page)
     assert bool(in_word) == bool(seen & markup.IN_WORD)
     assert bool(breaks.search(page)) == bool(seen & markup.BREAK)
+
+
+values = st.lists(st.sampled_from(["=", '"', "'", ">", "<", " ", "\x0b", "a"])).map(
+    "".join
+)
+
+
+@given(pages | values | values.map("<a b".__add__))
+def test_the_attributes_of_a_tag_are_bounded_as_expressions_bound_them(page):
+    """The longest tag, however its attributes are written."""
+    data = re.sub(rb"[\x1c-\x1f]", b" ", page.encode())
+    _, (_, attributes, together, *_) = spaced(page)
+    ends = re.findall(rb"""(?==\s*(?:"[^">]*>|'[^'>]*>))""", data)
+    tags = data.split(b">") if ends else re.findall(b"<[^>]*", data)
+    longest = max(map(len, tags), default=0)
+
+    assert min(attributes, (len(ends) + 1) * longest // 2) == together
 
 
 @pytest.mark.parametrize("name", UNSHOWN.split())

@@ -205,6 +205,16 @@ def test_names_are_quoted_as_json_quotes_them(words, of_name):
 sizes = st.integers(0, 40)
 
 
+@given(st.text(st.sampled_from("\r\r\r\na"), max_size=30))
+def test_line_ends_are_those_of_an_expression(text):
+    """However often a program has added CR; without LF each is a line end."""
+    source = np.frombuffer(text.encode(), np.uint8)
+    into = np.empty(source.size, np.uint8)
+    written = into[: kernel.with_lf(source, into)].tobytes().decode()
+
+    assert re.sub("\r+\n|\r", "\n", text) == written
+
+
 @given(
     st.binary(max_size=60),
     st.lists(st.integers(-9, 99), max_size=9),
@@ -230,6 +240,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     assert kernel.neighbours(places, places, room) <= places.size
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
     assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
+    assert kernel.with_lf(source, text) <= text.size
     assert kernel.shares(source)[4] <= source.size
     assert 0 <= kernel.disguises(source) < 16
 
