@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.text import Text
 
-from app.bayes.posterior import probability_of
 from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
 from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
@@ -24,7 +23,7 @@ from app.doors.cli.console import (
     show,
     this_user,
 )
-from app.doors.documents.profile import thresholds_of
+from app.doors.documents.profile import ThresholdOut, thresholds_of
 from app.errors import InvalidInput
 from app.services import profiles as policies
 from app.services.clock import now
@@ -231,21 +230,4 @@ def _shown(row: str, value: float | None) -> str:
         return "never"
     if row == "ham_cost":
         return f"{value:.6g} missed spam"
-    return f"{value:+.3f}  {percent(value)}"
-
-
-def percent(log_odds: float) -> str:
-    """Return a probability with enough digits to distinguish it from 0 and 1.
-
-    Examples
-    --------
-    >>> percent(0.0), percent(2.1972), percent(12.0), percent(-800.0)
-    ('50 %', '90 %', '99.99939 %', '0 %')
-    """
-    rest = 100.0 * probability_of(-abs(log_odds))
-    if rest < 1e-9:  # noqa: PLR2004  a float has no more digits below 100
-        return "100 %" if log_odds > 0 else "0 %"
-    digits = max(0, 1 - math.floor(math.log10(rest)))
-    shown = 100.0 - rest if log_odds > 0 else rest
-    text = f"{shown:.{digits}f}"
-    return (text.rstrip("0").rstrip(".") if digits else text) + " %"
+    return f"{value:+.3f}  {ThresholdOut.of(value).percent}"

@@ -45,6 +45,22 @@ class ThresholdOut(AnswerDocument):
         """Return the document of a threshold in nats."""
         return cls(log_odds=log_odds, probability=probability_of(log_odds))
 
+    @property
+    def percent(self) -> str:
+        """The probability, with enough digits to distinguish it from 0 and 1.
+
+        Examples
+        --------
+        >>> [ThresholdOut.of(nats).percent for nats in (0.0, 2.1972, 12.0, -800.0)]
+        ['50 %', '90 %', '99.99939 %', '0 %']
+        """
+        rest = 100.0 * probability_of(-abs(self.log_odds))
+        if rest < 1e-9:  # noqa: PLR2004  a float has no more digits below 100
+            return "100 %" if self.log_odds > 0 else "0 %"
+        digits = max(0, 1 - math.floor(math.log10(rest)))
+        text = f"{100.0 - rest if self.log_odds > 0 else rest:.{digits}f}"
+        return (text.rstrip("0").rstrip(".") if digits else text) + " %"
+
 
 def thresholds_of(made_of: Specification) -> dict[str, ThresholdOut | None]:
     """Return the thresholds of a profile by name, in the order of the log-odds."""

@@ -148,7 +148,8 @@ def test_a_policy_is_changed_and_shown(client):
     client.post("/ui/site/policy", data=dict.fromkeys(given, ""))
 
     assert "The policy is changed" in after.text
-    assert 'value="99.0"' in after.text
+    assert "+4.595 nats, 99 %<" in after.text
+    assert 'value="99"' in after.text
     assert {"ham_cost", "reject_from"} == set(profile["policy"])
     assert {} == client.get("/profiles/default").json()["policy"]
 
