@@ -46,6 +46,7 @@ PostbayesError
 │   ├── ClusterUnavailable
 │   ├── SiteUnavailable
 │   └── SignInUnavailable
+├── UnwritableFile
 ├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
@@ -132,6 +133,10 @@ class InvalidObservation(InvalidInput):
 
 class UnreadableSource(InvalidInput):
     """A file or folder of mail cannot be read, or contains no mail."""
+
+
+class UnwritableFile(PostbayesError):
+    """A file cannot be written; nothing is left of it."""
 
 
 class MalformedIndex(InvalidInput):

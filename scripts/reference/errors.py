@@ -288,10 +288,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "feedback",
             "evaluate",
             "lab",
-            "backup",
-            "export",
             "import",
         ),
+    ),
+    errors.UnwritableFile: Advice(
+        "Make room on the disk, or choose a folder that exists and can be written.",
+        commands=("evaluate", "lab", "backup", "export"),
     ),
     errors.MalformedTable: Advice(
         "The error names the row, the column or the option.",

@@ -995,7 +995,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(
 def test_an_export_that_cannot_be_written_says_so(run, tmp_path):
     """A folder that is not there; and no profile of that name."""
     code, _, err = run("export", tmp_path / "none" / "site.pbx")
-    assert (code, "cannot be written" in err) == (65, True)
+    assert (code, "cannot be written" in err) == (74, True)
     code, _, err = run("export", "site.pbx", "--profile", "nobody")
     assert (code, "there is no profile 'nobody'" in err) == (65, True)
 
@@ -1096,7 +1096,7 @@ def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
 def test_a_backup_that_has_no_place_changes_nothing(run, tmp_path):
     """A folder that is not there."""
     code, _, err = run("backup", tmp_path / "none" / "copy.db")
-    assert (code, "cannot be written" in err) == (65, True)
+    assert (code, "cannot be written" in err) == (74, True)
 
 
 @pytest.mark.parametrize("command", ["backup", "export"])

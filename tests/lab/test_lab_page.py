@@ -166,7 +166,7 @@ def test_a_page_that_cannot_be_written_is_a_sentence(run):
     """With the name of the file."""
     code, _, err = run(POINTS, "--target", "class", "--report", "nowhere/page.html")
 
-    assert 65 == code
+    assert 74 == code
     assert "nowhere/page.html cannot be written: No such file or directory\n" in err
 
 

@@ -30,7 +30,13 @@ from rich.table import Table
 from rich.text import Text
 
 from app.doors.cli.errors import complain
-from app.errors import InvalidInput, InvalidSetting, UnreadableSource, reason
+from app.errors import (
+    InvalidInput,
+    InvalidSetting,
+    UnreadableSource,
+    UnwritableFile,
+    reason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -356,11 +362,11 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
 
     Raises
     ------
-    UnreadableSource
+    UnwritableFile
         If it cannot be written.
     """
     if not path.name:
-        raise UnreadableSource(f"{str(path)!r} is not the name of a file to write")
+        raise UnwritableFile(f"{str(path)!r} is not the name of a file to write")
     part = path.with_name(path.name + ".part")
     try:
         # An older temporary file may belong to another user, who must not read the
@@ -372,7 +378,7 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         part.replace(path)
     except OSError as error:
         msg = f"{path} cannot be written: {error.strerror or error}"
-        raise UnreadableSource(msg) from error
+        raise UnwritableFile(msg) from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ from app.doors.cli.console import (
     stage,
 )
 from app.doors.cli.errors import complain, raise_for
-from app.errors import InvalidInput, InvalidSetting, UnreadableSource
+from app.errors import InvalidInput, InvalidSetting, UnwritableFile
 from app.evaluation.experiment import (
     Configuration,
     Experiment,
@@ -304,7 +304,7 @@ def _opened(path: Path, mode: Literal["a", "w"]) -> TextIO:
     try:
         return path.open(mode, encoding="utf-8")
     except OSError as error:
-        raise UnreadableSource(f"{path} cannot be written: {error.strerror}") from error
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}") from error
 
 
 def configurations(

@@ -198,6 +198,7 @@ EXIT: Final[dict[type[errors.PostbayesError], int]] = {
     errors.TooManyRequests: 75,
     errors.Unauthenticated: 77,  # EX_NOPERM
     errors.Forbidden: 77,
+    errors.UnwritableFile: 74,  # EX_IOERR
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
 """The nearest class in the line of ancestors decides."""

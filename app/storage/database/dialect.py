@@ -173,7 +173,7 @@ class Dialect(ABC):
 
         Raises
         ------
-        DatabaseUnavailable
+        UnwritableFile
             If the copy cannot be written.
         DatabaseDamaged
             If the copy is not sound.

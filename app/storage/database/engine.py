@@ -283,7 +283,9 @@ def backup(
     InvalidInput
         If it is not an SQLite database.
     DatabaseUnavailable
-        If it cannot be read, or the copy cannot be written.
+        If it cannot be read.
+    UnwritableFile
+        If the copy cannot be written.
     DatabaseDamaged
         If the copy is not sound.
 

@@ -29,6 +29,7 @@ from app.errors import (
     DatabaseUnprepared,
     InconsistentCounts,
     InvalidSetting,
+    UnwritableFile,
 )
 from app.storage.database.dialect import (
     LOCK_TIMEOUT,
@@ -243,7 +244,7 @@ class Sqlite(Dialect):
                 raise KeyboardInterrupt from error
             if error.sqlite_errorcode not in _DAMAGED:
                 msg = f"the backup {target} cannot be written: {error}"
-                raise DatabaseUnavailable(msg) from error
+                raise UnwritableFile(msg) from error
             # What is bad enough ends the check instead of being found by it.
             found = [(str(error),)]
         if found != [("ok",)]:

@@ -14,7 +14,7 @@ import pytest
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
+from app.errors import DatabaseDamaged, InvalidInput, UnwritableFile
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching
 from app.storage import profiles
@@ -131,7 +131,7 @@ def test_a_copy_is_a_file_of_its_own(engine, tmp_path):
 @on_sqlite
 def test_a_backup_that_cannot_be_written_says_so(engine, tmp_path):
     """The database is as it was."""
-    with pytest.raises(DatabaseUnavailable, match="cannot be written"):
+    with pytest.raises(UnwritableFile, match="cannot be written"):
         backup(engine, tmp_path / "none" / "copy.db")
 
 
