@@ -48,7 +48,9 @@ _MARKS: Final = (
     (0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670),
     (0x0900, 0x0DFF),
 )  # fmt: skip
-_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_UNSEEN: Final = re.compile(
+    f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in kernel.UNSEEN)}]"
+)
 
 
 Span: TypeAlias = tuple[str, str, int]
@@ -205,7 +207,7 @@ def _folded(encoded: bytes, text: str) -> bytes:
     size = kernel.folded(content, *_folds(), into)
     if size >= 0:
         return into[:size].tobytes()
-    return _normalized(_INVISIBLE.sub("", text)).casefold().encode()
+    return _normalized(_UNSEEN.sub("", text)).casefold().encode()
 
 
 def _normalized(text: str) -> str:
@@ -262,7 +264,7 @@ def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
             joining.update(chr(int(other, 16)) for other in others)
     # All at once, separated by a character that does not join.
     apart = chr(0xF0000)
-    whole = _INVISIBLE.sub("", apart.join(characters))
+    whole = _UNSEEN.sub("", apart.join(characters))
     whole = re.sub(f"[{''.join(joining)}]", "\0", unicodedata.normalize("NFKC", whole))
     folds = whole.casefold().encode().split(apart.encode())
     places = np.fromiter(

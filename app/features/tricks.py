@@ -22,12 +22,14 @@ from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED, disguises
 _LOOKALIKES: Final = str.maketrans(
     "аеорсухіјѕһԁԛԝкмтвн" + "αορντκυιχ", "aeopcyxijshdqwkmtbh" + "aopvtkuix"
 )
+# Blanks of any width; U+2800 is a Braille pattern without dots.
+_BETWEEN: Final = "[ .*\u00a0\u2000-\u200a\u202f\u205f\u2800-]"
 # A letter and one or two blanks or marks, repeated. Never a digit, because tables and
 # telephone numbers look like this.
 _SPACED: Final = re.compile(
-    r"(?<![^\W_])(?:[^\W\d_][ .*-]{1,2}){3,30}[^\W\d_](?![^\W_])"
+    rf"(?<![^\W_])(?:[^\W\d_]{_BETWEEN}{{1,2}}){{3,30}}[^\W\d_](?![^\W_])"
 )
-_MARKS: Final = re.compile(r"[ .*-]+")
+_MARKS: Final = re.compile(f"{_BETWEEN}+")
 # Maps consonants to one byte and all other characters to another: finding five in a row
 # takes an eighth of the time of a regular expression.
 _CONSONANTS: Final = b"ccccc"

@@ -36,7 +36,8 @@ STEM: Final = 8
 """Characters that a dotted word begins with, if its parts are tokens too."""
 
 INVISIBLE: Final = 1
-"""Soft hyphens, zero-width characters and the byte order mark."""
+"""Soft hyphens, zero-width characters and the byte order mark; and any character of
+`UNSEEN` after a Latin letter, because some belong to other scripts and to emoji."""
 BIDI: Final = 2
 """Text with reversed direction (Unicode Technical Report 36, section 2.7)."""
 MIXED: Final = 4
@@ -47,6 +48,18 @@ SPACED: Final = 8
 """Four single letters, separated by one or two blanks or marks: perhaps a word written
 letter by letter."""
 
+UNSEEN: Final = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F),
+    (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+"""Ranges of the characters that programs do not show.
+
+Default_Ignorable_Code_Point of Unicode 15.1 (DerivedCoreProperties.txt).  Any of them
+inside a word leaves it readable.
+"""
+_UNSEEN: Final = np.array(UNSEEN)
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
@@ -622,26 +635,48 @@ def disguises(text: Bytes) -> int:
         inside = _is_latin(code) or 48 <= code <= 57
         if letters > 3 and not gap and not inside:
             found |= SPACED
-        if code > 127 or _is_latin(code):
+        between = _is_between(code)
+        if (code > 127 and not between) or _is_latin(code):
             # A letter after another letter or a digit is not single.
             alone = not (_is_latin(before) or 48 <= before <= 57)
             letters = (letters + 1 if 0 < gap < 3 else 1) if alone else 0
             gap = 0
         else:
             letters = 0 if inside and not gap else letters
-            gap = gap + 1 if code in (32, 42, 45, 46) else 3
+            gap = gap + 1 if between else 3
         if code > 127 or before > 127:
             foreign = 0x370 <= code < 0x500 and _is_latin(before)
             if foreign or (0x370 <= before < 0x500 and _is_latin(code)):
                 found |= MIXED
-            if code in (0xAD, 0xFEFF) or 0x200B <= code <= 0x200F:
-                found |= INVISIBLE
-            if 0x2060 <= code <= 0x2064:
-                found |= INVISIBLE
             if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
                 found |= BIDI
+            elif (
+                code in (0xAD, 0xFEFF)
+                or 0x200B <= code <= 0x200F
+                or 0x2060 <= code <= 0x2064
+                or (_is_latin(before) and _is_unseen(code))
+            ):
+                found |= INVISIBLE
         before = code
     return found | SPACED if letters > 3 and not gap else found
+
+
+@part
+def _is_between(code: int) -> bool:
+    """Return whether a character may separate the letters of a spaced word."""
+    # Blanks that end a line or a paragraph do not.
+    blank = code in (32, 0xA0, 0x202F, 0x205F, 0x2800) or 0x2000 <= code <= 0x200A
+    return blank or code in (42, 45, 46)
+
+
+@part
+def _is_unseen(code: int) -> bool:
+    """Return whether a character is one of `UNSEEN`."""
+    for i in range(_UNSEEN.shape[0]):
+        if code <= _UNSEEN[i, 1]:
+            found: bool = code >= _UNSEEN[i, 0]
+            return found
+    return False
 
 
 @part

@@ -46,6 +46,8 @@ _FINGERPRINT_BYTES: Final = 16
 # all, as their property tests show. Errors of the program itself (TypeError, KeyError,
 # IndexError) are not included.
 _UNREADABLE: Final = ValueError
+# Newsletters repeat themselves for Gmail and for watches, whose programs say so.
+_PAGES: Final = frozenset({"text/html", "text/x-amp-html", "text/watch-html"})
 # The line before each message in an mbox; a sentence that begins with "From" does not
 # contain a time.
 _MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
@@ -191,7 +193,7 @@ class _Reader:
         if not as_declared:
             self.defects.add("charset-mismatch")
         self.charset = self.charset or declared
-        if media_type == "text/html":
+        if media_type in _PAGES:
             self._add_page(html.read(text, self.budget), place or "html")
         else:
             self.add_links(links_in(self.add_text(place or "plain", text)))

@@ -21,6 +21,8 @@ from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("\uff26\uff32\uff25\uff25", ["free"]),
         ("vi\u200bagra vi\u00adagra", ["viagra", "viagra"]),
+        ("v\u034fi\ufe0fa\u2066g\u3164r\U000e0101a", ["viagra"]),
+        ("\u2764\ufe0f love", ["\u2764", "love"]),
         ("Größe.Maß", ["grösse.mass", "grösse", "mass"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("مَرحبا", ["مَرحبا"]),

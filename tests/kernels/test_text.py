@@ -28,7 +28,9 @@ letters = st.one_of(
     st.sampled_from(".-$! aZ@"),
     st.characters(min_codepoint=0xA0, max_codepoint=0x52F),
     st.characters(min_codepoint=0x590, max_codepoint=0xFFF, exclude_categories=["Cs"]),
-    st.sampled_from("日本語カナ한국어ภาษาｆｕｌｌ…ﬁ½㈱ﷺ\u200b\u00ad\ufeff\U0001f600"),
+    st.sampled_from(
+        "日本語カナ한국어ภาษาｆｕｌｌ…ﬁ½㈱ﷺ\u200b\u00ad\ufeff\u034f\ufe0f\u3164\U0001f600"
+    ),
     st.sampled_from("e\u0301\u0323ᄀ\u1161\u11a8ｶﾞ\U00020000\U000e0067\U0002fa1d\u3000"),
     st.characters(exclude_categories=["Cs"]),
 )
@@ -170,18 +172,22 @@ def test_shares_are_counts_of_characters(text):
 @given(
     st.text(
         st.sampled_from(
-            "aZ .1\u0430\u0391\u0500\u036f\u200b\u2064\u2065\u202a\u2069\ufeff\u00ad"
+            "aZ .1\u0430\u0391\u0500\u036f\u200b\u2064\u2065\u202a\u2069\ufeff\u00ad\u034f"
+            "\ufe10\ufe0f\ufff8\ufff9\U000e0100\xa0\u2000\u200a\u2800"
         )
     )
 )
 def test_disguises_are_those_of_regular_expressions(text):
     """Invisible and misordered characters, and mixed scripts."""
+    blanks = "\u00a0\u2000-\u200a\u202f\u205f\u2800"
+    letter, between = f"(?![{blanks}])[a-zA-Z\x80-\U0010ffff]", f"[ *.{blanks}-]"
     patterns = {
-        kernel.INVISIBLE: "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]",
+        kernel.INVISIBLE: "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+        f"|[a-zA-Z](?![\u202a-\u202e\u2066-\u2069])[{plain_text.UNSEEN}]",
         kernel.BIDI: "[\u202a-\u202e\u2066-\u2069]",
         kernel.MIXED: "[a-zA-Z][\u0370-\u04ff]|[\u0370-\u04ff][a-zA-Z]",
-        kernel.SPACED: "(?<![a-zA-Z0-9])(?:[a-zA-Z\x80-\U0010ffff][ *.-]{1,2}){3}"
-        "[a-zA-Z\x80-\U0010ffff](?![a-zA-Z0-9])",
+        kernel.SPACED: f"(?<![a-zA-Z0-9])(?:{letter}{between}{{1,2}}){{3}}"
+        f"{letter}(?![a-zA-Z0-9])",
     }
     expected = sum(bit for bit, p in patterns.items() if re.search(p, text))
 

@@ -225,6 +225,14 @@ def test_the_richest_alternative_is_the_text():
     assert [("alternative", "plain one"), ("html", "rich one")] == texts(parse(raw))
 
 
+@pytest.mark.parametrize("kind", ["x-amp-html", "watch-html"])
+def test_a_page_for_other_programs_is_a_page(kind):
+    """Its elements are no words."""
+    raw = f"Content-Type: text/{kind}\n\n<p class=a>rich <b>one</b>".encode()
+
+    assert [("html", "rich one")] == [(p, t.strip()) for p, t in texts(parse(raw))]
+
+
 def test_an_attached_message_is_read():
     """Subject and text of a forwarded message are texts of this one."""
     raw = (

@@ -27,14 +27,18 @@ MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
 LETTERS = rf"(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)++"
 WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?:\.{LETTERS})*+")
 TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]++")
-INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 
 
 def fold(text: str) -> str:
     """Fold a text, in pieces that do not grow far beyond twice their length."""
     if text.isascii():
         return text.lower()
-    text = INVISIBLE.sub("", text)
+    text = re.sub(f"[{UNSEEN}]", "", text)
     pieces = [text[i : i + 2_000] for i in range(0, len(text), 2_000)]
     folded = [unicodedata.normalize("NFKC", piece) for piece in pieces]
     return "".join(
