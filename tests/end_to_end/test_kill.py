@@ -1,8 +1,10 @@
-"""The harness that kills services under load, a few times."""
+"""The scripts that load services, and kill them a few times."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from runpy import run_path
@@ -13,7 +15,7 @@ from tests.support.application import running
 from tests.support.command import run_program
 from tests.support.messages import ham
 
-SCRIPT = str(Path(__file__).parents[2] / "scripts" / "kill")
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture
@@ -22,7 +24,9 @@ def run(database_url):
 
     def run(*arguments):
         given = [*arguments, "--database-url", database_url]
-        return run_program(partial(run_path, SCRIPT, run_name="__main__"), given)
+        return run_program(
+            partial(run_path, str(SCRIPTS / "kill"), run_name="__main__"), given
+        )
 
     return run
 
@@ -66,3 +70,32 @@ def test_a_database_that_was_taught_before_is_refused(database_url, run):
 
     assert 2 == done.returncode
     assert "give an empty one" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["kill", "soak", "demo-mail"])
+def test_a_script_without_its_libraries_names_the_python_that_has_them(name):
+    """In a sentence instead of a traceback."""
+    script = str(SCRIPTS / name)
+    # Without the folder of the libraries.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 1 == done.returncode
+    assert done.stderr.endswith(f": run .venv/bin/python {script}\n")
+    assert 1 == done.stderr.count("\n")
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(60.0, []), (300.0, ["memory_mb"])])
+def test_growth_is_judged_in_long_runs_alone(seconds, found, capsys):
+    """In a short one the service still warms up, and the script says so."""
+    grown = {
+        "memory_mb": {"low": 400.0, "hours": 0.1},
+        "files": {"low": 0.0, "hours": 0.1},
+    }
+
+    assert found == run_path(str(SCRIPTS / "soak"))["growing"](grown, seconds)
+    assert bool(capsys.readouterr().err) is not bool(found)
