@@ -420,9 +420,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("import",),
     ),
     errors.DatabaseUnavailable: Advice(
-        f"Try again; over HTTP, after the {RETRY_AFTER} seconds of `Retry-After`. "
-        "Nothing was stored unless the error says that it may have been, or that it "
-        "is recorded and will be carried out; sending feedback twice is always safe. "
+        "Do what the error says. If it names no remedy, try again; over HTTP, after "
+        f"the {RETRY_AFTER} seconds of `Retry-After`. Nothing was stored unless the "
+        "error says that it may have been, or that it is recorded and will be carried "
+        "out; sending feedback twice is always safe. "
         "With `--url`, the error can also mean that the service is unavailable.",
         operations=_DATABASE,
         commands=(*_STORED, "imap"),

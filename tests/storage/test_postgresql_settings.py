@@ -113,7 +113,8 @@ def test_what_is_read_only_stays_so(site):
             with reading(engine) as connection:
                 assert [profile] == list(profiles.list_all(connection))
             with pytest.raises(
-                DatabaseUnavailable, match=r"^The database is read-only: .* Nothing"
+                DatabaseUnavailable,
+                match=r"^The database is read-only: .* URL, .* Nothing was stored\.$",
             ):
                 teach(engine, profile, taught(1, "ham", {"a": 1}))
         assert 0 == ledger_of(site.url)

@@ -80,11 +80,14 @@ class Diagnosis:
         The problem, and the remedy.
     stored : bool
         Whether something may have been stored, if the error came during a commit.
+    passes : bool
+        Whether a later attempt may succeed although nobody has done anything.
     """
 
     error: type[DatabaseDamaged | DatabaseUnavailable | DatabaseUnprepared]
     sentence: str
     stored: bool = True
+    passes: bool = False
 
 
 class CommitListener(Protocol):

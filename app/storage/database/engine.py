@@ -70,7 +70,8 @@ BUSY_TIMEOUT: Final = 5.0
 POOL_SIZE: Final = 5
 # Time that a process waits for another that migrates.  Unit: seconds.
 _MIGRATION_TIMEOUT: Final = 300.0
-NOTHING_STORED: Final = "Nothing was stored; try again later."
+NOTHING_STORED: Final = "Nothing was stored."
+_TRY_AGAIN: Final = "Nothing was stored; try again later."
 # A client that loses the connection between COMMIT and its answer cannot know more.
 _PERHAPS_STORED: Final = (
     "The commit was under way, so the data may have been stored; sending it again is "
@@ -383,7 +384,7 @@ def translated(
     try:
         yield
     except PoolTimeoutError as error:
-        msg = f"All connections to the database are in use. {NOTHING_STORED}"
+        msg = f"All connections to the database are in use. {_TRY_AGAIN}"
         raise DatabaseUnavailable(msg) from error
     except (DBAPIError, driver.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
@@ -401,8 +402,11 @@ def translated(
         if found.error is DatabaseUnavailable and isinstance(cause, defects):
             raise
         perhaps = state.committing and found.stored
-        msg = f"{found.sentence} {_PERHAPS_STORED if perhaps else NOTHING_STORED}"
-        raise found.error(msg) from error
+        if perhaps:
+            effect = _PERHAPS_STORED
+        else:
+            effect = _TRY_AGAIN if found.passes else NOTHING_STORED
+        raise found.error(f"{found.sentence} {effect}") from error
 
 
 def _as_json(value: object) -> str:

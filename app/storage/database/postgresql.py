@@ -229,13 +229,13 @@ _MIGRATION_TIMEOUT: Final = 300_000
 _DAMAGED: Final = ("XX001", "XX002")
 _FULL: Final = "53100"
 _DENIED: Final = "42501"
+_READ_ONLY: Final = "25006"
 _MISSING: Final = ("42P01", "3F000")
 # The problems of a database; most errors mean that it is unavailable.
 _TROUBLE: Final = {
     "55P03": "is busy",
     "40P01": "is busy",
     "40001": "is busy",
-    "25006": "is read-only",
     # By a time-out of the server, or by somebody.
     "57014": "has stopped it",
 }
@@ -425,14 +425,21 @@ class Postgresql(Dialect):
                 "describes."
             )
             return Diagnosis(DatabaseUnprepared, sentence)
-        sentence = (
-            f"The database {_TROUBLE.get(state or '', 'is unavailable')}: {said}."
-        )
         if state == _FULL:
             sentence = (
                 f"The disk of PostgreSQL is full ({said}); free some space there."
             )
-        return Diagnosis(DatabaseUnavailable, sentence)
+            return Diagnosis(DatabaseUnavailable, sentence)
+        if state == _READ_ONLY:
+            sentence = (
+                f"The database is read-only: {said}. Name the primary server in the "
+                "database URL, or let the database write "
+                "(default_transaction_read_only)."
+            )
+            return Diagnosis(DatabaseUnavailable, sentence)
+        trouble = _TROUBLE.get(state or "", "is unavailable")
+        sentence = f"The database {trouble}: {said}."
+        return Diagnosis(DatabaseUnavailable, sentence, passes=True)
 
     def insert(self, table: Table) -> postgresql.Insert:
         """Return SQLAlchemy's INSERT of PostgreSQL."""

@@ -286,8 +286,16 @@ class Sqlite(Dialect):
                 f"{os.geteuid()} may write the file, its -wal and -shm, and its folder."
             )
             return Diagnosis(DatabaseUnavailable, sentence)
-        trouble = "is busy" if code in _BUSY else "is unavailable"
-        return Diagnosis(DatabaseUnavailable, f"The database {trouble}: {said}.")
+        failed = code == sqlite3.SQLITE_IOERR
+        if failed:
+            sentence = (
+                f"The disk of {file} failed ({said}): check it, and the log of the "
+                "system."
+            )
+        else:
+            trouble = "is busy" if code in _BUSY else "is unavailable"
+            sentence = f"The database {trouble}: {said}."
+        return Diagnosis(DatabaseUnavailable, sentence, passes=not failed)
 
     def insert(self, table: Table) -> sqlite.Insert:
         """Return SQLAlchemy's INSERT of SQLite."""
@@ -309,7 +317,9 @@ def _make_folder(place: str) -> None:
         ) from error
     except OSError as error:
         raise DatabaseUnavailable(
-            f"The folder {folder} for the database cannot be created: {error.strerror}."
+            f"The folder {folder} for the database cannot be created: "
+            f"{error.strerror}. Create it for user {os.geteuid()}, or correct the "
+            "database URL."
         ) from error
 
 

@@ -31,6 +31,7 @@ from app.storage.database.engine import (
     open_engine,
     probe,
     reading,
+    translated,
     with_short_timeout,
     writing,
 )
@@ -295,6 +296,34 @@ def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
 
 
 @on_sqlite
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            sqlite3.SQLITE_BUSY,
+            r"is busy: it failed\. Nothing was stored; try again later",
+        ),
+        (sqlite3.SQLITE_NOMEM, r"unavailable: .* Nothing was stored; try again later"),
+        (sqlite3.SQLITE_FULL, r"free some space there\. Nothing was stored"),
+        (sqlite3.SQLITE_IOERR_FSYNC, r"check it, and the log .* Nothing was stored"),
+        (sqlite3.SQLITE_READONLY, r"check its disk, and .* Nothing was stored"),
+        (sqlite3.SQLITE_CANTOPEN, r"check the path, and .* Nothing was stored"),
+        (sqlite3.SQLITE_CORRUPT, r"Restore a backup as docs/operating.md describes"),
+    ],
+)
+def test_an_error_says_what_to_do_or_to_try_again(engine, code, says):
+    """Waiting frees no disk and changes no permission."""
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+
+    with (
+        pytest.raises((DatabaseUnavailable, DatabaseDamaged), match=rf"{says}\.$"),
+        translated(engine),
+    ):
+        raise error
+
+
+@on_sqlite
 def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
     """Whatever is wrong with it, nobody else is at it."""
     with reading(engine) as connection:
@@ -315,7 +344,7 @@ def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
     ("code", "sentence"),
     [
         (sqlite3.SQLITE_IOERR_SHMSIZE, "The disk of /x.db is full; free some space"),
-        (sqlite3.SQLITE_IOERR_WRITE, "The database is unavailable: disk I/O error."),
+        (sqlite3.SQLITE_IOERR_WRITE, "The disk of /x.db failed (disk I/O error): "),
     ],
 )
 def test_a_disk_without_room_for_the_index_of_the_log_is_full(code, sentence):
