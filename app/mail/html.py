@@ -1,9 +1,5 @@
 """HTML: the visible text of a part, its links, and hidden text.
 
-Hidden text is found by the attributes of the elements themselves: ``hidden``,
-``style``, ``color`` and ``bgcolor``.  Style sheets are not read, because mail programs
-drop many of them; small or pale text counts as visible.
-
 Contract of this file:
 
 - Every expression is linear in its input.
@@ -16,16 +12,15 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from app.kernels import markup
+from app.mail.hidden import take_hidden
 from app.mail.limits import (
-    MAX_HIDDEN,
     MAX_HTML_FORMATTING,
     MAX_HTML_TAGS,
     MAX_HTML_TREE_CHARS,
@@ -61,28 +56,6 @@ _POINTING: Final = (
 )
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
-Colour = tuple[int, int, int]
-"""Red, green and blue, 0 to 255."""
-# With what declares the colour behind others.
-_CANDIDATES: Final = "[hidden],[style],font[color],[bgcolor],[background]"
-_MAX_STYLE: Final = 1_000
-_INVISIBLE: Final = re.compile(
-    r"(?:^|[;\s])(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"
-    r"|mso-hide\s{0,9}:\s{0,9}all"
-    r"|opacity\s{0,9}:\s{0,9}0(?:\.0{1,9})?(?![\d.])"
-    r"|font-size\s{0,9}:\s{0,9}[01](?:\.0{1,9})?(?:px|pt|em|%)?(?![\d.a-z%]))"
-)
-_COLOUR: Final = re.compile(r"(?:^|[;\s])color\s{0,9}:\s{0,9}([#\w]{1,20})")
-_BACKGROUND: Final = re.compile(
-    r"(?:^|[;\s])background(?:-color)?\s{0,9}:\s{0,9}([#\w]{1,20})"
-)
-_HEX: Final = re.compile(r"#?([0-9a-f]{6}|[0-9a-f]{3})\Z")
-_NAMED: Final = {"white": (255, 255, 255), "black": (0, 0, 0), "red": (255, 0, 0)}
-_WHITE: Final = _NAMED["white"]
-# Text of any colour may be readable on an image.
-_IMAGE: Final = (-255, -255, -255)
-# "#fffffe on white" is a trick, light grey on white a footer.
-_SAME: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +142,7 @@ def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
     alternatives, found = _references(root)
     if seen & markup.UNSHOWN:
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
-    unseen = _take_hidden(root)
+    unseen = take_hidden(root)
     if unseen.strip():
         defects.append("html-hidden-text")
     return Page(
@@ -265,149 +238,3 @@ def _without_tree(source: str, defects: list[str]) -> Page:
     )
     source = _TAG.sub("", _BREAK.sub(" <", _UNSHOWN.sub(" ", source)))
     return Page(html.unescape(source), links=found, defects=tuple(defects))
-
-
-def _take_hidden(root: LexborNode) -> str:
-    """Remove hidden content from a tree, and return its text.
-
-    Parameters
-    ----------
-    root : LexborNode
-        The document; changed in place.
-
-    Returns
-    -------
-    str
-        The text taken out, piece by piece, with blanks between the pieces.
-    """
-    found: dict[int, LexborNode] = {}
-    grounds: dict[int, Colour] = {}
-    # More elements than tags are copies, caused by open formatting elements.  One
-    # match for each selector that fits, and what is above an element comes before it.
-    matches = islice(root.css(_CANDIDATES), MAX_HTML_TAGS)
-    for at, node in {node.mem_id: node for node in matches}.items():
-        if len(found) == MAX_HIDDEN:
-            break
-        if _is_hidden(node, grounds):
-            found[at] = node
-    # Only the outermost ones: those inside are freed with them, and accessing a freed
-    # one reads memory that is gone.
-    known: dict[int, bool] = {}
-    outermost = [node for node in found.values() if not _is_within(node, found, known)]
-    pieces = []
-    for node in outermost:
-        pieces.append(node.text(separator=""))
-        node.decompose()
-    return " ".join(pieces)
-
-
-def _is_within(
-    node: LexborNode, others: dict[int, LexborNode], known: dict[int, bool]
-) -> bool:
-    """Return whether an element has one of the others above it.
-
-    Parameters
-    ----------
-    node : LexborNode
-        The element.
-    others : dict of int to LexborNode
-        The others, by identity.
-    known : dict of int to bool
-        Results for elements that were checked before; new ones are added, so each
-        element is checked once.
-    """
-    path = []
-    within = False
-    above = node.parent
-    while above is not None:
-        at = above.mem_id
-        if at in others or at in known:
-            within = at in others or known[at]
-            break
-        path.append(at)
-        above = above.parent
-    known.update(dict.fromkeys(path, within))
-    return within
-
-
-def _is_hidden(node: LexborNode, grounds: dict[int, Colour]) -> bool:
-    """Return whether an element hides its content.
-
-    Parameters
-    ----------
-    node : LexborNode
-        The element.
-    grounds : dict of int to (int, int, int)
-        The colours behind the elements above it, where they declare one, by identity;
-        that of this one is added.
-    """
-    attributes = node.attributes
-    look = _look((attributes.get("style") or "")[:_MAX_STYLE])
-    image = attributes.get("background")
-    ground = _IMAGE if image else look.ground or _rgb(attributes.get("bgcolor"))
-    if ground is not None:
-        grounds[node.mem_id] = ground
-    colour = look.colour or _rgb(attributes.get("color"))
-    if node.tag in {"html", "body"}:
-        return False
-    if look.hides or "hidden" in attributes:
-        return True
-    return colour is not None and _is_like(colour, _behind(node, grounds))
-
-
-class _Look(NamedTuple):
-    """What a style declares: hidden content, a colour, and the colour behind."""
-
-    hides: bool
-    colour: Colour | None
-    ground: Colour | None
-
-
-# The elements of a page share few styles: without this, reading a newsletter takes
-# twice as long (experiment 0102).
-@lru_cache(maxsize=1024)
-def _look(style: str) -> _Look:
-    """Return what a style declares."""
-    style = style.lower()
-    colour, ground = _COLOUR.search(style), _BACKGROUND.search(style)
-    return _Look(
-        _INVISIBLE.search(style) is not None,
-        _rgb(colour and colour[1]),
-        _IMAGE if "url(" in style else _rgb(ground and ground[1]),
-    )
-
-
-def _is_like(colour: Colour, other: Colour) -> bool:
-    """Return whether two colours look the same."""
-    return all(-_SAME <= a - b <= _SAME for a, b in zip(colour, other, strict=True))
-
-
-def _behind(node: LexborNode, grounds: dict[int, Colour]) -> Colour:
-    """Return the colour behind an element: the nearest that is declared, or white.
-
-    It is also that of the elements on the way, and added for them, so each element is
-    climbed once.
-    """
-    path = []
-    at: LexborNode | None = node
-    while at is not None and at.mem_id not in grounds:
-        path.append(at.mem_id)
-        at = at.parent
-    colour = _WHITE if at is None else grounds[at.mem_id]
-    grounds.update(dict.fromkeys(path, colour))
-    return colour
-
-
-def _rgb(colour: str | None) -> Colour | None:
-    """Return the red, green and blue of a colour, 0 to 255, or None."""
-    if not colour:
-        return None
-    colour = colour.strip().lower()
-    if colour in _NAMED:
-        return _NAMED[colour]
-    found = _HEX.match(colour)
-    if found is None:
-        return None
-    digits = found[1] if len(found[1]) > 3 else "".join(c + c for c in found[1])  # noqa: PLR2004
-    red, green, blue = bytes.fromhex(digits)
-    return red, green, blue

@@ -21,6 +21,19 @@ from app.mail.limits import MAX_HIDDEN
         "<p style='opacity: 0.00;'>",
         "<p style='font-size:0'>",
         "<p style='font-size:1px'>",
+        "<p style='font-size:0.5px'>",
+        "<p style='font:0/0 a'>",
+        "<p style='font-size:12px;font-size:0'>",
+        "<p style='opacity:.01'>",
+        "<p style='text-indent:-9999px'>",
+        "<p style='max-height:0;overflow:hidden'>",
+        "<p style='color:transparent'>",
+        "<p style='color:rgb(255, 255, 250)'>",
+        "<p style='color:rgba(0,0,0,0)'>",
+        "<p style='color:whitesmoke'>",
+        "<p style='color:white'><i style='background:#fff'>",
+        "<p style='font-size:0'><i style='font-size:1em'>",
+        "<p style='display:none'><i style='display:inline;font-size:9px'>",
         "<p hidden>",
         "<font color=white>",
         "<font color='#fff'>",
@@ -50,6 +63,19 @@ def test_hidden_text_is_taken_out(opening):
         "<p style='font-size:10px'>",
         "<p style='font-size:1.5em'>",
         "<p style='x-display:none'>",
+        "<p style='font-size:1em'>",
+        "<p style='font-size:100%'>",
+        "<p style='font-size:0;font-size:12px'>",
+        "<p style='font-size:calc(1px + 1vw)'>",
+        "<p style='font-size:0'><b style='font-size:13px'>",
+        "<p style='font-size:0'><b style='font:bold 13px/1.5 Arial'>",
+        "<p style='font-size:0'><font size=2>",
+        "<p style='visibility:hidden'><b style='visibility:visible'>",
+        "<p style='color:#fff'><b style='color:#222'>",
+        "<p style='color:#fff'><b style='background:rgb(10,20,30)'>",
+        "<p style='max-height:0'>",
+        "<p style='color:rgba(0,0,0,0.8)'>",
+        "<p style='background-color:transparent;color:#111'>",
         "<font color=black>",
         "<font color='#888888'>",
         "<font color=nocolour>",
@@ -74,6 +100,17 @@ def test_hidden_within_hidden_is_taken_out_once():
 
     assert ["abc"] == page.hidden.split()
     assert ["d"] == page.text.split()
+
+
+def test_text_beside_what_an_element_shows_is_hidden():
+    """Each text is what its nearest element makes of it; both keep their order."""
+    page = read(
+        "<p style='font-size:0'>a<b style='font-size:9px'>B<i style='font-size:0'>c</i>"
+        "<u>D</u></b>e<i>f</i></p>G"
+    )
+
+    assert ["aef", "c"] == page.hidden.split()
+    assert "BDG" == "".join(page.text.split())
 
 
 def test_the_colour_behind_is_found_however_deep_a_text_is():

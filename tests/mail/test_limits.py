@@ -16,7 +16,7 @@ import pytest
 
 from app.features.extract import extract
 from app.kernels.markup import spaced
-from app.mail import encoding, html, limits
+from app.mail import encoding, hidden, html, limits
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -409,18 +409,18 @@ def test_letters_that_stand_for_many_are_folded_in_bounds():
     assert 10 >= words.size
 
 
-def test_hidden_elements_are_looked_at_once(monkeypatch):
-    """However deep they stand, the elements above them are climbed once for all."""
+def test_elements_above_hidden_ones_are_climbed_once(monkeypatch):
+    """However deep they stand, and however many there are."""
     climbed = []
-    real = html._is_within  # noqa: SLF001
+    real = hidden._inherited  # noqa: SLF001
 
-    def counting(node, others, known):
-        before = len(known)
-        found = real(node, others, known)
-        climbed.append(len(known) - before)
+    def counting(node, states):
+        before = len(states)
+        found = real(node, states)
+        climbed.append(len(states) - before)
         return found
 
-    monkeypatch.setattr(html, "_is_within", counting)
+    monkeypatch.setattr(hidden, "_inherited", counting)
     read(PAGE + b"<div>" * 3_000 + b"<p hidden>x</p>" * 150)
 
     assert 150 == len(climbed)
