@@ -120,3 +120,21 @@ def test_the_overview_names_a_suspect(browser, site, picture):
     assert [] == out
     assert suspect
     assert 20 == shown
+
+
+def test_tables_and_searches_fit_a_desk(browser):
+    """No table is scrolled to the side, and the fields of a search stand in one line."""
+    for path in ("/ui/history", "/ui/ledger", "/ui/site", "/ui/keys"):
+        show(browser, path)
+        cut = browser.execute_script(
+            "return [...document.querySelectorAll('.wide')]"
+            ".filter((each) => each.scrollWidth > each.clientWidth).length"
+        )
+        lines = browser.execute_script(
+            "return [...document.querySelectorAll('form[role=search] > :not([hidden])')]"
+            ".filter((each) => each.offsetHeight)"
+            ".map((each) => Math.round(each.getBoundingClientRect().bottom))"
+        )
+
+        assert 0 == cut, path
+        assert len(set(lines)) <= 1, path

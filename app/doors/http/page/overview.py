@@ -206,7 +206,7 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
             title="Verdicts over time",
             description=f"Messages of each {stretch} that were spam, unsure or ham.",
         ),
-        [(name, name) for name in ("spam", "unsure", "ham")],
+        [(name, f"bar {name}") for name in ("spam", "unsure", "ham")],
         table(
             f"Verdicts by the {stretch}, newest first",
             ("from", "spam", "unsure", "ham"),
