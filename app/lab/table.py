@@ -386,5 +386,7 @@ def questions(table: Table, columns: Sequence[str], *, target: str) -> tuple[Row
 
 def _require(name: str, columns: Sequence[str]) -> None:
     if name not in columns:
-        msg = f"a question has the column {name!r}; there are {listed(tuple(columns))}"
-        raise MalformedTable(msg)
+        raise MalformedTable(
+            f"there is no column {name!r} to predict from; there are "
+            f"{listed(tuple(columns))}"
+        )

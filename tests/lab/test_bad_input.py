@@ -98,8 +98,16 @@ TEXT = "class,text\na,buy book\nb,do math\n"
         (TABLE, "--prior smoothed=0", "alpha must be between"),
         (TABLE, "--columns size --shrinkage 2", "must be from 0 to 1"),
         # The questions.
-        (TABLE, "--predict shape=round", "column 'shape'; there are 'colour', 'size'"),
-        (TABLE, "--predict class=a", "column 'class'; there are 'colour', 'size'"),
+        (
+            TABLE,
+            "--predict shape=round",
+            "column 'shape' to predict from; there are 'colour', 'size'",
+        ),
+        (
+            TABLE,
+            "--predict class=a",
+            "column 'class' to predict from; there are 'colour', 'size'",
+        ),
         (TABLE, "--predict red", "'red' in the question 'red' is not of the form"),
         (TABLE, "--predict size=1,size=2", "two values for 'size'"),
         (TABLE, '--predict "size=1', "is not well-formed: unexpected end of data"),
