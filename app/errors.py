@@ -136,7 +136,7 @@ class UnreadableSource(InvalidInput):
 
 
 class UnwritableFile(PostbayesError):
-    """A file cannot be written; nothing is left of it."""
+    """A file cannot be written."""
 
 
 class MalformedIndex(InvalidInput):

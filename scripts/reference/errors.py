@@ -292,7 +292,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.UnwritableFile: Advice(
-        "Make room on the disk, or choose a folder that exists and can be written.",
+        "Make room on the disk, or choose a folder that exists and can be written. "
+        "An export or a backup leaves no part of the file.",
         commands=("evaluate", "lab", "backup", "export"),
     ),
     errors.MalformedTable: Advice(

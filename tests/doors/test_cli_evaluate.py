@@ -222,7 +222,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (["--index", "corpus/index", "--try", "train=everything"], 78, "the same"),
         (["--index", "corpus/index", "--try", "text_views=tea"], 78, "tea"),
         (["--index", "corpus/index", "--report", "no/where.html"], 74, "no/where.html"),
-        (["--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),
+        (["--index", "corpus/index", "--jsonl", "/dev/full"], 74, "/dev/full"),
         (
             ["--index", "corpus/index", "--resume", "corpus/index"],
             65,

@@ -41,7 +41,6 @@ from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
 
     from rich.console import RenderableType
 
@@ -240,7 +239,7 @@ def evaluate(
     # An unwritable file is reported before an hour's work, not after it.
     for path in (report, jsonl):
         if path is not None:
-            _opened(path, "a").close()
+            _write(path, "", mode="a")
     left = "interrupted; an evaluation stores nothing"
     if resume is not None:
         left = (
@@ -295,14 +294,10 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         yield from run.json_lines(**(several if len(runs) > 1 else {}))
 
 
-def _write(path: Path, text: str) -> None:
-    with _opened(path, "w") as file:
-        file.write(text)
-
-
-def _opened(path: Path, mode: Literal["a", "w"]) -> TextIO:
+def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
     try:
-        return path.open(mode, encoding="utf-8")
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UnwritableFile(f"{path} cannot be written: {error.strerror}") from error
 

@@ -264,5 +264,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         sys.exit(exit_code(error))
     except OSError as error:
-        complain(f"the system refused: {errors.reason(error)}")
+        complain(f"input or output failed: {errors.reason(error)}")
         sys.exit(74)  # EX_IOERR

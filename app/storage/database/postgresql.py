@@ -439,6 +439,10 @@ class Postgresql(Dialect):
             return Diagnosis(DatabaseUnavailable, sentence)
         trouble = _TROUBLE.get(state or "", "is unavailable")
         sentence = f"The database {trouble}: {said}."
+        # No answer of the server, or none that has a code: not even its refusal of a
+        # password or a name has one for libpq.
+        if state is None:
+            sentence += " If that lasts, check the server and the database URL."
         return Diagnosis(DatabaseUnavailable, sentence, passes=True)
 
     def insert(self, table: Table) -> postgresql.Insert:

@@ -503,7 +503,8 @@ def test_a_server_that_is_not_there_is_unavailable(tmp_path):
     engine = open_engine(f"postgresql://anna:secret@/mail?host={tmp_path}")
 
     with pytest.raises(
-        DatabaseUnavailable, match="The database is unavailable"
+        DatabaseUnavailable,
+        match=r"The database is unavailable: .* check the server and the database URL",
     ) as caught:
         migrate(engine)
     assert "secret" not in str(caught.value)
