@@ -52,6 +52,14 @@ def test_nothing_is_loaded_from_elsewhere(client):
     assert all(each.startswith("#") or each == "openapi.json" for each in targets)
 
 
+def test_code_is_set_as_code(client):
+    """In tables as well: no backtick or asterisk of a description is left."""
+    text = client.get("/docs").text
+
+    assert "`" not in text
+    assert not re.search(r"\*\w[^*<]*\*", text)
+
+
 def test_links_lead_to_sections(client):
     """Each operation of the index has its section."""
     text = client.get("/docs").text

@@ -60,13 +60,13 @@ def figures(
 def _lines(document: FiguresOut) -> Iterator[str | Table]:
     """Yield the figures, a line each, and their tables."""
     yield (
-        f"{document.profile}: the newest {document.messages} messages that were "
-        f"scored and then labelled, {document.ham} ham and {document.spam} spam"
+        f"{document.profile}: the newest {document.messages:,} messages that were "
+        f"scored and then labelled, {document.ham:,} ham and {document.spam:,} spam"
     )
     if document.messages < min(document.learned, document.window):
         yield (
-            f"It has learned {document.learned} messages in all; archives, imports and "
-            "its own verdicts are not among these figures."
+            f"It has learned {document.learned:,} messages in all; archives, imports "
+            "and its own verdicts are not among these figures."
         )
     if not document.messages:
         return
@@ -85,7 +85,7 @@ def _lines(document: FiguresOut) -> Iterator[str | Table]:
 
 def _share(part: int, whole: int) -> str:
     """Return a count with its share of a whole."""
-    return f"{part} ({100 * part / whole:.2f} %)" if whole else f"{part}"
+    return f"{part:,} ({100 * part / whole:.2f} %)" if whole else f"{part:,}"
 
 
 def _curve(document: FiguresOut) -> Table:
@@ -94,8 +94,8 @@ def _curve(document: FiguresOut) -> Table:
     rows = [
         (
             f"{part.first_revision}-{part.last_revision}",
-            f"{part.ham_lost} of {part.ham}",
-            f"{part.spam_missed} of {part.spam}",
+            f"{part.ham_lost:,} of {part.ham:,}",
+            f"{part.spam_missed:,} of {part.spam:,}",
             bar(_wrong(part) / worst),
         )
         for part in document.learning_curve
@@ -117,7 +117,7 @@ def _reliability(document: FiguresOut) -> Table:
         bins = list(alike)
         messages = sum(part.messages for part in bins)
         share = sum(part.spam for part in bins) / messages
-        rows.append((promised, f"{messages}", f"{share:.3f}", bar(share)))
+        rows.append((promised, f"{messages:,}", f"{share:.3f}", bar(share)))
     header = ("probability", "messages", "spam in them", "")
     return grid(header, rows, numbers=range(3))
 
@@ -127,12 +127,12 @@ def teachers_table(document: FiguresOut) -> Table:
     rows = [
         (
             plain(each.source, "bold red" if each.suspect else ""),
-            f"{each.ham}",
-            f"{each.spam}",
-            f"{each.unsure}",
+            f"{each.ham:,}",
+            f"{each.spam:,}",
+            f"{each.unsure:,}",
             _share(each.contradicted, each.messages),
-            f"{each.sure}",
-            f"{each.corrected}",
+            f"{each.sure:,}",
+            f"{each.corrected:,}",
             "" if each.last is None else f"{each.last:%Y-%m-%d}",
         )
         for each in document.sources
@@ -209,7 +209,7 @@ def word(
     document = WordOut.model_validate(state)
     learned = sum(document.messages.values())
     unseen = (
-        f"{document.profile} has not seen {word!r} in the {learned} messages it has "
+        f"{document.profile} has not seen {word!r} in the {learned:,} messages it has "
         "learned"
     )
     lines: list[str | Table] = []
@@ -221,7 +221,7 @@ def word(
 def _months(view: str, part: WordInViewOut, document: WordOut) -> tuple[str, Table]:
     """Return the months of a word in one view, below a title."""
     counts = ", ".join(
-        f"{part.messages[label]} of {number} {label}"
+        f"{part.messages[label]:,} of {number:,} {label}"
         for label, number in part.learned.items()
     )
     # Short headings: with three digits in each column, the table fills a terminal.
@@ -236,8 +236,8 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> tuple[str, Tab
         (
             f"{count.epoch // 100}-{count.epoch % 100:02}",
             count.label,
-            f"{count.messages} of {count.learned}",
-            f"{count.occurrences}",
+            f"{count.messages:,} of {count.learned:,}",
+            f"{count.occurrences:,}",
             bar(count.messages / count.learned),
             # These are of the month, not of the label, so only in its first row.
             *of_month.pop(count.epoch, ()),

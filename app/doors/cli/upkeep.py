@@ -131,10 +131,10 @@ def prune(
             if not dry_run:
                 pruned = upkeep.prune(engine, row, pruned, time=time, progress=step)
     would = "would be pruned" if dry_run else "pruned"
-    parts = ", ".join(f"{n} of {view}" for view, n in pruned.features.items())
+    parts = ", ".join(f"{n:,} of {view}" for view, n in pruned.features.items())
     lines = [
-        f"{row.name}: {sum(pruned.features.values())} features {would}"
-        f"{f' ({parts})' if parts else ''}, {pruned.rows} rows of counts"
+        f"{row.name}: {sum(pruned.features.values()):,} features {would}"
+        f"{f' ({parts})' if parts else ''}, {pruned.rows:,} rows of counts"
     ]
     if pruned.features and not dry_run:
         lines.append(f"To bring them back: {undo_of('prune', profile=row.name)}")
@@ -264,10 +264,10 @@ def _sentences(document: UndoOut) -> list[str]:
         if messages
     ]
     if document.features is not None:
-        lines.append(f"  {document.features} features change their counts")
+        lines.append(f"  {document.features:,} features change their counts")
     if document.figures_before is not None and document.figures_after is not None:
         lines.append(f"  errors now: {_errors(document.figures_before)}")
-        lines.append(f"  errors then: {_errors(document.figures_after)}")
+        lines.append(f"  errors after: {_errors(document.figures_after)}")
     if document.confirm is not None:
         lines.append(f"To do it, repeat this with: --confirm {document.confirm}")
     return lines
@@ -275,8 +275,8 @@ def _sentences(document: UndoOut) -> list[str]:
 
 def _errors(figures: ErrorsOut) -> str:
     return (
-        f"{figures.ham_lost} of {figures.ham} ham lost, "
-        f"{figures.spam_missed} of {figures.spam} spam missed"
+        f"{figures.ham_lost:,} of {figures.ham:,} ham lost, "
+        f"{figures.spam_missed:,} of {figures.spam:,} spam missed"
     )
 
 

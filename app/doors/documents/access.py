@@ -89,7 +89,7 @@ class NewKeyOut(KeyOut):
     """A key that was just made."""
 
     key: str
-    """The key itself, which is shown only this once."""
+    """The key itself, which is shown only once."""
 
 
 class KeysOut(AnswerDocument):

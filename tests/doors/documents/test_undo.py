@@ -168,7 +168,7 @@ def test_the_command_says_what_it_does(run):
     assert "1 message: spam -> not learned" in told[1]
     assert "features change their counts" in told[1]
     assert "errors now: 0 of 0 ham lost, 2 of 2 spam missed" in told[1]
-    assert "errors then: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
+    assert "errors after: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
     assert "default: took back 1 row of the ledger" in done[1]
     assert "postbayes undo --profile default --source undo:1" in done[1]
     assert "nothing to take back" in again[1]

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from app.doors.http.page.overview import drawn
+from app.doors.documents.figures import VerdictsOut
+from app.doors.http.page.overview import drawn, verdicts_figure
 from app.drawing import Months
 from app.services.inspection import WordInView
 from app.storage.database.engine import writing
@@ -118,3 +119,12 @@ def test_many_months_have_few_ticks():
         text for _, text in Months(2023 * 12 + 5, 2026 * 12 + 6).ticks()
     ]
     assert 8 > len(Months(1990 * 12, 2026 * 12).ticks()) > 3
+
+
+def test_the_axis_of_few_verdicts_has_whole_numbers():
+    """Nobody counts a fifth of a message."""
+    one = VerdictsOut(begin="2026-11-26T15:00:00Z", spam=1, unsure=0, ham=0)
+    text = verdicts_figure([one], 3_600, 7.0).partition("<details>")[0]
+
+    assert ">5</text>" in text
+    assert not re.search(r">\d+\.\d+</text>", text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import re
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -18,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from app.doors.documents.message import ProblemOut
 
 HERE: Final = Path(__file__).parent
+_EMPHASIS: Final = re.compile(r"\*(\w[^*]*)\*")
 SECURITY: Final[Mapping[str, str]] = {
     # No inline styles or scripts: even an empty style attribute would be refused.
     "Content-Security-Policy": (
@@ -139,17 +141,18 @@ def _visible(character: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Return a description, with text between backticks as code.
+    """Return a description, with text between backticks as code, and *so* as emphasis.
 
     Examples
     --------
-    >>> prose("Set `a<b>` first.")
-    Markup('Set <code>a&lt;b&gt;</code> first.')
+    >>> prose("Set `a<b>` first, *then* start.")
+    Markup('Set <code>a&lt;b&gt;</code> first, <em>then</em> start.')
     """
-    pieces = text.split("`")
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if at % 2 else piece
-        for at, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(piece)
+        if at % 2
+        else Markup(_EMPHASIS.sub(r"<em>\1</em>", str(escape(piece))))  # noqa: S704
+        for at, piece in enumerate(text.split("`"))
     )
 
 

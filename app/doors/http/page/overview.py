@@ -176,7 +176,8 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
     first = int(verdicts[0].begin.timestamp())
     begin = max(int(end - days * 24 * HOUR) // step * step, first - FEWEST * step)
     begin = min(begin, first)
-    most = max(each.spam + each.unsure + each.ham for each in verdicts)
+    # At least so many that the marks of the axis are whole numbers.
+    most = max(5, *(each.spam + each.unsure + each.ham for each in verdicts))
     plot = Plot(
         x=Axis(Times(begin, end), "time, in UTC"),
         y=Axis(Linear(0, most), "verdicts"),

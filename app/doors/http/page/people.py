@@ -104,7 +104,7 @@ async def keys(app: ApplicationDep) -> KeysOut:
     openapi_extra=json_body(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}),
 )
 async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKeyOut:
-    """Create a key, and return its text only this once.
+    """Create a key, and return its text, which is shown only once.
 
     It works at once in the worker that answers, and within a second in the others.
     A client can only give rights that it has itself.
@@ -436,7 +436,7 @@ async def _keys(
 
 @managing.post("/keys")
 async def make_key(request: Request, app: ApplicationDep) -> Response:
-    """Create a key, and show it only this once."""
+    """Create a key, and show it only once."""
     form = await read_form(request)
     who = principal_of(request)
     rights = [right for right in Right if f"right-{right}" in form]
