@@ -81,6 +81,8 @@ def test_the_figures_of_a_run_are_said_and_then_printed_one_by_one(run, index):
     assert first.startswith("It would have lost 0 of 4 ham (0.00 %), and missed ")
     assert "learned 7 of 7" in first
     assert re.match(r"1-ROCA +\d+\.\d{3} % \(\d+\.\d{3} to \d+\.\d{3}\) ", figures[0])
+    assert re.match(r"Brier score +\d\.\d{4} ", figures[4])
+    assert re.match(r"speed +[\d,]+/s ", figures[5])
     assert ["lam", "missed", "calibration", "Brier", "speed"] == [
         line.split()[0] for line in figures[1:]
     ]

@@ -64,6 +64,8 @@ HEADINGS: Final = {
     "ece_pct": "ece %",
 }
 """The figures in the table of several runs."""
+_DIGITS: Final = {"Brier score": 4, "speed": 0}
+"""Digits after the point of a figure, if not three."""
 
 
 def plan_of(
@@ -440,7 +442,8 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
         meaning = "F1, the mean over the labels; higher is better"
         figures.append(("macro-F1", report.macro_f1_pct, " %", meaning))
     for name, value, unit, meaning in figures:
-        shown = "-" if value is None else f"{value:.3f}{unit}"
+        digits = _DIGITS.get(name, 3)
+        shown = "-" if value is None else f"{value:,.{digits}f}{unit}"
         yield f"{name:16} {shown:26} {meaning}"
 
 
