@@ -359,6 +359,16 @@ def test_events_have_a_page(make):
     assert 403 == tim.get("/ui/events").status_code
 
 
+def test_the_rights_of_a_key_are_a_list_on_the_page_of_events(make):
+    """Not the JSON of one."""
+    anna = make()()
+    sign_in(anna, "anna")
+    key = {"name": "mx1", "rights": ["classify", "teach"]}
+    anna.post("/keys", json=key).raise_for_status()
+
+    assert "rights <bdi>classify, teach</bdi>" in anna.get("/ui/events").text
+
+
 def test_wrong_sign_ins_are_counted(make):
     """They are counted together with refused requests."""
     clients = make()
