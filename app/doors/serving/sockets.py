@@ -168,6 +168,11 @@ def listen(
         if isinstance(address, Inet) and error.errno == errno.EADDRINUSE:
             raise _taken(address, setting) from error
         msg = f"{setting}: cannot listen on {address}: {error.strerror or error}"
+        if isinstance(address, Inet) and error.errno == errno.EACCES:
+            msg += (
+                ". A port below 1024 needs a privilege that this process lacks: "
+                "choose a higher one"
+            )
         raise InvalidSetting(msg) from error
 
 

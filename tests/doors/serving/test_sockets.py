@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import stat
@@ -129,3 +130,16 @@ def test_a_folder_that_is_missing_is_told(tmp_path):
         opened(Unix(f"{tmp_path}/none/door"))
 
     assert before == len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_port_that_needs_a_privilege_says_so(monkeypatch):
+    """As that of spamd does, for the user of the service."""
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    with pytest.raises(
+        InvalidSetting, match=r"X: .* 127.0.0.1:783: Permission denied\. .* higher one$"
+    ):
+        opened(Inet("127.0.0.1", 783))
