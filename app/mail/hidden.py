@@ -31,8 +31,9 @@ _CANDIDATES: Final = "[hidden],[style],font[color],font[size],[bgcolor],[backgro
 _MAX_STYLE: Final = 1_000
 _IS: Final = r"\s{0,9}:\s{0,9}"
 _BEGIN: Final = r"(?:^|[;\s])"
+# Not mso-hide: only Outlook hides that, and many buttons have it for all others.
 _GONE: Final = re.compile(
-    rf"{_BEGIN}(?:display{_IS}none|mso-hide{_IS}all"
+    rf"{_BEGIN}(?:display{_IS}none"
     rf"|opacity{_IS}(?:0|(?=\.))(?:\.0\d{{0,9}})?(?![\d.])"
     rf"|text-indent{_IS}-\d{{3,5}})"
 )
