@@ -30,9 +30,10 @@ STORIES: Final = (6, 40)
 RULES: Final = 40
 PAGE: Final = """\
 <!DOCTYPE html><html><head><meta charset="utf-8"><title>{title}</title>
-<style type="text/css">{rules}</style></head>
+<style type="text/css">.line {{display:none}}
+{rules}</style></head>
 <body style="margin:0;padding:0;background-color:#f4f4f4;">
-<div style="display:none;font-size:1px;color:#f4f4f4;max-height:0;">{line}</div>
+<div class="line" style="font-size:1px;color:#f4f4f4;max-height:0;">{line}</div>
 <table border="0" cellpadding="0" cellspacing="0" width="100%" bgcolor="#ffffff">
 {stories}</table>
 <img src="https://click.{sender}/open/{id}.gif" width="1" height="1" alt="">
@@ -44,7 +45,8 @@ RULE: Final = (
 )
 STORY: Final = """\
 <tr><td align="center" valign="top" style="padding:10px 20px 0 20px;font-family:Arial;">
-<table border="0" cellpadding="0" cellspacing="0" width="600" style="max-width:600px;">
+<table border="0" cellpadding="0" cellspacing="0" width="600" class="m{number}"
+style="max-width:600px;">
 <tr><td style="padding:0 0 10px 0;"><a href="{url}" style="color:#1a73e8;"><img
 src="https://img.{sender}/{id}.png" alt="{title}" width="560" height="240"
 style="display:block;border:0;max-width:560px;"></a></td></tr>
@@ -52,7 +54,7 @@ style="display:block;border:0;max-width:560px;"></a></td></tr>
 href="{url}" style="color:#222222;text-decoration:none;"><span
 style="color:#222222;">{title}</span></a></td></tr>
 <tr><td style="font-size:14px;line-height:20px;color:#555555;padding:8px 0;"><p
-style="margin:0 0 10px 0;">{text}</p></td></tr>
+class="c{number}" style="margin:0 0 10px 0;">{text}</p></td></tr>
 <tr><td><table cellpadding="0" cellspacing="0"><tr><td bgcolor="#1a73e8"
 style="border-radius:4px;background-color:#1a73e8;"><a href="{url}"
 style="display:inline-block;padding:10px 18px;color:#ffffff;">{line}</a></td></tr>
@@ -73,7 +75,11 @@ def newsletter(number: int) -> bytes:
         names = {"title": words(8), "line": words(2), "sender": sender}
         name = blake2b(f"{number}/{story}".encode(), digest_size=16).hexdigest()
         url = f"https://click.{sender}/track/{name}?utm_source=news&amp;id={story}"
-        stories.append(STORY.format(url=url, id=name, text=words(40), **names))
+        stories.append(
+            STORY.format(
+                url=url, id=name, number=story % RULES, text=words(40), **names
+            )
+        )
     message = EmailMessage(SMTP)
     message["Received"] = (
         f"from mta.{sender} (mta.{sender} [192.0.2.{number % 250}]) by mx.example.org "

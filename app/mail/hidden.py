@@ -1,8 +1,9 @@
 """Hidden text: what no reader of an HTML part sees.
 
-It is found by the attributes of the elements themselves: ``hidden``, ``style``,
-``color`` and ``bgcolor``.  Style sheets are not read, because mail programs drop many
-of them; small or pale text counts as visible.
+It is found by the attributes of the elements, ``hidden``, ``style``, ``color`` and
+``bgcolor``, and by the rules of style sheets whose selectors are an element, a class or
+an id.  Other rules, and those for some screens only, are not read; small or pale text
+counts as visible.
 
 An element hides all of its content (``display:none``), or only that which declares
 nothing else (``font-size:0``, a colour): many newsletters set the size of each cell to
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from app.mail.limits import MAX_HIDDEN, MAX_HTML_TAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from selectolax.lexbor import LexborNode
 
 Colour = tuple[int, int, int]
@@ -29,33 +32,32 @@ Colour = tuple[int, int, int]
 # What hides, shows or colours text, and what colours the ground behind it.
 _CANDIDATES: Final = "[hidden],[style],font[color],font[size],[bgcolor],[background]"
 _MAX_STYLE: Final = 1_000
-_IS: Final = r"\s{0,9}:\s{0,9}"
-_BEGIN: Final = r"(?:^|[;\s])"
-# Not mso-hide: only Outlook hides that, and many buttons have it for all others.
-_GONE: Final = re.compile(
-    rf"{_BEGIN}(?:display{_IS}none"
-    rf"|opacity{_IS}(?:0|(?=\.))(?:\.0\d{{0,9}})?(?![\d.])"
-    rf"|text-indent{_IS}-\d{{3,5}})"
+_MAX_SHEET: Final = 65_536
+_COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_BRACES: Final = re.compile(r"([{}])")
+# Elements without a class are few, because each is a selector for the whole tree.
+_SELECTOR: Final = re.compile(
+    r"[a-z0-9]{0,20}[.#][\w-]{1,80}\Z"
+    r"|(?:a|b|body|div|font|h[1-6]|i|li|p|span|strong|table|td|th|tr|u|ul)\Z",
+    re.ASCII,
 )
-# Without room; then the content is hidden if it may not overflow.
-_FLAT: Final = re.compile(
-    rf"{_BEGIN}(?:max-)?(?:height|width){_IS}[01](?:px|pt|%)?(?![\d.a-z%])"
-)
-_CUT: Final = re.compile(rf"{_BEGIN}overflow{_IS}hidden")
-_VISIBILITY: Final = re.compile(rf"{_BEGIN}visibility{_IS}(hidden|collapse|visible)")
-_FONT: Final = re.compile(rf"{_BEGIN}font(?:-size)?{_IS}([^;]{{1,100}})")
+_MAX_RULES: Final = 300
+# A short form declares the same as the property that matters here.
+_LONG: Final = {"font": "font-size", "background": "background-color"}
+_BOXES: Final = ("height", "max-height", "width", "max-width")
+_FLAT: Final = re.compile(r"[01](?:px|pt|%)?(?![\d.a-z%])")
+_CLEARED: Final = re.compile(r"(?:0|(?=\.))(?:\.0\d{0,9})?(?![\d.])")
+_OUTSIDE: Final = re.compile(r"-\d{3}")
 _SIZE: Final = re.compile(
     r"(?<![\w.#(-])(?:(\d{0,5}\.?\d{1,5})(px|pt|pc|cm|mm|in|rem|vw|em|ex|ch|%)?"
     r"|(?:x{1,3}-)?(?:small|large)|medium)(?![\w.-])"
 )
+_VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
 # Up to here text is too small.  A share of nothing is nothing: such a size shows no
 # text that is hidden.
 _TINY: Final = {None: 1.0, "px": 1.0, "pt": 1.0, "%": 10.0, "em": 0.1, "ex": 0.1}
 _RELATIVE: Final = frozenset({"%", "em", "ex", "ch"})
-_COLOUR: Final = re.compile(rf"{_BEGIN}color{_IS}(#?\w{{1,20}}(?:\([^)]{{1,40}}\))?)")
-_BACKGROUND: Final = re.compile(
-    rf"{_BEGIN}background(?:-color)?{_IS}(#?\w{{1,20}}(?:\([^)]{{1,40}}\))?)"
-)
+_COLOUR: Final = re.compile(r"#?\w{1,20}(?:\([^)]{1,40}\))?")
 _HEX: Final = re.compile(r"#?([0-9a-f]{6}|[0-9a-f]{3})\Z")
 _RGB: Final = re.compile(
     r"rgba?\(\s*(\d{1,3})\s*[\s,]\s*(\d{1,3})\s*[\s,]\s*(\d{1,3})\s*"
@@ -65,6 +67,8 @@ _WHITE: Final = (255, 255, 255)
 # Text of any colour may be readable on an image.
 _IMAGE: Final = (-255, -255, -255)
 _CLEAR: Final = (-999, -999, -999)
+# Of text that may be readable on anything.
+_UNKNOWN: Final = (999, 999, 999)
 # The sixteen of HTML 4.01, and those that are nearly white (CSS Color 4, 6.1).
 _NAMED: Final[dict[str, Colour]] = {
     "white": _WHITE, "snow": (255, 250, 250), "ghostwhite": (248, 248, 255),
@@ -85,7 +89,7 @@ class _Style(NamedTuple):
 
     Parameters
     ----------
-    gone : bool
+    gone : bool or None
         Whether all of the content is hidden.
     tiny, unseen : bool or None
         Whether text is too small to be read, or not visible.
@@ -93,11 +97,14 @@ class _Style(NamedTuple):
         Colour of text, and of the ground behind it.
     """
 
-    gone: bool
-    tiny: bool | None
-    unseen: bool | None
-    colour: Colour | None
-    ground: Colour | None
+    gone: bool | None = None
+    tiny: bool | None = None
+    unseen: bool | None = None
+    colour: Colour | None = None
+    ground: Colour | None = None
+
+
+_NOTHING: Final = _Style()
 
 
 class _State(NamedTuple):
@@ -119,30 +126,33 @@ class _State(NamedTuple):
     hider: int = 0
 
 
-_SHOWN: Final = _State()
+_OUTERMOST: Final = _State()
 
 
-def take_hidden(root: LexborNode) -> str:
+def take_hidden(root: LexborNode, sheet: str = "") -> str:
     """Remove hidden text from a tree, and return it.
 
     Parameters
     ----------
     root : LexborNode
         The document; changed in place.
+    sheet : str
+        Its style sheets.
 
     Returns
     -------
     str
         The text taken out, piece by piece, with blanks between the pieces.
     """
+    rules = _rules(sheet)
     states: dict[int, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
-    # More elements than tags are copies, caused by open formatting elements.  One
-    # match for each selector that fits, and what is above an element comes before it.
-    matches = islice(root.css(_CANDIDATES), MAX_HTML_TAGS)
-    for at, node in {node.mem_id: node for node in matches}.items():
+    # One match for each selector that fits, and what is above an element comes before
+    # it.  More elements than tags are copies, caused by open formatting elements.
+    matches = {node.mem_id: node for node in root.css(_candidates(rules))}
+    for at, node in islice(matches.items(), MAX_HTML_TAGS):
         above = _inherited(node.parent, states)
-        state = _state(node, at, above)
+        state = _state(node, at, above, rules)
         if state.hider == at:
             if len(hidden) < MAX_HIDDEN:
                 hidden[at] = node, set()
@@ -154,6 +164,53 @@ def take_hidden(root: LexborNode) -> str:
     return " ".join(_take(node, shown) for node, shown in hidden.values())
 
 
+def _rules(sheet: str) -> dict[str, _Style]:
+    """Return the rules of style sheets by their selectors, such as ``p.note``.
+
+    Examples
+    --------
+    >>> rules = _rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
+    >>> list(rules), rules[".b"].gone
+    (['.b', 'p#c'], True)
+    """
+    rules: dict[str, _Style] = {}
+    depth, left, doubtful, selectors = 0, _MAX_RULES, False, ""
+    pieces = _BRACES.split(_COMMENT.sub("", sheet[:_MAX_SHEET]))
+    for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
+        if brace == "{":
+            depth += 1
+            # After a rule without braces, such as @import.
+            selectors = selectors if depth > 1 else text.rpartition(";")[2]
+            continue
+        names = [*map(str.strip, selectors.split(",")[:_MAX_RULES])]
+        read = [*filter(_SELECTOR.match, names)] if depth == 1 and left else []
+        if len(read) < len(names):
+            doubtful = doubtful or "background" in text.lower()
+        if read:
+            left -= 1
+            style = _declared(text[:_MAX_STYLE])
+            for name in read if style != _NOTHING else ():
+                rules[name] = _both(rules.get(name, _NOTHING), style)
+        depth = max(0, depth - 1)
+    return {name: _unsure(x) for name, x in rules.items()} if doubtful else rules
+
+
+def _unsure(style: _Style) -> _Style:
+    """Return a style without its colours: another rule may give them another ground."""
+    return style._replace(
+        colour=style.colour and _UNKNOWN, ground=style.ground and _IMAGE
+    )
+
+
+def _candidates(rules: Iterable[str]) -> str:
+    """Return the selector of the elements that may hide, show or colour text."""
+    of_rules = {
+        f"[{'class' if '.' in name else 'id'}]" if "." in name or "#" in name else name
+        for name in rules
+    }
+    return ",".join([_CANDIDATES, *sorted(of_rules)])
+
+
 def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
     """Return the state of an element that declares nothing.
 
@@ -163,15 +220,19 @@ def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
     while node is not None and node.mem_id not in states:
         path.append(node.mem_id)
         node = node.parent
-    state = _SHOWN if node is None else states[node.mem_id]
+    state = _OUTERMOST if node is None else states[node.mem_id]
     states.update(dict.fromkeys(path, state))
     return state
 
 
-def _state(node: LexborNode, at: int, above: _State) -> _State:
+def _state(
+    node: LexborNode, at: int, above: _State, rules: Mapping[str, _Style]
+) -> _State:
     """Return the state of an element below another."""
     attributes = node.attributes
     style = _declared((attributes.get("style") or "")[:_MAX_STYLE])
+    if rules:
+        style = _ruled(node.tag or "", attributes, rules, style)
     ground = style.ground or _rgb(attributes.get("bgcolor")) or above.ground
     if attributes.get("background"):
         ground = _IMAGE
@@ -186,6 +247,24 @@ def _state(node: LexborNode, at: int, above: _State) -> _State:
     hides = gone or tiny or unseen or _is_like(colour, ground)
     hider = (above.hider or at) if hides else 0
     return _State(gone, tiny, unseen, colour, ground, hider)
+
+
+def _ruled(
+    tag: str,
+    attributes: Mapping[str, str | None],
+    rules: Mapping[str, _Style],
+    own: _Style,
+) -> _Style:
+    """Return what rules and an element's own style declare; the latter prevails."""
+    style = rules.get(tag, _NOTHING)
+    names = [f".{name}" for name in (attributes.get("class") or "").split()[:9]]
+    if attributes.get("id"):
+        names.append(f"#{attributes['id']}")
+    for name in names:
+        for selector in (name, tag + name):
+            if selector in rules:
+                style = _both(style, rules[selector])
+    return own if style is _NOTHING else _both(style, own)
 
 
 def _take(node: LexborNode, shown: set[int]) -> str:
@@ -213,22 +292,49 @@ def _take(node: LexborNode, shown: set[int]) -> str:
 @lru_cache(maxsize=1024)
 def _declared(style: str) -> _Style:
     """Return what a style declares."""
-    style = style.lower()
-    flat = _FLAT.search(style) is not None and _CUT.search(style) is not None
-    visibility = _last(_VISIBILITY, style)
-    return _Style(
-        gone=flat or _GONE.search(style) is not None,
-        tiny=_is_tiny(_last(_FONT, style) or ""),
-        unseen=None if visibility is None else visibility != "visible",
-        colour=_rgb(_last(_COLOUR, style)),
-        ground=_IMAGE if "url(" in style else _ground(_last(_BACKGROUND, style)),
+    said: dict[str, str] = {}
+    for declaration in style.lower().split(";"):
+        name, _, value = declaration.partition(":")
+        name = name.strip()
+        said[_LONG.get(name, name)] = value.strip()
+    gone = None
+    # Not mso-hide: only Outlook hides that, and many buttons have it for all others.
+    if "display" in said or "opacity" in said:
+        opacity = _CLEARED.match(said.get("opacity", "1"))
+        gone = said.get("display", "").startswith("none") or opacity is not None
+    if said.get("overflow", "").startswith("hidden"):
+        # Without room, and it may not overflow.
+        gone = gone or any(_FLAT.match(said.get(box, "")) for box in _BOXES) or None
+    if _OUTSIDE.match(said.get("text-indent", "")):
+        gone = True
+    visibility = said.get("visibility", "")
+    ground = said.get("background-color", "")
+    found = _Style(
+        gone=gone,
+        tiny=_is_tiny(said.get("font-size", "")),
+        unseen=_VISIBLE.get(visibility.partition("!")[0].strip()),
+        colour=_colour(said.get("color", "")),
+        ground=_IMAGE if "url(" in ground else _opaque(_colour(ground)),
     )
+    return _NOTHING if found == _NOTHING else found
 
 
-def _last(expression: re.Pattern[str], style: str) -> str | None:
-    """Return what a style declares last."""
-    found = expression.findall(style)
-    return found[-1] if found else None
+def _colour(value: str) -> Colour | None:
+    """Return the colour that a value begins with, if any."""
+    found = _COLOUR.match(value)
+    return None if found is None else _rgb(found[0])
+
+
+def _opaque(colour: Colour | None) -> Colour | None:
+    """Return the colour of a ground, unless what is behind it can be seen."""
+    return None if colour == _CLEAR else colour
+
+
+@lru_cache(maxsize=1024)
+def _both(style: _Style, other: _Style) -> _Style:
+    """Return what two styles declare; the second one prevails."""
+    said = {name: x for name, x in other._asdict().items() if x is not None}
+    return style._replace(**said)
 
 
 def _is_tiny(size: str) -> bool | None:
@@ -257,12 +363,6 @@ def _is_like(colour: Colour | None, ground: Colour) -> bool:
         return False
     differences = [abs(a - b) for a, b in zip(colour, ground, strict=True)]
     return colour == _CLEAR or max(differences) <= _SAME
-
-
-def _ground(colour: str | None) -> Colour | None:
-    """Return the colour of a ground, unless what is behind it can be seen."""
-    found = _rgb(colour)
-    return None if found == _CLEAR else found
 
 
 def _rgb(colour: str | None) -> Colour | None:

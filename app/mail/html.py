@@ -54,6 +54,7 @@ _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
+_SCREENS: Final = (None, "", "all", "screen")
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 
@@ -140,9 +141,12 @@ def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
     # Never None: the parser makes html, head and body even from nothing.
     root = cast("LexborNode", tree.root)
     alternatives, found = _references(root)
+    sheet = ""
     if seen & markup.UNSHOWN:
+        sheets = [x for x in root.css("style") if x.attributes.get("media") in _SCREENS]
+        sheet = "".join([x.text(separator="") for x in sheets])
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
-    unseen = take_hidden(root)
+    unseen = take_hidden(root, sheet)
     if unseen.strip():
         defects.append("html-hidden-text")
     return Page(
