@@ -212,6 +212,8 @@ def test_one_message_is_explained(app, client):
     page = client.get(f"/ui/history/{id_}").text
     assert "not computed; see below" in page
     assert "with the message itself learned" in page
+    # The words of a header, and not its name alone.
+    assert re.search(r"<bdi>subject: \w", page)
 
 
 def test_review_begins_with_what_is_unsure(app, client):
