@@ -184,6 +184,13 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, colours of many styles": lambda: _parts(
         _named(b"<p style='a:#;color:red'>x", 120_000)
     ),
+    "HTML, style sheets": lambda: _parts(
+        b"<style>@media " + b"a," * 15_000 + b"{" + b"{}" * 15_000 + b"</style>x"
+    ),
+    "HTML, rules for all": lambda: _parts(
+        b"<style>" + _named(b".a#{color:red}", 9_000) + b"</style>"
+        b"<p class='a1 a2 a3 a4 a5 a6 a7 a8 a9' id=a>" * 2_200
+    ),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),
     "HTML, open comments": lambda: PAGE + _again(b"<!--"),
     "HTML, comments in parts": lambda: _parts(b"a<!-- x -->b" * 1_000),

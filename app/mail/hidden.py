@@ -174,19 +174,21 @@ def _rules(sheet: str) -> dict[str, _Style]:
     (['.b', 'p#c'], True)
     """
     rules: dict[str, _Style] = {}
-    depth, left, doubtful, selectors = 0, _MAX_RULES, False, ""
+    depth, left, doubtful = 0, _MAX_RULES, False
+    selectors: list[str] = []
+    read: list[str] = []
     pieces = _BRACES.split(_COMMENT.sub("", sheet[:_MAX_SHEET]))
     for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
         if brace == "{":
             depth += 1
-            # After a rule without braces, such as @import.
-            selectors = selectors if depth > 1 else text.rpartition(";")[2]
+            if depth == 1:
+                # After a rule without braces, such as @import.
+                selectors = text.rpartition(";")[2].split(",")[:_MAX_RULES]
+                read = [*filter(_SELECTOR.match, map(str.strip, selectors))]
             continue
-        names = [*map(str.strip, selectors.split(",")[:_MAX_RULES])]
-        read = [*filter(_SELECTOR.match, names)] if depth == 1 and left else []
-        if len(read) < len(names):
+        if depth != 1 or len(read) < len(selectors):
             doubtful = doubtful or "background" in text.lower()
-        if read:
+        if depth == 1 and read and left:
             left -= 1
             style = _declared(text[:_MAX_STYLE])
             for name in read if style != _NOTHING else ():
