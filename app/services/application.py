@@ -6,6 +6,7 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.access.rights import ROLES
@@ -193,15 +194,24 @@ class Application:
             self.recent = RecentMessages(
                 rows=settings.scored_rows, store_words=settings.store_words
             )
+        flush = (
+            ()
+            if self.recent is None
+            else (partial(self.recent.flush, with_short_timeout(self.engine)),)
+        )
         self.maintenance = Maintenance(
             self.engine,
             self.live,
             self.recent,
             settings,
             clock=steady,
-            keys=self.keys,
-            lists=self.lists,
-            correspondents=self.correspondents,
+            on_follow=(
+                self.keys.refresh,
+                self.lists.refresh,
+                *flush,
+                self.correspondents.flush,
+            ),
+            on_expire=(self.keys.flush, self.correspondents.follow),
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None

@@ -41,15 +41,12 @@ from app.storage.profiles import lock
 from app.storage.retention import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Engine
 
-    from app.services.access import LiveKeys
     from app.services.cache import LiveProfiles
-    from app.services.correspondents import Correspondents
-    from app.services.lists import LiveLists
     from app.services.live import CachedProfile
     from app.services.recent import RecentMessages
     from app.settings import Settings
@@ -220,12 +217,9 @@ class Maintenance:
         Limits of age and number for each kind of data.
     clock : callable
         Returns the time now, in UTC.
-    keys : LiveKeys or None
-        The keys and the people, if requests need them.
-    lists : LiveLists or None
-        The lists of senders, if messages are scored.
-    correspondents : Correspondents or None
-        The correspondents of users, if they are counted.
+    on_follow, on_expire : sequence of callable
+        Called in this order when changes of other processes are taken over, and when
+        old data are looked for.
     """
 
     engine: Engine
@@ -234,9 +228,8 @@ class Maintenance:
     settings: Settings
     _: KW_ONLY
     clock: Callable[[], datetime]
-    keys: LiveKeys | None = None
-    lists: LiveLists | None = None
-    correspondents: Correspondents | None = None
+    on_follow: Sequence[Callable[[], object]] = ()
+    on_expire: Sequence[Callable[[], object]] = ()
 
     def __post_init__(self) -> None:
         """Begin with all profiles due."""
@@ -304,14 +297,8 @@ class Maintenance:
     def _follow(self) -> None:
         """Take over changes of other processes, and store waiting data."""
         self.live.refresh()
-        if self.keys is not None:
-            self.keys.refresh()
-        if self.lists is not None:
-            self.lists.refresh()
-        if self.recent is not None:
-            self.recent.flush(with_short_timeout(self.engine))
-        if self.correspondents is not None:
-            self.correspondents.flush()
+        for act in self.on_follow:
+            act()
         # Undos of processes that ended before carrying them out.
         with reading(with_short_timeout(self.engine)) as connection:
             pending = undo_work.profiles_pending(connection)
@@ -384,10 +371,8 @@ class Maintenance:
         if self.recent is not None:
             there = {each.row.id for each in self.live}
             self.recent.forget(before=self._limits.scored, profiles=there)
-        if self.keys is not None:
-            self.keys.flush()
-        if self.correspondents is not None:
-            self.correspondents.follow()
+        for act in self.on_expire:
+            act()
         if self.settings.event_days:
             before = self._days_ago(self.settings.event_days)
             expire_events(self.engine, before=before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 
 import numpy as np
@@ -799,6 +800,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         recent,
         Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
         clock=lambda: MARCH,
+        on_follow=[partial(recent.flush, engine)],
     )
     teach(engine, other, taught("old", "ham", {"casino": 1}))
     recent.add(other.id, observed("seen", {"x": 1}), MARCH)

@@ -206,7 +206,7 @@ def test_the_maintenance_looks_for_changes(app, database_url):
             None,
             Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
             clock=now,
-            lists=lists,
+            on_follow=[lists.refresh],
         )
         put(app, SITE, SENDER)
         upkeep()

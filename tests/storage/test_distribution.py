@@ -8,6 +8,7 @@ functions that check the rules of Citus and distribute nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,6 @@ from app.doors.http.app import create_app
 from app.services.application import Application
 from app.services.clock import now
 from app.services.profiles import create_profile
-from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import tables
 from tests.support.application import PageClient
@@ -141,14 +141,7 @@ def log(database_url, monkeypatch):
             for profile in PROFILES:
                 requests(client, profile, number)
         # A new one, which begins with all that is done from time to time.
-        maintenance = Maintenance(
-            application.engine,
-            application.live,
-            application.recent,
-            application.settings,
-            clock=now,
-            lists=application.lists,
-        )
+        maintenance = replace(application.maintenance)
         while maintenance():
             pass
         monkeypatch.undo()
