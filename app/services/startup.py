@@ -27,6 +27,7 @@ from app.services.recipients import Aliases
 from app.settings import PREFIX, Settings, is_web_address, naming, texts_below
 from app.storage.database.dialect import dialect_of, missing, parse, without_password
 from app.storage.database.engine import (
+    disposing,
     migrate,
     open_engine,
     require_migrated,
@@ -98,11 +99,8 @@ def opened_database(
     settings: Settings, *, make: bool = False, upgrade: bool = False
 ) -> Iterator[Engine]:
     """Open the database as `open_database` does, and dispose of it at the end."""
-    engine = open_database(settings, make=make, upgrade=upgrade)
-    try:
+    with disposing(open_database(settings, make=make, upgrade=upgrade)) as engine:
         yield engine
-    finally:
-        engine.dispose()
 
 
 def prepare_database(settings: Settings) -> None:
@@ -125,10 +123,8 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
     DatabaseUnprepared
         If it has no tables.
     """
-    engine = open_engine(
-        settings.database_url, busy_timeout=settings.busy_timeout, make=False
-    )
-    try:
+    url, patience = settings.database_url, settings.busy_timeout
+    with disposing(open_engine(url, busy_timeout=patience, make=False)) as engine:
         before = revision_of(engine)
         if before is None:
             raise DatabaseUnprepared(
@@ -138,8 +134,6 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
             )
         migrate(engine)
         return before, revision_of(engine) or before
-    finally:
-        engine.dispose()
 
 
 def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:

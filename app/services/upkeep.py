@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +13,20 @@ from app.services.profiles import list_profiles
 from app.storage import fold as folding
 from app.storage import pruning, retention, runs
 from app.storage.database.engine import backup as copy
-from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
+from app.storage.database.engine import (
+    checkpoint,
+    disposing,
+    open_engine,
+    pause,
+    reading,
+    writing,
+)
 from app.storage.fold import folded_revision
 from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
 
@@ -96,15 +103,9 @@ def audit_copy(file: Path) -> list[str]:
         return [name for name, found in audit(engine).items() if not found.sound]
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[Engine]:
+def _opened(file: Path) -> AbstractContextManager[Engine]:
     """Open a backup."""
-    engine = open_engine(f"sqlite:///{file.resolve()}")
-    try:
-        yield engine
-    finally:
-        # Also when interrupted; otherwise the files of SQLite's log stay beside it.
-        engine.dispose()
+    return disposing(open_engine(f"sqlite:///{file.resolve()}"))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1047,12 +1047,13 @@ def test_every_program_that_can_be_read_is_read(run, tmp_path, program):
         ),
     ],
 )
-def test_a_dump_that_cannot_be_imported_says_why(run, arguments, said):
-    """And what to do instead."""
+def test_a_dump_that_cannot_be_imported_says_why(run, tmp_path, arguments, said):
+    """And what to do instead; the files of SQLite's log do not stay."""
     dumps = Path(__file__).parent.parent / "golden" / "dumps"
     code, _, err = run("import", dumps / arguments[0], *arguments[1:])
 
     assert (65, True) == (code, said in err)
+    assert [] == list(tmp_path.glob("postbayes.db-*"))
     assert "revision 0 " in run("profiles")[1]
 
 

@@ -39,7 +39,7 @@ from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile
 from app.services.clock import now
 from app.services.profiles import key_of
-from app.services.startup import open_database, opened_database
+from app.services.startup import opened_database
 from app.services.transfer import Program, Transfer, read_dump, read_export
 from app.settings import load_settings
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from app.services.transfer import Imported
-    from app.settings import Settings
 
 
 def export(
@@ -154,21 +153,26 @@ def import_(
         check_name(profile)
     left = "interrupted; run the same command again to see whether it was imported"
     with interruptible(left), progress() as bar, _source(file) as source:
+        settings = load_settings()
         if from_ is not None:
             labels = {"ham": ham_label, "spam": spam_label}
-            transfer, learned = _import_dump(bar, source, from_, words, profile, labels)
+            name = profile or settings.profile
+            add = _read_dump(bar, source, from_, words, name, labels)
         else:
             agree = partial(_agree, bar, yes=yes) if replace else None
-            transfer, learned = _import_export(bar, source, profile, agree)
-        try:
-            run_stage(bar, "folding", transfer.fold(learned.profile))
-        except Unavailable:
-            complain(
-                f"{file} is imported, but the counts could not be brought "
-                "up to date; a running service or `postbayes fold` does that"
-            )
-            raise
-    transfer.engine.dispose()
+            add = _read_export(bar, source, profile, agree)
+        with opened_database(settings, make=True) as engine:
+            key = key_of(engine, settings, make=not settings.store_words)
+            transfer = Transfer(engine, now, store_words=settings.store_words, key=key)
+            learned = add(transfer)
+            try:
+                run_stage(bar, "folding", transfer.fold(learned.profile))
+            except Unavailable:
+                complain(
+                    f"{file} is imported, but the counts could not be brought "
+                    "up to date; a running service or `postbayes fold` does that"
+                )
+                raise
     lines: list[str | Table] = [*_sentences(learned)]
     document = {
         **fields_of(learned, "outcome", "source", "rows", "known"),
@@ -181,22 +185,15 @@ def import_(
     show(document, lines, as_json=as_json)
 
 
-def _transfer(settings: Settings) -> Transfer:
-    engine = open_database(settings, make=True)
-    key = key_of(engine, settings, make=not settings.store_words)
-    return Transfer(engine, now, store_words=settings.store_words, key=key)
-
-
-def _import_dump(
+def _read_dump(
     bar: Progress,
     source: BinaryIO,
     program: Program,
     words: Path | None,
-    profile: str | None,
+    name: str,
     labels: dict[str, str],
-) -> tuple[Transfer, Imported]:
-    """Learn the dump of another filter."""
-    settings = load_settings()
+) -> Callable[[Transfer], Imported]:
+    """Read the dump of another filter; return what adds it to a profile."""
     stage(bar, "reading")
     with ExitStack() as stack:
         texts = None
@@ -204,41 +201,42 @@ def _import_dump(
             raw = stack.enter_context(opened(words))
             texts = stack.enter_context(TextIOWrapper(raw, "utf-8", "replace"))
         tally = read_dump(source, program, texts)
-    transfer = _transfer(settings)
-    name = profile or settings.profile
-    try:
-        transfer.profile(name)
-    except UnknownProfile as error:
-        msg = f"{error}. Create it first: postbayes profiles --create {name}"
-        raise UnknownProfile(msg) from error
-    size = sum(tally.features.values())
-    learned = transfer.add_dump(
-        name, tally, **labels, progress=located_stage(bar, "importing", size)
-    )
-    return transfer, learned
+
+    def add(transfer: Transfer) -> Imported:
+        try:
+            transfer.profile(name)
+        except UnknownProfile as error:
+            msg = f"{error}. Create it first: postbayes profiles --create {name}"
+            raise UnknownProfile(msg) from error
+        show = located_stage(bar, "importing", sum(tally.features.values()))
+        return transfer.add_dump(name, tally, **labels, progress=show)
+
+    return add
 
 
-def _import_export(
+def _read_export(
     bar: Progress,
     source: BinaryIO,
     profile: str | None,
     agree: Callable[[str, int], None] | None,
-) -> tuple[Transfer, Imported]:
-    """Add an export to a profile, or replace the profile by it after confirmation."""
-    settings = load_settings()
+) -> Callable[[Transfer], Imported]:
+    """Check an export; return what adds it, or replaces a profile, if agreed."""
     size = source.seek(0, 2)
     found = read_export(source, progress=located_stage(bar, "checking", size))
-    transfer, name = _transfer(settings), profile or found.header.profile
-    row = None
-    if agree is not None:
-        with suppress(UnknownProfile):
-            row = transfer.profile(name)
-            if row.revision:
-                agree(name, row.revision)
-    show = _import_stage(bar, size)
-    if row is not None:
-        return transfer, transfer.replace(row, source, found, progress=show)
-    return transfer, transfer.add(name, source, found, progress=show)
+
+    def add(transfer: Transfer) -> Imported:
+        name, row = profile or found.header.profile, None
+        if agree is not None:
+            with suppress(UnknownProfile):
+                row = transfer.profile(name)
+                if row.revision:
+                    agree(name, row.revision)
+        show = _import_stage(bar, size)
+        if row is not None:
+            return transfer.replace(row, source, found, progress=show)
+        return transfer.add(name, source, found, progress=show)
+
+    return add
 
 
 def _sentences(learned: Imported) -> Iterator[str]:

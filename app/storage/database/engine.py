@@ -153,6 +153,18 @@ def open_engine(
     )
 
 
+@contextmanager
+def disposing(engine: Engine) -> Iterator[Engine]:
+    """Give an engine, and close its connections at the end.
+
+    Otherwise the files of SQLite's log stay beside the database.
+    """
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def with_short_timeout(engine: Engine) -> Engine:
     """Return the same engine for short transactions that a client waits for.
 
