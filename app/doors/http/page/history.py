@@ -27,7 +27,7 @@ from app.doors.http.body import (
     from_time,
     until_time,
 )
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import (
     Twin,
     asked,
@@ -83,6 +83,7 @@ Field = Annotated[str, Query(max_length=40)]
 
 @router.get("/history", tags=["history"], responses=problems(400, 404, 422, 503))
 async def history(
+    request: Request,
     app: ApplicationDep,
     profile: ProfileName = None,
     search: Search = "",
@@ -108,7 +109,7 @@ async def history(
     They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
     `before` of the answer continues it.
     """
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     entries, following = await in_database(
         app.history.page,
         name,
@@ -129,6 +130,7 @@ async def history(
 
 @router.get("/history/{id}", tags=["history"], responses=problems(404, 422, 503))
 async def message_history(
+    request: Request,
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
     app: ApplicationDep,
     profile: ProfileName = None,
@@ -138,7 +140,7 @@ async def message_history(
 
     `now` explains it with what is learned now, from its stored features.
     """
-    name, digest = profile or app.settings.profile, parse_id(id)
+    name, digest = profile_of(request, profile), parse_id(id)
     entries, stored = await in_database(
         app.history.message, name, digest, strongest=explain
     )
@@ -184,7 +186,7 @@ async def teachable(
     label: Field = "",
 ) -> dict[str, Any]:
     """Return the context of pages with teaching buttons."""
-    row = app.live.find(profile or app.settings.profile).row
+    row = app.live.find(profile_of(request, profile)).row
     sentence = None
     if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
         sentence = SAID[said].format(label=label)
@@ -247,6 +249,7 @@ async def message_page(
 
 @router.get("/review", tags=["history"], responses=problems(404, 422, 503))
 async def review(
+    request: Request,
     app: ApplicationDep,
     profile: ProfileName = None,
     limit: Annotated[int, at_most(MAX_ENTRIES, "messages")] = REVIEWED,
@@ -257,7 +260,7 @@ async def review(
     u the share of features that were new to the profile. The messages are from the
     newest 5,000 verdicts.
     """
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     entries = await in_database(app.history.review, name, limit=limit)
     return ReviewOut(
         profile=name, entries=[HistoryEntryOut.of(entry) for entry in entries]
@@ -291,7 +294,7 @@ async def teach_from_history(
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
     form = await read_form(request)
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     digest = parse_id(id)
     who = principal_of(request)
     label = who.require_label(form.get("label", ""))
@@ -312,7 +315,7 @@ async def undo_from_history(
     undone = await in_thread(
         UNDO_THREADS,
         app.undo,
-        profile or app.settings.profile,
+        profile_of(request, profile),
         Selection(ids=frozenset({digest})),
         source=principal_of(request).name,
     )

@@ -68,6 +68,7 @@ MessageId = Annotated[
 
 @router.get("/ledger", tags=["profiles"], responses=problems(404, 422, 503))
 async def ledger(
+    request: Request,
     app: ApplicationDep,
     profile: ProfileName = None,
     id: MessageId = None,  # noqa: A002  the name is part of the interface
@@ -83,7 +84,7 @@ async def ledger(
     They include the rows of undos, which have the name of the undo as their source.
     """
     selected = _selection(id or "", source, since, until)
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     found = await in_database(
         app.ledgers, name, selected, label=label, before=before, limit=limit
     )
@@ -163,7 +164,7 @@ async def undo_page(
         moment_of(given["from"]),
         moment_of(given["until"]),
     )
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     if form.get("act") != "undo":
         undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, selected)
         return render(

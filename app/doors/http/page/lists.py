@@ -133,7 +133,7 @@ async def lists_page(
     done: Annotated[str, Query(max_length=16)] = "",
 ) -> Response:
     """Show some entries, and the form that sets one."""
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     found = await _found(app, name, after, ROWS)
     return render(
         request,

@@ -18,7 +18,7 @@ from app.doors.http.body import (
     openapi_body,
     parse_json,
 )
-from app.doors.http.guard import Guarded, asking, document, principal_of
+from app.doors.http.guard import Guarded, asking, document, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form, read_parts
 from app.doors.http.routes import (
@@ -75,9 +75,7 @@ async def message(
     if is_json(request):
         read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
         raw = required(read)
-    inspect = partial(
-        app.inspect, profile or app.settings.profile, raw, strongest=explain
-    )
+    inspect = partial(app.inspect, profile_of(request, profile), raw, strongest=explain)
     return await computing(lambda: document(message_fields(inspect())), LARGE)
 
 
@@ -90,7 +88,7 @@ async def message_form(
     label: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Show the form, and the message that was just taught."""
-    row = app.live.find(profile or app.settings.profile).row
+    row = app.live.find(profile_of(request, profile)).row
     # The page shows no text from the address.
     if label not in row.labels:
         taught = label = None
@@ -116,7 +114,7 @@ async def show_message(
         msg = "paste a message with its headers, or choose its file (.eml)"
         raise EmptyMessage(msg)
     inspect = partial(
-        app.inspect, profile or app.settings.profile, raw, strongest=STRONGEST
+        app.inspect, profile_of(request, profile), raw, strongest=STRONGEST
     )
     return await computing(lambda: _shown(request, inspect(), profile), LARGE)
 
@@ -177,7 +175,7 @@ async def teach_message(
 ) -> Response:
     """Teach a message that the page showed."""
     form = await read_form(request)
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     digest = parse_id(form.get("id", ""))
     who = principal_of(request)
     label = who.require_label(form.get("label", ""))

@@ -22,7 +22,7 @@ from app.doors.documents.figures import (
     verdicts_of,
 )
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
-from app.doors.http.guard import asking
+from app.doors.http.guard import asking, profile_of
 from app.doors.http.page.environment import LARGE, pages, render
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
@@ -76,13 +76,16 @@ Days = Annotated[
 
 @router.get("/overview", tags=["history"], responses=problems(404, 422, 503))
 async def overview(
-    app: ApplicationDep, profile: ProfileName = None, days: Days = DAYS
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    days: Days = DAYS,
 ) -> OverviewOut:
     """Return verdicts over time, live error figures, and waiting work.
 
     Verdicts are counted per hour for up to 7 days, otherwise per day.
     """
-    return await in_database(_overview, app, profile or app.settings.profile, days)
+    return await in_database(_overview, app, profile_of(request, profile), days)
 
 
 @page.get("/overview")
@@ -276,7 +279,7 @@ async def words_page(
     """Show one word; without one, the form that asks for it."""
     # Features are in lower case, but people may type a capital.
     asked = word.replace("\0", "").strip().casefold()
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     # Not in `computing`, because the database may be unavailable.
     state = None
     if asked:

@@ -317,7 +317,7 @@ async def site_page(
     made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    name, who = profile or app.settings.profile, principal_of(request)
+    name, who = profile_of(request, profile), principal_of(request)
     return await computing(
         lambda: render(
             request,
@@ -363,7 +363,7 @@ async def change_policy_page(
 ) -> Response:
     """Change the policy of a profile; an empty field leaves it to the settings."""
     form = await read_form(request)
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     changes = {
         field: value_of(field, form[field].strip() or DEFAULT, named=title)
         for field, (title, _) in FIELDS.items()
