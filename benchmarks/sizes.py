@@ -73,8 +73,8 @@ def learn(
         source="benchmark",
         store_words=settings.store_words,
     )
-    while some := list(islice(messages, kind.MOST)):
-        learner.batch([(each.label or "", each.raw) for each in some])
+    for _ in learner.batches(iter(lambda: list(islice(messages, kind.MOST)), [])):
+        pass
     for _ in learner.fold():
         pass
     engine.dispose()

@@ -13,7 +13,6 @@ from app import __version__
 from app.bayes.sparse import in_a_row
 from app.bayes.state import State
 from app.classifier.learn import Move, bounded, sum_of_moves
-from app.corpora.mailbox import CorpusMessage
 from app.corpora.parallel import chunks, in_order
 from app.errors import (
     ClusterUnavailable,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.corpora.mailbox import CorpusMessage
     from app.corpora.parallel import Readers
     from app.features.id_key import IdKey
     from app.ledger.teaching import Outcome
@@ -106,20 +106,6 @@ class Learn:
     def __post_init__(self) -> None:
         """Begin at the revision in memory."""
         self.revision = self.profile.snapshot.revision
-
-    def batch(
-        self,
-        messages: Sequence[tuple[str, bytes]],
-        *,
-        on_unreadable: Callable[[str, UnreadableMessage], object] | None = None,
-    ) -> Counter[str]:
-        """Learn some labelled messages in one transaction; see `batches`."""
-        part = [
-            CorpusMessage(label, raw, f"message {number}")
-            for number, (label, raw) in enumerate(messages, 1)
-        ]
-        learned = self.batches([part], most=len(part), on_unreadable=on_unreadable)
-        return sum(learned, Counter())
 
     def batches(
         self,

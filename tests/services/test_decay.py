@@ -21,13 +21,12 @@ from app.evaluation.subject import Subject, Training
 from app.ledger.undo import Selection
 from app.services.cache import LiveProfiles
 from app.services.classify import observe
-from app.services.learn import Learn
 from app.services.live import LiveProfile
 from app.services.startup import specification as specified
 from app.settings import Settings
 from app.storage import fold, ledger, undo_work
 from app.storage.database.engine import reading, writing
-from tests.support.application import running
+from tests.support.application import learn_batch, running
 from tests.support.builders import (
     begin_undo,
     fold_all,
@@ -118,20 +117,8 @@ def counts(snapshot):
 
 def learn(app, time, numbers):
     """Learn a ham and a spam of each number at a time."""
-    learner = Learn(
-        app.engine,
-        app.live.get("default"),
-        lambda: time,
-        source="test",
-        store_words=True,
-    )
-    learner.batch(
-        [
-            (label, kind(n))
-            for n in numbers
-            for label, kind in (("ham", ham), ("spam", spam))
-        ]
-    )
+    mail = [each for n in numbers for each in (("ham", ham(n)), ("spam", spam(n)))]
+    learn_batch(app, mail, time)
 
 
 def carry_out(operation, engine, profile, worker, now):
@@ -314,10 +301,7 @@ def test_an_evaluation_decays_as_the_service_does(database_url):
         for when, label, seen, raw in stream:
             time = month(when)
             found.append(score(live.snapshot, seen.views).log_odds)
-            learner = Learn(
-                app.engine, live, lambda time=time: time, source="t", store_words=False
-            )
-            learner.batch([(label, raw)])
+            learn_batch(app, [(label, raw)], time, store_words=False)
             if live.month_began:
                 live.advance_month(app.engine)
             subject.enter(ledger.epoch_of(time))

@@ -8,8 +8,7 @@ from app.bayes.table import FeatureTable
 from app.doors.documents.profile import ProfileOut
 from app.services import learn as learning
 from app.services.clock import now
-from app.services.learn import Learn
-from tests.support.application import running
+from tests.support.application import learn_batch, running
 from tests.support.messages import ham, spam
 
 
@@ -21,16 +20,8 @@ def database():
 
 def learn(app, numbers):
     """Learn a ham and a spam of each number, in one commit."""
-    learner = Learn(
-        app.engine, app.live.get("default"), now, source="test", store_words=False
-    )
-    learner.batch(
-        [
-            (label, kind(n))
-            for n in numbers
-            for label, kind in (("ham", ham), ("spam", spam))
-        ]
-    )
+    mail = [each for n in numbers for each in (("ham", ham(n)), ("spam", spam(n)))]
+    learn_batch(app, mail, now(), store_words=False)
 
 
 def fusion_of(app):

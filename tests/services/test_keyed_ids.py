@@ -8,13 +8,12 @@ import pytest
 from app.classifier.rule import SHIPPED_VIEWS
 from app.features.extract import VIEWS, meant
 from app.ledger.undo import Selection
-from app.services.learn import Learn
 from app.services.profiles import create_profile, id_key_of_new
 from app.services.recent import HEADER
 from app.storage import ledger
 from app.storage.database.engine import reading
 from app.storage.fold import audit
-from tests.support.application import running
+from tests.support.application import learn_batch, running
 from tests.support.builders import MARCH, counts_of, fold_all
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
@@ -227,14 +226,8 @@ def test_where_no_words_are_stored_are_no_grams(settings, store_words):
 def test_mail_that_is_read_in_bulk_is_keyed(app):
     """`learn` gives the ids that feedback gives."""
     add(app, "bulk", id_key=app.live.get("default").row.id_key)
-    learn = Learn(
-        app.engine,
-        app.live.get("bulk"),
-        lambda: MARCH,
-        source="test",
-        store_words=False,
-    )
-    learn.batch([("ham", ham(1)), ("spam", spam(1))])
+    mail = [("ham", ham(1)), ("spam", spam(1))]
+    learn_batch(app, mail, MARCH, profile="bulk", store_words=False)
     teach(app, ham(1), "ham", "default")
     teach(app, spam(1), "spam", "default")
 

@@ -277,10 +277,13 @@ def test_a_message_that_cannot_be_read_is_left_out(app, monkeypatch):
         source="archive",
         store_words=True,
     )
+    part = [CorpusMessage(*each, "here") for each in mail([1])]
     with pytest.raises(UnreadableMessage):
-        learner.batch(mail([1]))
+        list(learner.batches([part]))
 
-    assert {"unreadable": 1} == learner.batch(mail([1]), on_unreadable=lambda *_: None)
+    (counted,) = learner.batches([part], on_unreadable=lambda *_: None)
+
+    assert {"unreadable": 1} == +counted
     assert 0 == learner.revision
 
 

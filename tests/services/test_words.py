@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
-from app.services.learn import Learn
 from app.storage.database.engine import writing
-from tests.support.application import running
+from tests.support.application import learn_batch, running
 from tests.support.builders import fold
 from tests.support.messages import ham, spam
 
@@ -113,20 +112,12 @@ def test_an_unseen_word_is_in_no_view(app):
 def test_what_a_word_was_worth_follows_its_months(database_url):
     """A spam word that only ham has half a year later, under a half-life of 3 months."""
     with running(database_url=database_url, half_life_months=3.0) as app:
-        live = app.live.get("default")
         for when, as_spam, as_ham in (
             (JANUARY, [spam(n) for n in range(12)], [ham(n) for n in range(16)]),
             (JULY, [ham(n) for n in range(16, 24)], [spam(n) for n in range(12, 18)]),
         ):
-            learner = Learn(
-                app.engine,
-                live,
-                lambda when=when: when,
-                source="test",
-                store_words=True,
-            )
-            learner.batch([("spam", raw) for raw in as_spam])
-            learner.batch([("ham", raw) for raw in as_ham])
+            learn_batch(app, [("spam", raw) for raw in as_spam], when)
+            learner = learn_batch(app, [("ham", raw) for raw in as_ham], when)
         [*learner.fold()]
         app.live.advance_month()
         state = app.words("default", "free")
@@ -148,16 +139,8 @@ def test_what_a_word_was_worth_follows_its_months(database_url):
 def test_a_word_that_counts_as_nothing_keeps_its_months(database_url):
     """After eleven half-lives only the tables know of it."""
     with running(database_url=database_url, half_life_months=0.25) as app:
-        live = app.live.get("default")
         for when, kind in ((JANUARY, spam), (JULY, ham)):
-            learner = Learn(
-                app.engine,
-                live,
-                lambda when=when: when,
-                source="test",
-                store_words=True,
-            )
-            learner.batch([("spam", kind(n)) for n in range(3)])
+            learner = learn_batch(app, [("spam", kind(n)) for n in range(3)], when)
         [*learner.fold()]
         app.live.advance_month()
         word = app.words("default", "free").views["words"]

@@ -6,8 +6,10 @@ from contextlib import contextmanager
 
 from fastapi.testclient import TestClient
 
+from app.corpora.mailbox import CorpusMessage
 from app.doors.http.app import create_app
 from app.services.application import Application
+from app.services.learn import Learn
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 
@@ -52,6 +54,20 @@ def served(tmp_path, **settings):
 def teach(app, raw, label, profile="default"):
     """Teach one message by its bytes."""
     return app.feedback.teach(profile, raw, label=label, source="test")
+
+
+def learn_batch(app, messages, time, *, profile="default", store_words=True):
+    """Learn labelled messages in one transaction, and return their learner."""
+    part = [CorpusMessage(label, raw, "here") for label, raw in messages]
+    learner = Learn(
+        app.engine,
+        app.live.get(profile),
+        lambda: time,
+        source="test",
+        store_words=store_words,
+    )
+    [*learner.batches([part], most=len(part))]
+    return learner
 
 
 def maintain(app):
