@@ -198,6 +198,8 @@ def _folded(name: str, value: str) -> str:
     return header.encode(linesep="\n", splitchars="; ")
 
 
+# Points from which a client rejects.
+REJECT: Final = 15.0
 # A larger score has no further meaning, and clients print it in few columns.
 MOST: Final = 999.0
 # Closer thresholds count as one: the line between them would be so steep that points
@@ -216,12 +218,10 @@ class Scale:
     spam_from : float
         Log-odds of `spam` points.  Unit: nats.
     reject_from : float or None
-        Log-odds of `reject` points.  None if nothing is rejected; then the line
+        Log-odds of `REJECT` points.  None if nothing is rejected; then the line
         continues with the same slope.  Unit: nats.
     spam : float
         Points from which a client treats a message as spam.
-    reject : float
-        Points from which a client rejects.
     digits : int
         Decimal places that the protocol prints.
 
@@ -237,7 +237,6 @@ class Scale:
     reject_from: float | None
     spam: float
     digits: int
-    reject: float = 15.0
 
     @classmethod
     def of(cls, specification: Specification, *, spam: float, digits: int) -> Self:
@@ -254,7 +253,7 @@ class Scale:
         """Return the points per nat at some log-odds."""
         rejects = self.reject_from
         if rejects is not None and log_odds >= self.spam_from:
-            room, points = rejects - self.spam_from, self.reject - self.spam
+            room, points = rejects - self.spam_from, REJECT - self.spam
             if room >= LEAST:
                 return points / room
         room = self.spam_from - self.ham_to
@@ -265,7 +264,7 @@ class Scale:
         """Return the points for log-odds, without regard to the decision."""
         rejects = self.reject_from
         if rejects is not None and log_odds >= rejects:
-            points = self.reject + (log_odds - rejects) * self.slope(log_odds)
+            points = REJECT + (log_odds - rejects) * self.slope(log_odds)
         else:
             points = self.spam + (log_odds - self.spam_from) * self.slope(log_odds)
         return max(-MOST, min(MOST, points))
@@ -286,9 +285,9 @@ class Scale:
         else:
             points = min(points, self.spam - step)
         if action == "reject":
-            points = max(points, self.reject)
+            points = max(points, REJECT)
         elif self.reject_from is not None:
-            points = min(points, self.reject - step)
+            points = min(points, REJECT - step)
         # Avoids a minus sign before zero.
         return round(points, self.digits) + 0.0
 

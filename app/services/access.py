@@ -320,8 +320,6 @@ class Gate:
         The people who sign in; None if sign-in is off.
     refused : callable, optional
         Is given the reason of each refusal: `key`, `none`, `right` or `rate`.
-    clock, steady : callable
-        Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
     keys: LiveKeys | Keyring
@@ -329,12 +327,10 @@ class Gate:
     people: People | None = None
     _: KW_ONLY
     refused: Callable[[str], None] = lambda _: None
-    clock: Callable[[], float] = time.time
-    steady: Callable[[], float] = time.monotonic
 
     def __post_init__(self, settings: Settings) -> None:
         """Begin under the settings."""
-        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=self.steady)
+        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=time.monotonic)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -355,7 +351,7 @@ class Gate:
     def _buckets(self, rate: float) -> Buckets | None:
         if not rate:
             return None
-        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=self.steady)
+        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=time.monotonic)
 
     def admit(self, caller: Caller, right: Right | None) -> Principal:
         """Return who makes a request.
@@ -427,7 +423,7 @@ class Gate:
         return None
 
     def _keyed(self, caller: Caller, key: str) -> Principal:
-        found = self.keys.find(key, host=caller.host, time=self.clock())
+        found = self.keys.find(key, host=caller.host, time=time.time())
         if found is not None:
             return found
         self.refused("key")

@@ -136,7 +136,6 @@ def collect(
     *,
     since: datetime,
     until: datetime,
-    most: int = MOST_LISTED,
 ) -> Digest:
     """Return the digest of a period.
 
@@ -160,8 +159,8 @@ def collect(
         profile=profile,
         since=since,
         until=until,
-        entries=tuple(untaught[:most]),
-        more=max(0, len(untaught) - most),
+        entries=tuple(untaught[:MOST_LISTED]),
+        more=max(0, len(untaught) - MOST_LISTED),
     )
 
 

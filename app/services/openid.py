@@ -79,8 +79,6 @@ class OpenIDProvider:
         Begins the sessions.
     refused : callable
         Is given the reason of each refusal: `provider` or `rate`.
-    clock, steady : callable
-        Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
     issuer: str
@@ -90,16 +88,14 @@ class OpenIDProvider:
     claim: str
     sessions: Sessions
     refused: Callable[[str], None] = lambda _: None
-    clock: Callable[[], float] = time.time
-    steady: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         """Begin without the addresses of the provider."""
         self.host = urlsplit(self.issuer).hostname or self.issuer
-        self._failures = Failures(self.steady)
+        self._failures = Failures()
         # Guessing is impossible here; this bounds the requests that others can make
         # this service send to the provider.
-        self._turns = Buckets(1 / 3, 30, clock=self.steady)
+        self._turns = Buckets(1 / 3, 30, clock=time.monotonic)
         self._found: tuple[float, Mapping[str, Any]] | None = None
 
     def begin(self, back: str, there: str) -> tuple[str, str]:
@@ -231,7 +227,7 @@ class OpenIDProvider:
 
     def _discover(self) -> Mapping[str, Any]:
         """Return the metadata of a provider (OpenID Connect Discovery 1.0)."""
-        if self._found is not None and self.steady() < self._found[0]:
+        if self._found is not None and time.monotonic() < self._found[0]:
             return self._found[1]
         from authlib.oidc.discovery import get_well_known_url  # noqa: PLC0415
 
@@ -246,7 +242,7 @@ class OpenIDProvider:
         for name in names:
             if not _is_safe(found.get(name)):
                 raise self._unusable(f"its {name} is not an https address")
-        self._found = self.steady() + KEPT, found
+        self._found = time.monotonic() + KEPT, found
         return found
 
     def _redeem(
@@ -297,7 +293,7 @@ class OpenIDProvider:
                 },
                 {"nonce": nonce, "client_id": self.client},
             )
-            claims.validate(now=int(self.clock()), leeway=LEEWAY)
+            claims.validate(now=int(time.time()), leeway=LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise self._untrusted(str(error)) from error
         said: Mapping[str, Any] = claims
