@@ -200,12 +200,16 @@ class RecentMessages:
             return ScoredRow.of(waiting.observation, time=waiting.time)
         return self._written.get(key)
 
-    def drop(self, profile_id: int, digest: bytes) -> None:
-        """Drop a message that is to be forgotten."""
+    def drop(
+        self, profile_id: int, digest: bytes, *, upto: datetime | None = None
+    ) -> None:
+        """Drop a message that is to be forgotten; with `upto`, as scored until then."""
+        key = profile_id, digest
         with self._lock:
-            self._waiting.drop((profile_id, digest))
-            self._noted.drop((profile_id, digest))
-            self._written.drop((profile_id, digest))
+            for cache in self._waiting, self._noted, self._written:
+                seen = cache.get(key)
+                if seen is not None and (upto is None or seen.time <= upto):
+                    cache.drop(key)
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
         """Drop written messages that the database also drops.
@@ -269,12 +273,13 @@ class RecentMessages:
                     self._noted.drop((profile_id, line.digest))
             for row in rows:
                 key = profile_id, row.digest
+                # The message may have been scored again, or forgotten, meanwhile.
+                if self._waiting.get(key) is not part[row.digest]:
+                    continue
                 # First, so that the message is always in one of the two caches.
                 if there:
                     self._written.put(key, row)
-                # The message may have been scored again meanwhile.
-                if self._waiting.get(key) is part[row.digest]:
-                    self._waiting.drop(key)
+                self._waiting.drop(key)
 
 
 def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:

@@ -379,7 +379,12 @@ class Maintenance:
         with reading(self.engine) as connection:
             self._abandoned = hidden.abandoned(connection, now=self.clock())
             self._erasable = self._forgotten
-            self._forgotten = retention.forgotten(connection)
+            forgotten = retention.forgotten(connection)
+        self._forgotten = {row.profile_id: row.revision for row in forgotten}
+        if self.recent is not None:
+            # By other processes; this one has dropped its own at once.
+            for row in forgotten:
+                self.recent.drop(row.profile_id, row.digest, upto=row.time)
         self._expiring.extend(self._erasable.keys() - {*self._expiring})
         if self._looked_at is None:
             self._looked_at = 0

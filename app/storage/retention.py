@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection, Row, Table
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
@@ -127,15 +127,20 @@ def due(
     return list(connection.scalars(found)), last
 
 
-def forgotten(connection: Connection) -> dict[int, int]:
-    """Return the newest row that forgets a message not erased yet, by profile."""
+def forgotten(connection: Connection) -> Sequence[Row]:
+    """Return the rows that forget messages not erased yet, oldest of each profile first.
+
+    Returns
+    -------
+    sequence of Row
+        With `profile_id`, `revision`, `digest` and `time`.
+    """
     row = tables.ledger.c
-    found = connection.execute(
-        select(row.profile_id, func.max(row.revision).label("last"))
+    return connection.execute(
+        select(row.profile_id, row.revision, row.digest, row.time)
         .where(tables.FORGOTTEN, row.kind == "message")
-        .group_by(row.profile_id)
-    )
-    return {each.profile_id: each.last for each in found}
+        .order_by(row.profile_id, row.revision)
+    ).all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

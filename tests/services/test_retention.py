@@ -156,3 +156,20 @@ def test_what_is_forgotten_is_not_stored_behind_the_answer(database_url):
         flushed = app.recent.flush(app.engine)
 
     assert 0 == flushed
+
+
+def test_what_another_process_forgets_is_dropped_from_memory_too(database_url):
+    """Otherwise its id would still teach its words here."""
+    with running(database_url=database_url) as app:
+        app.scheduler.stop()
+        seen = app.classify("default", spam(1), strongest=0).observation
+        with running(database_url=database_url) as other:
+            other.feedback.teach("default", spam(1), label="spam", source="ann")
+            other.feedback.forget("default", seen.digest, source="ann")
+        # At the second look for it; it is folded in between.
+        for _ in range(3):
+            app.maintenance._expire_at = 0.0  # noqa: SLF001
+            maintain(app)
+
+        with pytest.raises(UnknownMessage, match="nothing is stored"):
+            app.feedback.teach_by_id("default", seen.digest, label="ham", source="ann")

@@ -177,3 +177,31 @@ def test_what_is_to_be_forgotten_is_dropped_from_memory(engine, profile):
     recent.drop(profile.id, digests[1])
 
     assert [False, False, True] == at_hand(recent, profile, digests)
+
+
+def test_what_is_forgotten_while_it_is_written_does_not_come_back(engine, profile):
+    """The write that had begun does not put it into memory again."""
+    recent = RecentMessages(rows=9, store_words=True)
+    seen = observed("a", {"x": 1})
+    views = Slow(seen.views)
+    views.meanwhile = lambda: recent.drop(profile.id, seen.digest)
+    recent.add(profile.id, replace(seen, views=views), NOON)
+    recent.flush(engine)
+
+    assert [False] == at_hand(recent, profile, [seen.digest])
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_another_process_forgets_stays_only_if_scored_later(
+    engine, profile, written
+):
+    """It is forgotten as it was at that time."""
+    recent = RecentMessages(rows=9, store_words=True)
+    before = add(recent, profile, "a", time=NOON - timedelta(hours=1))
+    after = add(recent, profile, "b", time=NOON + timedelta(hours=1))
+    if written:
+        recent.flush(engine)
+    for digest in before + after:
+        recent.drop(profile.id, digest, upto=NOON)
+
+    assert [False, True] == at_hand(recent, profile, before + after)
