@@ -128,7 +128,7 @@ def due(
 
 
 def forgotten(connection: Connection) -> Sequence[Row]:
-    """Return the rows that forget messages not erased yet, oldest of each profile first.
+    """Return the rows that forget messages not erased yet, by profile and revision.
 
     Returns
     -------
