@@ -127,7 +127,7 @@ def due(
     return list(connection.scalars(found)), last
 
 
-def forgotten(connection: Connection) -> Sequence[Row]:
+def forgotten(connection: Connection) -> Sequence[Row[int, int, bytes, datetime]]:
     """Return the rows that forget messages not erased yet, by profile and revision.
 
     Returns
