@@ -34,7 +34,7 @@ EXCEPTIONS = (
     "SELECT profile.id, profile.name, profile.revision, profile.lists, fold.",
     "SELECT DISTINCT undo_work.profile_id FROM undo_work",
     "SELECT profile.id FROM profile WHERE profile.id > ",
-    "SELECT ledger.profile_id, max(ledger.revision) AS last FROM ledger ",
+    "SELECT ledger.profile_id, ledger.revision, ledger.digest, ledger.time FROM ",
 )
 NAMED = re.compile(
     r"INSERT INTO (\w+) \(profile_id, |\b(\w+)\.profile_id = %\(profile_id\w*\)s"
