@@ -176,7 +176,13 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, nested": lambda: _parts(b"<div>" * 4_900 + b"x"),
     "HTML, nested, one part": lambda: PAGE + _again(b"<div>"),
     "HTML, formatting": lambda: _parts(
-        _named(b"<b a#>", 3_000) + b"<p>" * 1_600 + b"x"
+        b"<p>" + _named(b"<b a#>", 2_000) + b"<p>x" * 600
+    ),
+    "HTML, formatting in quotes": lambda: _parts(
+        b"<p>" + _named(b"<b a# x='</b>'>", 5_000) + b"<p>x" * 600
+    ),
+    "HTML, formatting around blocks": lambda: _parts(
+        b"<b><i><u><s>" + b"<div>" * 2_000 + b"</b></i></u></s>" * 250
     ),
     "HTML, tables and links": _long_links,
     "HTML, hidden": _hidden,

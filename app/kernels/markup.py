@@ -20,23 +20,27 @@ if TYPE_CHECKING:
 BREAK: Final = 1
 """Elements that break the line or separate words."""
 FORMATTING: Final = 2
-"""Start tags of elements that are reopened in each following block."""
+"""Elements that are opened again in each following block, until they are closed."""
 UNSHOWN: Final = 4
 """Elements with invisible text."""
 IN_WORD: Final = 8
 """Comments between two letters."""
+_INLINE: Final = 16
 UNSHOWN_ELEMENTS: Final = ("script", "style", "noscript", "template")
+# Those of formatting are the first.
 _NAMES: Final = {
-    BREAK: (
-        *("p", "div", "td", "th", "tr", "table", "li", "ul", "ol", "dl", "dt", "dd"),
-        *("br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote"),
-        *("pre", "form", "option", "select", "input", "textarea", "button", "img"),
-        *("title", "section", "article", "header", "footer", "address"),
-    ),
     FORMATTING: (
         *("a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike"),
         *("strong", "tt", "u"),
     ),
+    BREAK: (
+        *("p", "div", "td", "th", "tr", "table", "li", "ul", "ol", "dl", "dt", "dd"),
+        *("hr", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote", "pre"),
+        *("form", "option", "select", "input", "textarea", "button", "title"),
+        *("section", "article", "header", "footer", "address"),
+    ),
+    BREAK | _INLINE: ("br", "img"),
+    _INLINE: ("span",),
     UNSHOWN: UNSHOWN_ELEMENTS,
 }
 _LONGEST: Final = max(len(name) for names in _NAMES.values() for name in names)
@@ -51,7 +55,15 @@ _ELEMENTS: Final = np.array(
     ],
     np.uint64,
 ).view(np.int64)
-_KINDS: Final = np.repeat(list(_NAMES), list(map(len, _NAMES.values())))
+# With the kind of all others.
+_KINDS: Final = np.append(np.repeat(list(_NAMES), list(map(len, _NAMES.values()))), [0])
+# Four bits for each element of formatting: how many may be open, if not more.
+_FOUR: Final = 15
+# States of the HTML standard's tokenizer: outside a tag; in its name; before, in and
+# after the name of an attribute; before and in a value.
+_TEXT, _NAME, _BEFORE, _ATTRIBUTE, _AFTER, _VALUE, _UNQUOTED, _QUOTED, _APOSTROPHE = (
+    range(9)
+)
 _LESS, _GREATER, _SLASH, _EQUALS = b"<>/="
 _BANG, _DASH, _BLANK, _DOUBLE, _SINGLE = b"!- \"'"
 _MOST_COMMENT: Final = 200
@@ -82,13 +94,24 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
         blank, a slash, or a value that ends in a quote.
     links : int
         Less-than signs followed by "a".
-    formatting : int
-        Tags of `FORMATTING`.
+    reopened : int
+        An upper bound of half the elements that are opened again: the sum over all tags
+        of the elements of `FORMATTING` that may be open; and a quarter of the tags
+        before each end tag that may move the elements since its start tag.
     seen : int
         The kinds of elements found, and whether there are comments inside words.
+
+    Notes
+    -----
+    An end tag closes an element of formatting for sure if nothing but text, line
+    breaks, images, spans and formatting follows the start tag of that name (HTML
+    standard, 13.2.6.4.7, the adoption agency algorithm): no block, cell, form or
+    foreign element limits what it closes, and nothing between is a comment, a quoted
+    value or a script.
     """
-    size = tags = attributes = links = formatting = seen = 0
+    size = tags = attributes = links = reopened = seen = 0
     quoted = piece = tag = start = 0
+    formatting, recent, state, named = 0, 0, _TEXT, 0
     less = end = min(source.size, into.size // 2)
     blank = True
     for at in range(end):
@@ -96,20 +119,47 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
         if code == _LESS:
             tags += 1
             links += at + 1 < source.size and source[at + 1] | 32 == 97
-            kind = _kind(source, at + 1)
-            if kind & BREAK:
+            closing = at + 1 < source.size and source[at + 1] == _SLASH
+            name = at + 1 + closing
+            element, after = _element(source, name)
+            ends = _is_blank(after) or after in (_SLASH, _GREATER)
+            # A blank that is inserted before the next tag would end this name too.
+            may_end = ends or after == _LESS
+            kind = _KINDS[element]
+            if kind & BREAK and ends:
                 into[size] = _BLANK
                 size += 1
-            formatting += kind == FORMATTING
-            seen |= kind
+                state = _next(state, _BLANK)
+            seen |= kind if ends or (may_end and kind == UNSHOWN) else 0
+            sure = state == _TEXT and ends and kind & (FORMATTING | _INLINE) != 0
+            recent *= sure
+            if kind == FORMATTING and may_end:
+                mine = 4 * element
+                known = recent >> mine & _FOUR
+                if not closing:
+                    formatting += 1
+                    recent += (sure and known < _FOUR) << mine
+                elif known:
+                    formatting -= 1
+                    recent -= 1 << mine
+                else:
+                    reopened += tags // 4
+            reopened += formatting
+            if state == _TEXT and name < source.size and _is_letter(source[name]):
+                state, named = _NAME, name
+            else:
+                state = _next(state, code)
             if _is_in_word(source, at):
                 seen |= IN_WORD
             less = min(less, at)
-        elif code == _GREATER:
-            piece, tag = max(piece, at - start), max(tag, at - less)
-            start, less = at + 1, end
-        elif code == _EQUALS:
-            quoted += _holds_greater(source, at + 1)
+        else:
+            if code == _GREATER:
+                piece, tag = max(piece, at - start), max(tag, at - less)
+                start, less = at + 1, end
+            elif code == _EQUALS:
+                quoted += _holds_greater(source, at + 1)
+            if at > named:
+                state = _next(state, code)
         attributes += code in (_SLASH, _EQUALS)
         before, blank = blank, _is_blank(code)
         attributes += before and not blank
@@ -117,7 +167,34 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
         size += 1
     piece, tag = max(piece, end - start), max(tag, end - less)
     together = min(attributes, (quoted + 1) * (piece if quoted else tag) // 2)
-    return size, tags, attributes, together, links, formatting, seen
+    return size, tags, attributes, together, links, reopened, seen
+
+
+@part
+def _next(state: int, code: int) -> int:
+    """Return the state of the tokenizer after a byte (HTML standard, 13.2.5)."""
+    if state == _TEXT:
+        return _TEXT
+    if state >= _QUOTED:
+        ended = code == (_DOUBLE if state == _QUOTED else _SINGLE)
+        return _BEFORE if ended else state
+    if code == _GREATER:
+        return _TEXT
+    if _is_blank(code):
+        if state == _VALUE:
+            return _VALUE
+        return _AFTER if state in (_ATTRIBUTE, _AFTER) else _BEFORE
+    if state == _UNQUOTED:
+        return _UNQUOTED
+    if state == _VALUE:
+        if code == _DOUBLE:
+            return _QUOTED
+        return _APOSTROPHE if code == _SINGLE else _UNQUOTED
+    if code == _SLASH:
+        return _BEFORE
+    if state == _NAME:
+        return _NAME
+    return _VALUE if code == _EQUALS and state != _BEFORE else _ATTRIBUTE
 
 
 @part
@@ -136,8 +213,8 @@ def _holds_greater(source: Bytes, at: int) -> bool:
 
 @part
 def _is_blank(code: int) -> bool:
-    """Return whether a byte is a blank."""
-    return code == _BLANK or 9 <= code <= 13 or 28 <= code <= 31
+    """Return whether a byte is a blank in HTML."""
+    return code in (32, 9, 10, 12, 13)
 
 
 @part
@@ -147,10 +224,8 @@ def _is_letter(code: int) -> bool:
 
 
 @part
-def _kind(source: Bytes, at: int) -> int:
-    """Return the kind of the element whose name begins here, or 0."""
-    closing = at < source.size and source[at] == _SLASH
-    at += closing
+def _element(source: Bytes, at: int) -> tuple[int, int]:
+    """Return the place of the name that begins here, and the byte after it."""
     name, code = 0, 0
     for here in range(at, min(at + _LONGEST + 1, source.size)):
         code = source[here]
@@ -159,16 +234,10 @@ def _kind(source: Bytes, at: int) -> int:
         if not (97 <= code <= 122 or 49 <= code <= 54):
             break
         name = name * _BASE + code
-    ends = _is_blank(code) or code in (_SLASH, _GREATER)
-    # A blank inserted before the next tag would end the name of this one.
-    if not (ends or code == _LESS):
-        return 0
     for i in range(_ELEMENTS.size):
         if _ELEMENTS[i] == name:
-            kind: int = _KINDS[i]
-            wanted = kind == UNSHOWN or (ends and not (closing and kind == FORMATTING))
-            return kind if wanted else 0
-    return 0
+            return i, code
+    return _ELEMENTS.size, code
 
 
 @part

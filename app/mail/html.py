@@ -21,7 +21,6 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from app.kernels import markup
 from app.mail.hidden import take_hidden
 from app.mail.limits import (
-    MAX_HTML_FORMATTING,
     MAX_HTML_TAGS,
     MAX_HTML_TREE_CHARS,
     MAX_LINK_CHARS,
@@ -117,12 +116,10 @@ def read(source: str, budget: Budget | None = None) -> Page:
     content = np.frombuffer(source.encode("utf-8", "replace"), np.uint8)
     into = np.empty(2 * content.size, np.uint8)
     size, *counts, seen = markup.spaced(content, into)
-    tags, *_, formatting = counts
     # V<!-- x -->iagra: one word to the reader.
     if seen & markup.IN_WORD:
         defects.append("html-comment-in-word")
-    costly = len(source) > MAX_HTML_TREE_CHARS or tags > MAX_HTML_TAGS
-    costly = costly or tags * formatting > MAX_HTML_FORMATTING
+    costly = len(source) > MAX_HTML_TREE_CHARS or counts[0] > MAX_HTML_TAGS
     work = _work(len(source), *counts)
     if costly or not budget.allows("html tree", work):
         defects.append("html-too-complex")
@@ -208,7 +205,7 @@ def _work(
     attributes: int,
     together: int,
     links: int,
-    formatting: int,
+    reopened: int,
 ) -> int:
     """Return an estimate of the nanoseconds to build and read a tree.
 
@@ -216,7 +213,7 @@ def _work(
     ----------
     chars : int
         Length of the HTML.
-    tags, attributes, together, links, formatting : int
+    tags, attributes, together, links, reopened : int
         Upper bounds of their numbers, from `app.kernels.markup.spaced`.
 
     Notes
@@ -224,13 +221,12 @@ def _work(
     A sum of costs measured on the worst page of each kind (lexbor in selectolax 1.0):
     100 µs for any page; 5 µs for each tag (images with four attributes); 1 ns for each
     pair of tags (nested elements), and for each pair of attributes of one tag, which
-    the parser compares; 100 ns for each pair of a formatting tag and a tag (elements
-    that are opened again); and 1/4 ns for each pair of a link and a character (a text
-    that many links share). The worst of some thousand random pages took 2.5 times as
-    long as estimated.
+    the parser compares; 300 ns for two elements that are opened again; and 1/4 ns for
+    each pair of a link and a character (a text that many links share). The worst of
+    some thousand random pages took 2.5 times as long as estimated.
     """
     work = 100_000 + tags * (5_000 + tags) + together * attributes
-    return work + chars * links // 4 + 100 * tags * formatting
+    return work + chars * links // 4 + 300 * reopened
 
 
 def _without_tree(source: str, defects: list[str]) -> Page:
