@@ -262,6 +262,13 @@ class RecentMessages:
         """Write some messages, and some lines of the history, of one profile."""
         rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
+            # Some may have been scored again, or forgotten, while they were encoded.
+            rows = [row for row in rows if self._waits(profile_id, part[row.digest])]
+            lines = [
+                line
+                for line in lines
+                if self._noted.get((profile_id, line.digest)) is line
+            ]
             # If the profile was replaced since, its messages are dropped with it.
             there = profiles.is_there(connection, profile_id)
             if there:
@@ -272,14 +279,17 @@ class RecentMessages:
                 if self._noted.get((profile_id, line.digest)) is line:
                     self._noted.drop((profile_id, line.digest))
             for row in rows:
-                key = profile_id, row.digest
-                # The message may have been scored again, or forgotten, meanwhile.
-                if self._waiting.get(key) is not part[row.digest]:
+                if not self._waits(profile_id, part[row.digest]):
                     continue
+                key = profile_id, row.digest
                 # First, so that the message is always in one of the two caches.
                 if there:
                     self._written.put(key, row)
                 self._waiting.drop(key)
+
+    def _waits(self, profile_id: int, seen: _Scored) -> bool:
+        """Return whether a message still waits as it was scored then."""
+        return self._waiting.get((profile_id, seen.observation.digest)) is seen
 
 
 def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:

@@ -180,15 +180,18 @@ def test_what_is_to_be_forgotten_is_dropped_from_memory(engine, profile):
 
 
 def test_what_is_forgotten_while_it_is_written_does_not_come_back(engine, profile):
-    """The write that had begun does not put it into memory again."""
+    """The write that had begun neither stores it nor puts it into memory again."""
     recent = RecentMessages(rows=9, store_words=True)
     seen = observed("a", {"x": 1})
     views = Slow(seen.views)
     views.meanwhile = lambda: recent.drop(profile.id, seen.digest)
     recent.add(profile.id, replace(seen, views=views), NOON)
     recent.flush(engine)
+    with reading(engine) as connection:
+        stored = scored.get_many(connection, profile.id, [seen.digest])
 
     assert [False] == at_hand(recent, profile, [seen.digest])
+    assert {} == stored
 
 
 @pytest.mark.parametrize("written", [False, True])
