@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # In place of this folder, whose `http.py` would hide the standard library's.
 sys.path[0] = str(ROOT)
+if find_spec("typer") is None:
+    sys.exit(
+        f"{sys.argv[0]} needs the libraries of .venv, which `make test` installs: "
+        f"run .venv/bin/python {sys.argv[0]}"
+    )
 
 from scripts.reference.pages import pages  # noqa: E402
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from runpy import run_path
@@ -72,7 +73,7 @@ def test_a_database_that_was_taught_before_is_refused(database_url, run):
     assert "give an empty one" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["kill", "soak", "demo-mail"])
+@pytest.mark.parametrize("name", ["kill", "soak", "demo-mail", "reference"])
 def test_a_script_without_its_libraries_names_the_python_that_has_them(name):
     """In a sentence instead of a traceback."""
     script = str(SCRIPTS / name)
@@ -87,6 +88,15 @@ def test_a_script_without_its_libraries_names_the_python_that_has_them(name):
     assert 1 == done.returncode
     assert done.stderr.endswith(f": run .venv/bin/python {script}\n")
     assert 1 == done.stderr.count("\n")
+
+
+@pytest.mark.parametrize(("seconds", "upkeeps"), [(30.0, 1), (120.0, 3), (300.0, 9)])
+def test_the_work_beside_a_short_run_does_not_outlast_it(seconds, upkeeps):
+    """In the shortest it is done once, in five minutes at each tenth."""
+    events = run_path(str(SCRIPTS / "soak"))["events"](None, "", 2, seconds)
+    names = Counter(work.__name__ for _, work in events)
+
+    assert {"restart": 2, "undo": 1, "upkeep": upkeeps} == names
 
 
 @pytest.mark.parametrize(
