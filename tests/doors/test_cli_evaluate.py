@@ -11,6 +11,7 @@ import pytest
 from app.corpora import source
 from app.evaluation import page as reasons
 from app.evaluation import subject
+from tests.support.disk import mounted
 from tests.support.messages import ham, spam
 
 
@@ -249,6 +250,24 @@ def test_nothing_is_written_where_the_options_are_wrong(run_anew, tmp_path):
 
     assert "last week's" == (tmp_path / "report.html").read_text()
     assert ["report.html"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.disk
+@pytest.mark.usefixtures("index")
+def test_a_report_that_finds_no_room_leaves_what_was_there(run_anew, tmp_path):
+    """On a full disk last week's page stays, and no empty one takes its place."""
+    with mounted(tmp_path / "disk") as disk:
+        (disk.path / "old.html").write_text("last week's")
+        disk.fill()
+        codes = [
+            run_anew("evaluate", "--index", "corpus/index", "--report", page)[0]
+            for page in (disk.path / "old.html", disk.path / "new.html")
+        ]
+        left = {path.name for path in disk.path.iterdir()}
+        old = (disk.path / "old.html").read_text()
+
+    assert [74, 74] == codes
+    assert ({"ballast", "old.html"}, "last week's") == (left, old)
 
 
 def test_of_several_labels_the_one_that_is_said_counts(run_anew, tmp_path, monkeypatch):

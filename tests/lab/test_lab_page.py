@@ -162,6 +162,17 @@ def test_names_are_escaped(draw):
     assert "&lt;script&gt;" in page
 
 
+def test_a_page_is_written_through_a_link(run, tmp_path):
+    """What it leads to is written: /dev/stdout is one, which must stay a device."""
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+    code, _, _ = run(POINTS, "--target", "class", "--report", link)
+
+    assert (0, True) == (code, link.is_symlink())
+    assert target.read_text().startswith("<!doctype html>")
+
+
 def test_a_page_that_cannot_be_written_is_a_sentence(run):
     """With the name of the file."""
     code, _, err = run(POINTS, "--target", "class", "--report", "nowhere/page.html")

@@ -360,6 +360,8 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 def complete_or_absent(path: Path) -> Iterator[Path]:
     """Give a path to write to, which is renamed to `path` on success, else removed.
 
+    A device, a pipe or a link is written to as it is.
+
     Raises
     ------
     UnwritableFile
@@ -369,6 +371,10 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         raise UnwritableFile(f"{str(path)!r} is not the name of a file to write")
     part = path.with_name(path.name + ".part")
     try:
+        # A rename would replace /dev/stdout for the whole machine.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            yield path
+            return
         # An older temporary file may belong to another user, who must not read the
         # copy.
         part.unlink(missing_ok=True)

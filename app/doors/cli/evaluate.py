@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
@@ -15,6 +15,7 @@ from app.doors.cli.console import (
     OUT,
     Json,
     Processes,
+    complete_or_absent,
     grid,
     interruptible,
     option,
@@ -241,7 +242,7 @@ def evaluate(
     # An unwritable file is reported before an hour's work, not after it.
     for path in (report, jsonl):
         if path is not None:
-            _write(path, "", mode="a")
+            _require_writable(path)
     left = "interrupted; an evaluation stores nothing"
     if resume is not None:
         left = (
@@ -296,12 +297,20 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         yield from run.json_lines(**(several if len(runs) > 1 else {}))
 
 
-def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
+def _require_writable(path: Path) -> None:
+    """Raise if a file cannot be written; a new one is not left behind."""
     try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
+        is_new = not os.path.lexists(path)
+        path.open("a").close()
+        if is_new:
+            path.unlink()
     except OSError as error:
         raise UnwritableFile(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    with complete_or_absent(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def configurations(
