@@ -105,6 +105,8 @@ class Design:
         Those rows.
     notes : tuple of str
         Sentences about rows, cells and columns that were left out.
+    empty : tuple of str
+        Columns without any known value, which teach nothing.
     logistic : bool
         Whether it is for logistic regression.
     deviation : float or None
@@ -119,6 +121,7 @@ class Design:
     examples: tuple[tuple[dict[str, Any], int], ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    empty: tuple[str, ...]
     logistic: bool = False
     deviation: float | None = None
 
@@ -184,6 +187,7 @@ def design(table: Table, choices: Choices) -> Design:
         examples,
         rows,
         notes,
+        tuple(column for column in columns if column not in kinds),
         logistic,
         choices.deviation,
     )

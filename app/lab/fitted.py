@@ -158,7 +158,7 @@ class Fitted:
         views = self.encode(row)
         joint = self.log_joint(views)
         terms = [RowTerm("prior", "", self.log_prior, seen=True)]
-        unseen: list[str] = []
+        unseen = [f"{c} {row.cells[c]}" for c in design.empty if c in row.cells]
         outside: list[str] = []
         for name, contributions in self.likelihood.contributions(views).items():
             part = design.parts[name]

@@ -514,6 +514,15 @@ def test_declared_values_of_an_empty_column_are_used(run):
     assert "Omitted, because never seen: c t\n" in out
 
 
+def test_a_value_of_a_column_without_known_values_is_named(run):
+    """It is left out like any other that training has not seen."""
+    table = "class,x,c\na,u,\nb,v,\n"
+    _, out, _ = run(table, "--target", "class", "--predict", "x=u,c=r")
+
+    assert "Without any known value: c.\n" in out
+    assert "Omitted, because never seen: c r\n" in out
+
+
 @pytest.mark.parametrize("model", ["auto", "discriminant"])
 def test_what_is_left_without_measurements_is_a_probability(run, model):
     """With exact fractions and a linear form: the one measured column was dropped."""
