@@ -388,7 +388,9 @@ class Gate:
         if not principal.may(right):
             self.refused("right")
             own = ", ".join(sorted(principal.rights))
-            raise Forbidden(f"{principal.name} may not {right}; its rights: {own}")
+            raise Forbidden(
+                f"{principal.name} lacks the right {str(right)!r}; it has: {own}"
+            )
         return principal
 
     def may(self, caller: Caller, right: Right) -> bool:

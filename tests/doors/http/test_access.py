@@ -129,6 +129,17 @@ def test_a_right_covers_nothing_but_itself(application, right):
     assert {True} == set(asked.values())
 
 
+def test_a_refusal_names_the_right_that_lacks_and_those_that_are_there(application):
+    """So the operator sees what to add to the key, or to the person's role."""
+    app = application()
+    key = add(app, rights=[Right.READ])
+    with serving(app) as client:
+        answer = client(STRANGER, key).post("/classify", content=b"Subject: x")
+
+    assert 403 == answer.status_code
+    assert "lacks the right 'classify'; it has: read" in answer.json()["detail"]
+
+
 def test_a_wrong_key_opens_nothing_even_from_here(application):
     """A request with a key is judged by that key."""
     app = application()
