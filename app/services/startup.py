@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -73,24 +73,26 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
     DatabaseTooNew
         If a newer version of Postbayes wrote it.
     """
-    engine = open_engine(
-        settings.database_url, busy_timeout=settings.busy_timeout, make=make
-    )
-    if not upgrade:
-        require_migrated(engine)
-    migrate(engine, make=make)
-    names = {row.name for row in list_profiles(engine)}
-    if make and settings.profile not in names:
-        create_profile(
-            engine,
-            settings.profile,
-            labels=settings.labels,
-            spam_labels=settings.spam_labels,
-            time=now(),
-            id_key=id_key_of_new(engine, settings),
-        )
-    elif not names:
-        raise missing(dialect_of(engine).place(engine.url))
+    url, patience = settings.database_url, settings.busy_timeout
+    with ExitStack() as on_error:
+        engine = open_engine(url, busy_timeout=patience, make=make)
+        on_error.callback(engine.dispose)
+        if not upgrade:
+            require_migrated(engine)
+        migrate(engine, make=make)
+        names = {row.name for row in list_profiles(engine)}
+        if make and settings.profile not in names:
+            create_profile(
+                engine,
+                settings.profile,
+                labels=settings.labels,
+                spam_labels=settings.spam_labels,
+                time=now(),
+                id_key=id_key_of_new(engine, settings),
+            )
+        elif not names:
+            raise missing(dialect_of(engine).place(engine.url))
+        on_error.pop_all()
     return engine
 
 

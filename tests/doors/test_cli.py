@@ -22,9 +22,16 @@ from alembic import command
 
 from app.doors.cli import upkeep
 from app.doors.cli.main import EXIT, exit_code
-from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
+from app.errors import (
+    DatabaseTooNew,
+    DatabaseUnavailable,
+    DatabaseUnprepared,
+    PostbayesError,
+    UnknownLabel,
+)
 from app.exchange.blocks import BlockWriter
 from app.services.application import Application
+from app.services.startup import open_database
 from app.settings import Settings
 from app.storage.database.engine import (
     alembic_config,
@@ -670,6 +677,18 @@ def test_a_command_leaves_an_older_database_as_it_is(older, run, tmp_path, argum
     assert (75, "0005") == (code, revision_of(older))
     assert "at migration 0005, but this version of Postbayes needs 00" in err
     assert "then run `postbayes migrate`; `postbayes serve` migrates it too." in err
+
+
+def test_a_refused_database_is_closed(older, tmp_path):
+    """Otherwise the files of SQLite's log stay beside it, and its connections open."""
+    older.dispose()
+    settings = Settings(_env_file=None, database_url=str(older.url))
+    # The traceback has the engine, so nobody else closes it.
+    with pytest.raises(DatabaseUnprepared) as caught:
+        open_database(settings, make=False)
+
+    assert caught.tb is not None
+    assert ["postbayes.db"] == [path.name for path in tmp_path.glob("postbayes.db*")]
 
 
 def test_an_older_database_is_migrated_where_that_is_asked_for(older, run):
