@@ -72,6 +72,7 @@ POOL_SIZE: Final = 5
 _MIGRATION_TIMEOUT: Final = 300.0
 NOTHING_STORED: Final = "Nothing was stored."
 _TRY_AGAIN: Final = "Nothing was stored; try again later."
+_READ_AGAIN: Final = "Try again later."
 # A client that loses the connection between COMMIT and its answer cannot know more.
 _PERHAPS_STORED: Final = (
     "The commit was under way, so the data may have been stored; sending it again is "
@@ -211,7 +212,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     dialect_of(engine).outage.require_over()
     options = {READ_ONLY: True, **dialect_of(engine).reading_options}
     with (
-        translated(engine),
+        translated(engine, Transaction(writes=False)),
         engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
@@ -370,6 +371,7 @@ def listening(engine: Engine) -> Iterator[CommitListener]:
 class Transaction:
     """The progress of a transaction."""
 
+    writes: bool = True
     committing: bool = False
 
 
@@ -396,7 +398,8 @@ def translated(
     try:
         yield
     except PoolTimeoutError as error:
-        msg = f"All connections to the database are in use. {_TRY_AGAIN}"
+        effect = _TRY_AGAIN if state.writes else _READ_AGAIN
+        msg = f"All connections to the database are in use. {effect}"
         raise DatabaseUnavailable(msg) from error
     except (DBAPIError, driver.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
@@ -416,9 +419,11 @@ def translated(
         perhaps = state.committing and found.stored
         if perhaps:
             effect = _PERHAPS_STORED
+        elif not state.writes:
+            effect = _READ_AGAIN if found.passes else ""
         else:
             effect = _TRY_AGAIN if found.passes else NOTHING_STORED
-        raise found.error(f"{found.sentence} {effect}") from error
+        raise found.error(f"{found.sentence} {effect}".rstrip()) from error
 
 
 def _as_json(value: object) -> str:

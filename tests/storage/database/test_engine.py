@@ -324,6 +324,24 @@ def test_an_error_says_what_to_do_or_to_try_again(engine, code, says):
 
 
 @on_sqlite
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (sqlite3.SQLITE_BUSY, "is busy: it failed. Try again later."),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, "is full; free some space there."),
+    ],
+)
+def test_an_error_of_a_read_does_not_speak_of_storing(engine, code, says):
+    """Nothing was to be stored."""
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+
+    with pytest.raises(DatabaseUnavailable) as caught, reading(engine):
+        raise error
+    assert str(caught.value).endswith(says)
+
+
+@on_sqlite
 def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
     """Whatever is wrong with it, nobody else is at it."""
     with reading(engine) as connection:
