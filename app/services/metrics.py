@@ -34,7 +34,7 @@ from app.errors import InvalidSetting
 from app.settings import is_web_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Tracer
@@ -111,8 +111,13 @@ class Tally:
             own = self.registry
 
         # Looked up once, because a look-up takes longer than counting.
-        def counter(name: str, meaning: str, *by: str) -> Callable[..., None]:
+        def counter(
+            name: str, meaning: str, *by: str, alarming: Iterable[tuple[str, ...]] = ()
+        ) -> Callable[..., None]:
             labelled = cache(Counter(name, meaning, by, registry=own).labels)
+            # Shown from 0 on: to Prometheus, a series that begins with 1 has not grown.
+            for labels in alarming:
+                labelled(*labels)
 
             def count(*labels: str | int) -> None:
                 labelled(*labels).inc()
@@ -131,6 +136,7 @@ class Tally:
             "users who have logged in; unmarked: not scored in time, or because of an "
             "error.",
             *("door", "action"),
+            alarming=[("milter", "unmarked")],
         )
         self.asked = counter(
             "postbayes_door_requests", "Requests from mail servers.", "door"
@@ -159,7 +165,10 @@ class Tally:
             "outcome",
         )
         self._taught = counter(
-            "postbayes_feedback", "Answered feedback, by outcome.", "outcome"
+            "postbayes_feedback",
+            "Answered feedback, by outcome.",
+            "outcome",
+            alarming=[("failed",)],
         )
         self._teaching = histogram(
             "postbayes_feedback_seconds",

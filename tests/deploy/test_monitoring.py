@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from prometheus_client import generate_latest
 
 from app.doors.http.app import create_app
 from app.doors.http.metrics import Collected
 from app.services.application import Application
+from app.services.metrics import Tally
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM
@@ -95,6 +97,18 @@ def test_each_metric_and_label_is_there(series, expression, shown):
 
     assert selected
     assert named | set(shown) <= there
+
+
+def test_what_an_alert_watches_for_growth_is_there_before_it_happens():
+    """To Prometheus a series that begins with 1 has not grown, and nobody is alarmed."""
+    told = generate_latest(Tally().registry).decode().splitlines()
+    single = re.compile(r"increase\((\w+)\{(\w+=\"\w+\")\}\[15m\]\)+ > 0$")
+    watched = [found for _, asks, _ in EXPRESSIONS if (found := single.search(asks))]
+
+    assert 2 == len(watched)
+    for found in watched:
+        line = re.compile(rf"{found[1]}\{{.*{found[2]}.*\}} 0\.0")
+        assert any(line.fullmatch(each) for each in told), found[0]
 
 
 def test_counters_are_rates_and_gauges_are_not():

@@ -73,7 +73,7 @@ def test_feedback_is_counted_with_its_time(client):
         for key, value in told.items()
         if key[0] == "postbayes_feedback_total"
     }
-    assert {"learned": 7, "unchanged": 1, "relabelled": 1} == outcomes
+    assert {"failed": 0, "learned": 7, "unchanged": 1, "relabelled": 1} == outcomes
     assert 9 == told[("postbayes_feedback_seconds_count",)]
     assert told[("postbayes_feedback_seconds_sum",)] > 0
 
