@@ -26,7 +26,9 @@ UNSHOWN: Final = 4
 IN_WORD: Final = 8
 """Comments between two letters."""
 _INLINE: Final = 16
-UNSHOWN_ELEMENTS: Final = ("script", "style", "noscript", "template")
+UNSHOWN_ELEMENTS: Final = (
+    *("script", "style", "noscript", "template", "iframe", "noframes", "noembed"),
+)
 # Those of formatting are the first.
 _NAMES: Final = {
     FORMATTING: (

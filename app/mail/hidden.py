@@ -47,7 +47,10 @@ _LONG: Final = {"font": "font-size", "background": "background-color"}
 _BOXES: Final = ("height", "max-height", "width", "max-width")
 _FLAT: Final = re.compile(r"[01](?:px|pt|%)?(?![\d.a-z%])")
 _CLEARED: Final = re.compile(r"(?:0|(?=\.))(?:\.0\d{0,9})?(?![\d.])")
-_OUTSIDE: Final = re.compile(r"-\d{3}")
+# So far to the side that it is on no screen; by less, pictures overlap.
+_INDENTED: Final = re.compile(r"-(?:\d{3}|\d{2}(?:\.\d{0,9})?r?em)")
+_SHIFTED: Final = re.compile(r"-(?:\d{4}|\d{3}(?:\.\d{0,9})?r?em)")
+_SHIFTS: Final = ("left", "right", "top", "bottom", "margin-left", "margin-top")
 _SIZE: Final = re.compile(
     r"(?<![\w.#(-])(?:(\d{0,5}\.?\d{1,5})(px|pt|pc|cm|mm|in|rem|vw|em|ex|ch|%)?"
     r"|(?:x{1,3}-)?(?:small|large)|medium)(?![\w.-])"
@@ -307,7 +310,9 @@ def _declared(style: str) -> _Style:
     if said.get("overflow", "").startswith("hidden"):
         # Without room, and it may not overflow.
         gone = gone or any(_FLAT.match(said.get(box, "")) for box in _BOXES) or None
-    if _OUTSIDE.match(said.get("text-indent", "")):
+    if _INDENTED.match(said.get("text-indent", "")):
+        gone = True
+    if any(_SHIFTED.match(said.get(side, "")) for side in _SHIFTS):
         gone = True
     visibility = said.get("visibility", "")
     ground = said.get("background-color", "")

@@ -25,6 +25,7 @@ from app.mail.limits import (
     MAX_HTML_TREE_CHARS,
     MAX_LINK_CHARS,
     MAX_LINKS,
+    MAX_TITLE_CHARS,
     Budget,
 )
 from app.mail.message import Link
@@ -43,7 +44,8 @@ _BREAK: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _UNSHOWN: Final = re.compile(
-    r"<(script|style)\b.*?(?:</\1[^>]*+>?|\Z)", re.DOTALL | re.IGNORECASE
+    r"<(script|style|iframe|noframes|noembed)\b.*?(?:</\1[^>]*+>?|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
 _TAG: Final = re.compile(r"</?[a-z!?][^>]*+(?:>|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(
@@ -143,7 +145,7 @@ def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
         sheets = [x for x in root.css("style") if x.attributes.get("media") in _SCREENS]
         sheet = "".join([x.text(separator="") for x in sheets])
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
-    unseen = take_hidden(root, sheet)
+    unseen = " ".join([*_take_long_titles(root), take_hidden(root, sheet)])
     if unseen.strip():
         defects.append("html-hidden-text")
     return Page(
@@ -153,6 +155,17 @@ def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
         tuple(found),
         tuple(defects),
     )
+
+
+def _take_long_titles(root: LexborNode) -> list[str]:
+    """Remove titles that are longer than people write them, and return their text."""
+    titles = root.css("title")
+    texts = [node.text(separator="") for node in titles]
+    if sum(map(len, texts)) <= MAX_TITLE_CHARS:
+        return []
+    for node in titles:
+        node.decompose()
+    return texts
 
 
 def _references(root: LexborNode) -> tuple[list[str], list[Link]]:

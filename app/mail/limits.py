@@ -114,6 +114,11 @@ MAX_DETECTIONS: Final = 16
 These are texts and headers with no charset or a wrong one.  The maximum in 39,762
 messages is 3; each takes up to 3 ms.
 """
+MAX_TITLE_CHARS: Final = 100
+"""Characters of the titles of an HTML part that are read as its text.
+
+No mail program shows them.  Two of 706 titles in 17,218 messages are longer.
+"""
 MAX_HIDDEN: Final = 200
 """Elements of an HTML part that are taken out as hidden."""
 MAX_MEMBERS: Final = 200

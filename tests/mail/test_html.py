@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import SelectolaxError
 
 from app.mail import html
-from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS
+from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS, MAX_TITLE_CHARS
 
 MARKUP = st.lists(
     st.sampled_from(
@@ -29,6 +29,9 @@ MARKUP = st.lists(
             "\0",
             "<img alt=a src=b>",
             "<title>",
+            "<iframe>",
+            "</iframe>",
+            "<noframes>",
             "<svg>",
             "<math>",
             "<template>",
@@ -128,3 +131,27 @@ def test_a_page_that_the_parser_gives_up_is_read_without_a_tree(monkeypatch):
     assert ["See", "here"] == page.text.split()
     assert ["http://a.example"] == [link.url for link in page.links]
     assert ("html-unreadable",) == page.defects
+
+
+@pytest.mark.parametrize("element", ["iframe", "noframes", "noembed"])
+@pytest.mark.parametrize("before", ["", "<p>" * (MAX_HTML_TAGS + 1)])
+def test_what_no_program_shows_is_not_read(element, before):
+    """It stands in for what every program shows instead."""
+    page = html.read(f"{before}<{element}>secret</{element}>seen")
+
+    assert ["seen"] == page.text.split()
+    assert "" == page.hidden.strip()
+
+
+def test_titles_that_are_longer_than_people_write_them_are_hidden():
+    """No mail program shows them, so they would hold the words of somebody's mail."""
+    short = html.read(f"<title>{'a' * (MAX_TITLE_CHARS - 9)}</title>seen")
+    long = html.read(f"<title>{'a' * (MAX_TITLE_CHARS - 9)}</title><title>ten words")
+    longer = html.read(f"<title>{'secret ' * MAX_TITLE_CHARS}</title>seen")
+
+    assert "a" in short.text
+    assert ("", ()) == (short.hidden, short.defects)
+    assert "" == long.text.strip()
+    assert ["seen"] == longer.text.split()
+    assert {"secret"} == {*longer.hidden.split()}
+    assert ("html-hidden-text",) == longer.defects
