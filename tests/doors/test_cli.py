@@ -223,6 +223,26 @@ def test_a_table_shows_which_folder_gets_which_label(run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("labels", "doubts"),
+    [
+        (("--label", "ham"), 1),
+        (("--label", "spam"), 0),
+        (("--label", "ham", "--junk", "ham"), 0),
+    ],
+)
+def test_junk_that_is_learned_as_ham_is_named(run, tmp_path, labels, doubts):
+    """Unless somebody said so: a forgotten option would teach spam as wanted mail."""
+    maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)
+    maildir.add(HAM[0])
+    maildir.add_folder("Junk").add(spam(8))
+
+    code, _, err = run("learn", *labels, tmp_path / "Maildir")
+
+    said = f"{tmp_path}/Maildir/.Junk is a junk folder by its name, and is learned as"
+    assert (0, doubts) == (code, err.count(said))
+
+
 def test_what_is_no_mail_is_not_learned(run, tmp_path):
     """A folder that was mistyped teaches nothing, and the sentence shows why."""
     (tmp_path / "etc").mkdir()

@@ -42,7 +42,7 @@ from app.ledger.entry import check_source
 from app.services.clock import now
 from app.services.learn import BATCH, PART, Learn, LearnSums
 from app.services.startup import load_profiles, opened_database
-from app.settings import load_settings
+from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,6 +132,7 @@ def learn(
     folders = _survey([mail_path(path) for path in paths or ()], label, junk)
     if not as_json:
         _show(folders)
+    _doubt(folders, junk, settings)
     counted: Counter[str] = Counter()
     with (
         (
@@ -235,6 +236,20 @@ def _show(folders: Sequence[MailFolder]) -> None:
         for folder in folders
     ]
     OUT.print(grid(("label", "files", "folder"), rows, numbers={1}))
+
+
+def _doubt(folders: Sequence[MailFolder], junk: str | None, settings: Settings) -> None:
+    """Report junk folders whose mail is learned as if it were wanted."""
+    for folder in folders:
+        if (
+            folder.use == "junk"
+            and junk is None
+            and folder.label not in settings.spam_labels
+        ):
+            complain(
+                f"{decoded(str(folder.path))} is a junk folder by its name, and is "
+                f"learned as {folder.label}; `--junk LABEL` sets another label"
+            )
 
 
 def _name(where: str, error: UnreadableMessage) -> None:
