@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.models.chain import runs_of, symbols_of
+from app.features.words import sequences
 
 if TYPE_CHECKING:
     from app.bayes.models.chain import Runs
@@ -63,11 +64,11 @@ def grams(message: Message) -> Runs:
     >>> grams(parse(b"Subject: ab\n\ncd")).numbers.size
     6
     """
-    text = message.header("subject") + "\n"
-    for part in message.texts:
+    text = ""
+    for _, part, _ in sequences(message):
         if len(text) >= MAX_GRAM_TEXT:
             break
-        text += part.content[:MAX_GRAM_TEXT] + "\n"
+        text += part[:MAX_GRAM_TEXT] + "\n"
     content = text[:MAX_GRAM_TEXT].encode()[:MAX_GRAM_TEXT].translate(_SYMBOL_OF)
     return runs_of(np.frombuffer(content, np.uint8))
 

@@ -19,7 +19,7 @@ from app.features import links, tricks
 from app.features.headers import HEADERS, IP_PREFIX
 from app.features.structure import of_part
 from app.features.tokens import MAX_WORD_CHARS, tokens_of
-from app.features.words import APART
+from app.features.words import APART, UNREAD
 from app.kernels.text import TEXT, WHOLE, joined
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def passages(message: Message) -> list[Passage]:
     room = MOST_PIECES
     for text in message.texts:
         tag = f"{text.place}:" if text.place in APART else ""
-        found.append(
-            Passage("text", text.place, tuple(_of_text(text.content, tag, room)))
-        )
+        unread = text.place in UNREAD
+        pieces = _of_text(text.content, tag, 0 if unread else room)
+        found.append(Passage("text", text.place, tuple(pieces)))
         room -= len(found[-1].pieces)
     for link in message.links:
         piece = Piece(link.url, tuple(links.of_link(link)))

@@ -38,7 +38,7 @@ from app.mail.message import Header, Link, Message, Part, Place, Text, links_in
 from app.mail.tree import Node, build, nested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _FINGERPRINT_BYTES: Final = 16
 # The base of the errors that decoders raise because of content: `binascii.Error`,
@@ -77,8 +77,11 @@ def parse(raw: bytes) -> Message:
     """
     reader = _Reader()
     root = build(reader.cut(raw), reader.budget)
-    for node, place in _leaves(root, reader):
-        reader.add_leaf(node, place)
+    for node, other in _leaves(root, reader):
+        reader.add_leaf(node, other=other)
+    # Last, so that they take no room from what is shown.
+    for text in reader.others:
+        reader.add_text("alternative", text)
     return Message(
         headers=reader.decode_headers(root),
         texts=tuple(reader.texts),
@@ -98,6 +101,7 @@ class _Reader:
         self.defects = self.budget.defects
         self.texts: list[Text] = []
         self.links: list[Link] = []
+        self.others: list[str] = []
         self.parts: list[Part] = []
         self.containers: list[str] = []
         self.charset = ""
@@ -151,17 +155,20 @@ class _Reader:
         """Keep links within the limit."""
         self.links += found[: MAX_LINKS - len(self.links)]
 
-    def add_leaf(self, node: Node, place: Place | None) -> None:
-        """Read a part; if a decoder fails on it, only list it."""
+    def add_leaf(self, node: Node, *, other: bool) -> None:
+        """Read a part; if a decoder fails on it, only list it.
+
+        Of a part instead of which another is shown, only plain text is kept.
+        """
         listed = len(self.parts)
         try:
-            self._read_leaf(node, place)
+            self._read_leaf(node, other=other)
         except _UNREADABLE:
             self.defects.add("part-unreadable")
             if len(self.parts) == listed:
                 self.parts.append(_opaque(node))
 
-    def _read_leaf(self, node: Node, place: Place | None) -> None:
+    def _read_leaf(self, node: Node, *, other: bool) -> None:
         """Decode a part and its visible content."""
         encoding, declared, media_type = node.encoding, node.charset, node.media_type
         content, defect = decode_transfer(node.content, encoding)
@@ -194,9 +201,12 @@ class _Reader:
             self.defects.add("charset-mismatch")
         self.charset = self.charset or declared
         if media_type in _PAGES:
-            self._add_page(html.read(text, self.budget), place or "html")
+            if not other:
+                self._add_page(html.read(text, self.budget))
+        elif other:
+            self.others.append(text)
         else:
-            self.add_links(links_in(self.add_text(place or "plain", text)))
+            self.add_links(links_in(self.add_text("plain", text)))
 
     def list_members(self, content: bytes) -> tuple[str, ...]:
         """Return the names in an archive."""
@@ -228,24 +238,24 @@ class _Reader:
             )
         return content
 
-    def _add_page(self, page: html.Page, place: Place) -> None:
+    def _add_page(self, page: html.Page) -> None:
         """Keep the visible content of an HTML part."""
         self.defects.update(page.defects)
-        self.add_text(place, page.text)
+        self.add_text("html", page.text)
         for text in page.alternatives:
             self.add_text("alt", text)
         self.add_text("hidden", page.hidden)
         self.add_links(page.links)
 
 
-def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
-    """Yield the leaves in order, with the place of their text if it is given."""
-    waiting: list[tuple[Node, Place | None]] = [(root, None)]
+def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
+    """Yield the leaves in order, and whether another is shown instead of each."""
+    waiting = [(root, False)]
     while waiting:
-        node, place = waiting.pop()
+        node, other = waiting.pop()
         children = node.children
         if children is None:
-            yield node, place
+            yield node, other
             continue
         reader.containers.append(node.media_type)
         if node.media_type == "message/rfc822":
@@ -254,10 +264,21 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
                     if name == "subject":
                         subject, _ = headers.decode_value(raw, budget=reader.budget)
                         reader.add_text("attached", subject)
-        best = len(children) - 1
-        for index in range(best, -1, -1):
-            other = node.media_type == "multipart/alternative" and index != best
-            waiting.append((children[index], "alternative" if other else place))
+        among = node.media_type == "multipart/alternative"
+        shown = _shown(children) if among else None
+        waiting += [
+            (child, other or (among and child is not shown))
+            for child in reversed(children)
+        ]
+
+
+def _shown(children: Sequence[Node]) -> Node | None:
+    """Return what mail programs show of alternatives: the last page, or text."""
+    for kinds in (("text/html", "multipart/"), ("text/plain",), ("",)):
+        for child in reversed(children):
+            if child.media_type.startswith(kinds) and child.disposition != "attachment":
+                return child
+    return None
 
 
 def _opaque(node: Node) -> Part:

@@ -20,8 +20,8 @@ MESSAGE = Message(
 
 
 def test_what_is_read_begins_with_the_subject():
-    """The subject and each text are a sequence of words of their own."""
-    assert [["big", "sale"], ["hello"], ["there"], ["fwd"]] == [
+    """The subject and each shown text are a sequence of words of their own."""
+    assert [["big", "sale"], ["hello"], ["fwd"]] == [
         words_of([span]) for span in sequences(MESSAGE)
     ]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.mail.limits import MAX_HTML_CHARS, MAX_TEXT_CHARS
 from app.mail.message import Header, Message
 from app.mail.parse import parse
 
@@ -214,15 +215,59 @@ def test_nul_bytes_are_a_defect_and_no_obstacle():
     assert ("nul-bytes",) == message.defects
 
 
-def test_the_richest_alternative_is_the_text():
-    """Of renderings of one text, the last is what the reader sees."""
-    raw = (
-        b"MIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n"
-        b"--b\nContent-Type: text/plain\n\nplain one\n"
-        b"--b\nContent-Type: text/html\n\n<b>rich</b> one\n--b--\n"
+def alternatives(*parts):
+    """Return a message of alternatives, each with a type and a text."""
+    body = "".join(f"--b\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/alternative; boundary="b"\n\n'
+    return parse(f"{head}{body}--b--\n".encode())
+
+
+PLAIN, RICH = ("text/plain", "plain one"), ("text/html", "<b>rich</b> one")
+CALENDAR = ("text/calendar", "a date")
+ATTACHED = ("text/html\nContent-Disposition: attachment", "a file")
+RELATED = (
+    'multipart/related; boundary="c"',
+    "--c\nContent-Type: text/html\n\na picture\n--c--",
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([PLAIN, RICH], [("html", "rich one"), ("alternative", "plain one")]),
+        ([RICH, PLAIN], [("html", "rich one"), ("alternative", "plain one")]),
+        ([PLAIN, RELATED], [("html", "a picture"), ("alternative", "plain one")]),
+        ([PLAIN, CALENDAR], [("plain", "plain one"), ("alternative", "a date")]),
+        (
+            [PLAIN, RICH, CALENDAR],
+            [
+                ("html", "rich one"),
+                ("alternative", "plain one"),
+                ("alternative", "a date"),
+            ],
+        ),
+        ([PLAIN, ATTACHED], [("plain", "plain one")]),
+        ([CALENDAR], [("plain", "a date")]),
+        ([("text/html", "mobile"), RICH], [("html", "rich one")]),
+    ],
+)
+def test_of_alternatives_one_is_shown(parts, expected):
+    """The last page, or the last text; plain text instead of it is kept apart."""
+    assert expected == texts(alternatives(*parts))
+
+
+def test_what_is_not_shown_takes_no_room_and_gives_no_links():
+    """Otherwise it would be where spam has the words and links of ham."""
+    long = "http://plain.example " + "word " * MAX_TEXT_CHARS
+    message = alternatives(
+        ("text/plain", long),
+        ("text/html", "<i>" + "x" * MAX_HTML_CHARS),
+        ("text/html", "<a href=http://shown.example>shown</a>"),
     )
 
-    assert [("alternative", "plain one"), ("html", "rich one")] == texts(parse(raw))
+    assert ("html", "shown") == texts(message)[0]
+    assert ["http://shown.example"] == [link.url for link in message.links]
+    assert "html-too-long" not in message.defects
 
 
 @pytest.mark.parametrize("kind", ["x-amp-html", "watch-html"])

@@ -22,7 +22,7 @@ def test_both_renderings_are_read_back():
     """With HTML the message is a multipart/alternative."""
     message = parse(compose({"Subject": "a"}, "plain\n--x", "<p>rich\n--x--"))
 
-    assert ["alternative", "html"] == [text.place for text in message.texts]
+    assert ["html", "alternative"] == [text.place for text in message.texts]
     assert ("multipart/alternative",) == message.containers
     assert () == message.defects
 
