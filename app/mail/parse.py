@@ -79,9 +79,7 @@ def parse(raw: bytes) -> Message:
     root = build(reader.cut(raw), reader.budget)
     for node, other in _leaves(root, reader):
         reader.add_leaf(node, other=other)
-    # Last, so that they take no room from what is shown.
-    for text in reader.others:
-        reader.add_text("alternative", text)
+    reader.add_others()
     return Message(
         headers=reader.decode_headers(root),
         texts=tuple(reader.texts),
@@ -207,6 +205,18 @@ class _Reader:
             self.others.append(text)
         else:
             self.add_links(links_in(self.add_text("plain", text)))
+
+    def add_others(self) -> None:
+        """Keep the texts instead of which others are shown, if there is anything shown.
+
+        They are last, so that they take no room from what is shown.
+        """
+        blank = not self.links and not any(x.content.strip() for x in self.texts)
+        for text in self.others:
+            if blank:
+                self.add_links(links_in(self.add_text("plain", text)))
+            else:
+                self.add_text("alternative", text)
 
     def list_members(self, content: bytes) -> tuple[str, ...]:
         """Return the names in an archive."""

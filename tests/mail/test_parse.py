@@ -247,6 +247,11 @@ RELATED = (
             ],
         ),
         ([PLAIN, ATTACHED], [("plain", "plain one")]),
+        ([PLAIN, ("text/html", "<p>&nbsp;")], [("html", ""), ("plain", "plain one")]),
+        (
+            [PLAIN, ("text/html", "<img src=x>")],
+            [("html", ""), ("alternative", "plain one")],
+        ),
         ([CALENDAR], [("plain", "a date")]),
         ([("text/html", "mobile"), RICH], [("html", "rich one")]),
     ],

@@ -64,7 +64,7 @@ def ledger_of(url):
         (
             "REVOKE SELECT ON ledger FROM {guest}",
             "^PostgreSQL refuses the user '{guest}': permission denied for table "
-            r"ledger\. Make it the owner .* GRANT it .* Nothing was stored",
+            r"ledger\. Make it the owner .* GRANT it all rights to them",
         ),
         (
             "DROP TABLE ledger CASCADE",

@@ -169,7 +169,9 @@ def test_the_mail_of_users_is_skipped_and_counted_as_such():
     application = Application()
     tell(application, ANN, (CARL,), ("Subject", "money"), login="ann")
 
-    assert {"skipped": 1} == application.tally.counts("postbayes_actions", "action")
+    assert {"skipped": 1, "unmarked": 0} == application.tally.counts(
+        "postbayes_actions", "action"
+    )
 
 
 def test_results_under_the_name_of_the_milter_cannot_be_believed():

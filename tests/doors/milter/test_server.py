@@ -132,7 +132,7 @@ def test_what_was_asked_for_is_counted():
     for subject in (b"lunch at noon", b"money"):
         answer(message(subject), application=application)
 
-    assert {"none": 1, "add header": 1} == application.tally.counts(
+    assert {"none": 1, "add header": 1, "unmarked": 0} == application.tally.counts(
         "postbayes_actions", "action"
     )
 

@@ -91,7 +91,7 @@ def test_what_was_asked_for_is_counted():
     for message in (SPAM, SPAM, b"Subject: lunch\n\nat noon\n"):
         answer(request("CHECK SPAMC/1.5", message=message), application=app)
 
-    assert {"none": 1, "add header": 2} == app.tally.counts(
+    assert {"none": 1, "add header": 2, "unmarked": 0} == app.tally.counts(
         "postbayes_actions", "action"
     )
 
