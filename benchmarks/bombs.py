@@ -140,6 +140,10 @@ def _links() -> bytes:
     return TEXT + _named(b"http://h#.example" + path + b" ")
 
 
+def _hosts(host: str) -> bytes:
+    return _again(f"http://{host}/ ".encode())
+
+
 def _long_links() -> bytes:
     """Return links around links, all of which show one long text."""
     inner = b"a." * 60_000
@@ -163,6 +167,7 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "mixed scripts": lambda: TEXT + _again("p\u0430yp\u0430l ".encode()),
     "Han": lambda: TEXT + _again("漢字仮名交文".encode()),
     "combining marks": lambda: TEXT + _again("a\u0301\u0316\u0316".encode()),
+    "long runs of combining marks": lambda: TEXT + _again("\u0344\u0f73".encode()),
     "expanding letters": lambda: TEXT + _again("\ufdfa".encode()),
     "letter by letter": lambda: TEXT + _again(b"V i a g r a . "),
     "random strings": lambda: TEXT + _named(b"xkqzv# "),
@@ -207,6 +212,8 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, images": lambda: _parts(b"<img src=x alt=y width=1 height=1>" * 3_000),
     "HTML, without tags": lambda: _parts(WORDS * 2_000),
     "links": _links,
+    "links of combining marks": lambda: TEXT + _hosts("\u0344\u0f73" * 400),
+    "links of expanding letters": lambda: TEXT + _hosts("\ufdfa" * 650),
     "links of punycode": lambda: TEXT + _named(b"http://xn--#-kva.xn--#-jva.example/ "),
     "addresses of numbers": lambda: TEXT + _again(b"http://0x1.0x2.0x3.0x4:80/%41 "),
     "encoded words, unknown charsets": lambda: _encoded(b"u#"),

@@ -10,11 +10,11 @@ Contract of this file: every expression is linear in its input.
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from app.features import tricks
+from app.features.tokens import normalized
 from app.kernels.text import NAME, WHOLE
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def decoded(host: str) -> str:
     whole = ".".join([_label(label) for label in labels])
     if whole.isascii():
         return whole
-    return unicodedata.normalize("NFKC", whole).casefold()
+    return normalized(whole).casefold()
 
 
 def is_lookalike(host: str) -> bool:

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 MAX_WORD_CHARS: Final = 40
 """Most characters of a word that is not cut."""
 _PIECE_CHARS: Final = 2_000
+# Normalising is quadratic in a run of combining marks, and 200,000 of them take minutes.
+# Precedent: Unicode Standard Annex 15, section 13, allows 30 in a text. Marks are
+# neither letters nor digits, except for those of halfwidth Katakana.
+_LONG_RUN: Final = re.compile(r"((?<=[\W\uff9e\uff9f]{3})[\W\uff9e\uff9f]{30})")
+# The characters that become more than six, and how many: what would be too long need
+# not be normalised to know.
+_EXPANDING: Final = (("\ufdfa", 18), ("\ufdfb", 8))
 _UNSPACED: Final = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F), (0x1780, 0x17FF),  # Burmese, Khmer
@@ -207,14 +214,14 @@ def _folded(encoded: bytes, text: str) -> bytes:
     size = kernel.folded(content, *_folds(), into)
     if size >= 0:
         return into[:size].tobytes()
-    return _normalized(_UNSEEN.sub("", text)).casefold().encode()
+    return normalized(_UNSEEN.sub("", text)).casefold().encode()
 
 
-def _normalized(text: str) -> str:
-    """Return the compatibility form NFKC in linear time."""
-    # In pieces, because normalisation is quadratic in a run of combining marks: 200,000
-    # of them after one letter take 21 s, and in pieces 0.2 s. A mark at the start of a
-    # piece is not joined to its letter, but such a run is not a word anyway.
+def normalized(text: str) -> str:
+    """Return the compatibility form NFKC in linear time.
+
+    A mark at the start of a piece, or far behind its letter, is not joined to it.
+    """
     pieces = (text[i : i + _PIECE_CHARS] for i in range(0, len(text), _PIECE_CHARS))
     return "".join(map(_normalized_piece, pieces))
 
@@ -223,8 +230,12 @@ def _normalized_piece(piece: str) -> str:
     """Return the compatibility form of a piece, unless it is much longer."""
     # One character may become eighteen (U+FDFA), so a text within its limit could
     # become 3.6 million characters; normal text does not double.
-    folded = unicodedata.normalize("NFKC", piece)
-    return folded if len(folded) <= 2 * len(piece) + kernel.MOST_EXCESS else piece
+    most = 2 * len(piece) + kernel.MOST_EXCESS
+    if sum(size * piece.count(long) for long, size in _EXPANDING) > most:
+        return piece
+    runs = _LONG_RUN.split(piece)
+    folded = "".join([unicodedata.normalize("NFKC", run) for run in runs])
+    return folded if len(folded) <= most else piece
 
 
 @cache

@@ -67,3 +67,8 @@ def test_no_label_stands_for_half_a_character():
 def test_a_host_that_looks_like_another_is_known(host, expected):
     """Scripts mixed within a label, or nothing but letters that look Latin."""
     assert expected == is_lookalike(host)
+
+
+def test_a_long_run_of_combining_marks_in_a_host_is_normalised_in_parts():
+    """A message may have many such hosts, each of which takes quadratic time."""
+    assert "\u0316" * 40 not in decoded("a" + "\u0301\u0316" * 500)

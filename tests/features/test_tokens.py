@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
+from app.features.tokens import MAX_WORD_CHARS, normalized, of_name, of_text
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,14 @@ def test_long_words_are_bounded():
     assert ["a" * MAX_WORD_CHARS] == of_text("a" * MAX_WORD_CHARS)
     assert ["long:aaaa"] == of_text("a" * (MAX_WORD_CHARS + 1))
     assert ["long:aaaa", "long:aaaa", "com"] == of_text("a" * 100 + ".com")
+
+
+def test_a_long_run_of_combining_marks_is_normalised_in_parts():
+    """Sorting all marks behind a letter, as Unicode does, takes quadratic time."""
+    found = normalized("a" + "\u0301\u0316" * 500)
+
+    assert "\u0316" * 40 not in found
+    assert "\xe1\u0316" == normalized("a\u0316\u0301")
 
 
 def test_names_are_whole():
