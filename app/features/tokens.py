@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 MAX_WORD_CHARS: Final = 40
 """Most characters of a word that is not cut."""
 _PIECE_CHARS: Final = 2_000
-# Normalising is quadratic in a run of combining marks, and 200,000 of them take minutes.
-# Precedent: Unicode Standard Annex 15, section 13, allows 30 in a text. Marks are
-# neither letters nor digits, except for those of halfwidth Katakana.
+# Normalising is quadratic in a run of combining marks: 200,000 of them take minutes.
+# Precedent: Unicode Standard Annex 15, section 13, allows 30 in a row. Marks are no
+# letters or digits, except for those of halfwidth Katakana.
 _LONG_RUN: Final = re.compile(r"((?<=[\W\uff9e\uff9f]{3})[\W\uff9e\uff9f]{30})")
 # The characters that become more than six, and how many: what would be too long need
 # not be normalised to know.

@@ -22,12 +22,12 @@ BREAK: Final = 1
 FORMATTING: Final = 2
 """Elements that are opened again in each following block, until they are closed."""
 UNSHOWN: Final = 4
-"""Elements with invisible text."""
+"""Elements with invisible text, but ``noscript``: mail programs run no scripts."""
 IN_WORD: Final = 8
 """Comments between two letters."""
 _INLINE: Final = 16
 UNSHOWN_ELEMENTS: Final = (
-    *("script", "style", "noscript", "template", "iframe", "noframes", "noembed"),
+    *("script", "style", "template", "iframe", "noframes", "noembed"),
 )
 # Those of formatting are the first.
 _NAMES: Final = {

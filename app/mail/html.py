@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
-# A blank before tags that break the line makes "<td>a</td><td>b" two words, while
-# "w<b>or</b>d" and "V<!-- x -->iagra" remain one word, like on the screen.
-_BREAK: Final = re.compile(
-    r"<(?=/?(?:p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center"
-    r"|blockquote|pre|form|option|select|input|textarea|button|img|title|section"
-    r"|article|header|footer|address)[\s/>])",
-    re.IGNORECASE,
-)
-_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_UNSHOWN: Final = re.compile(
-    r"<(script|style|iframe|noframes|noembed)\b.*?(?:</\1[^>]*+>?|\Z)",
+# A comment, an element that is not shown, or a tag, as browsers find them (HTML
+# standard, 13.2.5): a quoted value may hold what looks like any of them. A blank in
+# place of tags that break the line makes "<td>a</td><td>b" two words; "w<b>or</b>d" and
+# "V<!-- x -->iagra" remain one word, like on the screen.
+_REST: Final = r"""(?:=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))|[^>])*+(?:>|\Z)"""
+_MARKUP: Final = re.compile(
+    r"<!--(?:-?>|.*?(?:--!?>|\Z))"
+    rf"|<(script|style|iframe|noframes|noembed)(?=[\s/>]){_REST}"
+    rf".*?(?:</\1(?=[\s/>]){_REST}|\Z)"
+    r"|</?(?:(p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center|blockquote|pre"
+    r"|form|option|select|input|textarea|button|img|title|section|article|header|footer"
+    rf"|address)(?=[\s/>])|[a-z!?]){_REST}",
     re.DOTALL | re.IGNORECASE,
 )
-_TAG: Final = re.compile(r"</?[a-z!?][^>]*+(?:>|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(
     r"\b(?:href|src|action)\s{0,9}=\s{0,9}[\"']?([^\s\"'>]{1,2048})", re.IGNORECASE
 )
@@ -244,10 +244,15 @@ def _work(
 
 def _without_tree(source: str, defects: list[str]) -> Page:
     """Read HTML that is too expensive for a tree, in linear time."""
-    source = _COMMENT.sub("", source)
-    found = tuple(
-        link(match[1], "unknown")
-        for match, _ in zip(_TARGET.finditer(source), range(MAX_LINKS), strict=False)
-    )
-    source = _TAG.sub("", _BREAK.sub(" <", _UNSHOWN.sub(" ", source)))
-    return Page(html.unescape(source), links=found, defects=tuple(defects))
+    tags: list[str] = []
+
+    def take(found: re.Match[str]) -> str:
+        tag = found[0]
+        if "=" in tag and not tag.startswith("<!--"):
+            tags.append(tag)
+        return " " if found.lastindex else ""
+
+    text = html.unescape(_MARKUP.sub(take, source))
+    found = islice(_TARGET.finditer("\n".join(tags)), MAX_LINKS)
+    links = tuple(link(match[1], "unknown") for match in found)
+    return Page(text, links=links, defects=tuple(defects))
