@@ -170,6 +170,9 @@ _PADDING: Final = re.compile(rb"=+")
 _MAX_PIECES: Final = 1_000
 _UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
 _BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
+# RFC 2045 section 6.7, rule 3: blanks at the end of a line are no part of it. The
+# decoder of the library leaves such a line break inside a word.
+_SOFT_BREAK: Final = re.compile(rb"=[ \t]++\n")
 # One uuencoded line holds at most 45 bytes: a length byte and 60 characters;
 # some encoders add a checksum.
 _UU_LINE: Final = 62
@@ -204,6 +207,8 @@ def decode_transfer(content: bytes, encoding: str) -> tuple[bytes, str]:
         return content, ""
     if encoding == "quoted-printable":
         broken = _BARE_EQUALS.search(content) is not None
+        if b"= " in content or b"=\t" in content:
+            content = _SOFT_BREAK.sub(b"=\n", content)
         return a2b_qp(content), "quoted-printable-broken" if broken else ""
     if encoding == "base64":
         return _base64(content)

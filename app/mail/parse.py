@@ -286,9 +286,21 @@ def _shown(children: Sequence[Node]) -> Node | None:
     """Return what mail programs show of alternatives: the last page, or text."""
     for kinds in (("text/html", "multipart/"), ("text/plain",), ("",)):
         for child in reversed(children):
-            if child.media_type.startswith(kinds) and child.disposition != "attachment":
+            if child.media_type.startswith(kinds) and _is_shown(child):
                 return child
     return None
+
+
+def _is_shown(node: Node) -> bool:
+    """Return whether a part is no file, and a container has text that is none."""
+    if node.disposition == "attachment":
+        return False
+    children = node.children
+    return children is None or any(
+        child.children is not None or child.media_type.startswith("text/")
+        for child in children
+        if _is_shown(child)
+    )
 
 
 def _opaque(node: Node) -> Part:

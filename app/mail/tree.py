@@ -56,6 +56,7 @@ _BOUNDARY_LINE: Final = re.compile(
     r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
 )
 _WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
+_TOKEN: Final = re.compile(r"[^\s,()\"]+")
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 _UNENCODED: Final = frozenset({"", "7bit", "8bit", "binary"})
 # Deeper, the fast path would read the same text again and again.
@@ -181,7 +182,9 @@ class Node(_Message):
         if not value:
             return ""
         encoding, _ = headers.decode_value(value.partition(";")[0], budget=self.budget)
-        return encoding.lower()
+        # Mail programs read the first word, and drop a comment or a list after it.
+        found = _TOKEN.search(encoding)
+        return "" if found is None else found[0].lower()
 
     def _content_disposition(self) -> tuple[str, dict[str, str]]:
         """Return the disposition and its parameters, read once."""

@@ -229,6 +229,10 @@ RELATED = (
     'multipart/related; boundary="c"',
     "--c\nContent-Type: text/html\n\na picture\n--c--",
 )
+FILES = (
+    'multipart/mixed; boundary="c"',
+    "--c\nContent-Type: image/png\n\nx\n--c\nContent-Type: multipart/mixed\n\n--c--",
+)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +256,7 @@ RELATED = (
             [PLAIN, ("text/html", "<img src=x>")],
             [("html", ""), ("alternative", "plain one")],
         ),
+        ([RICH, FILES], [("html", "rich one")]),
         ([CALENDAR], [("plain", "a date")]),
         ([("text/html", "mobile"), RICH], [("html", "rich one")]),
     ],
@@ -259,6 +264,15 @@ RELATED = (
 def test_of_alternatives_one_is_shown(parts, expected):
     """The last page, or the last text; plain text instead of it is kept apart."""
     assert expected == texts(alternatives(*parts))
+
+
+@pytest.mark.parametrize("more", ["", "; x", " (x)", ", 7bit", " x"])
+def test_the_transfer_encoding_is_the_first_word(more):
+    """Mail programs drop what stands behind it."""
+    message = parse(f"Content-Transfer-Encoding: BASE64{more}\n\nc2hvd24=".encode())
+
+    assert "shown" == message.texts[0].content
+    assert () == message.defects
 
 
 def test_what_is_not_shown_takes_no_room_and_gives_no_links():

@@ -36,6 +36,14 @@ def test_any_bytes_are_decoded(content, encoding):
     assert isinstance(defect, str)
 
 
+@pytest.mark.parametrize("blanks", [b"", b" ", b"\t \t"])
+def test_blanks_behind_a_soft_line_break_are_no_part_of_the_line(blanks):
+    """A mail server may have added them (RFC 2045 section 6.7)."""
+    assert (b"word", "") == decode_transfer(
+        b"wo=" + blanks + b"\nrd", "quoted-printable"
+    )
+
+
 @given(
     st.lists(st.sampled_from([b"Q", b"QQ", b"=", b"==", b"\n", b"*"]), max_size=12),
     st.integers(1, 1_100),
