@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-
 from app.bayes.prior import FadingPrior
 from app.classifier.verdict import SPAM_THRESHOLD
 from app.errors import InvalidSetting
@@ -15,12 +13,10 @@ from app.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionRule:
-    """Schedule, examples and bounds of the fit of the verdict's weights.
+    """When the verdict's weights are fitted, and to how many rows.
 
     Parameters
     ----------
@@ -28,50 +24,17 @@ class FusionRule:
         A fit takes place at each revision that is a multiple of this.
     window : int
         Number of last rows; the examples are messages that were first learned in them.
-    weight_deviation, bias_deviation : float
-        Prior standard deviations of a weight and a bias from the shipped ones
-        (`app.bayes.models.logistic.GaussianPull`).
-    mislabelled : float
-        The assumed share of random labels.
-    least : float
-        Least ratio of a weight to the shipped one; the largest ratio is its inverse.
-    lopsided : float
-        Largest ratio of the weights of the two sides' examples.
-    fair : float
-        Least share of messages with log-odds on the right side; below it, the shipped
-        weights stay.
 
     Raises
     ------
     InvalidSetting
-        If a number is not positive, or `mislabelled` is not a share.
+        If a number is not positive.
     """
 
     # Experiment 0051: differences between 20 and 200, and between 1,000 and 5,000, are
     # within the noise. A fit of 2,000 messages takes 1.4 ms.
     every: int = 50
     window: int = 2000
-    # The difference of two biases then deviates by 0.4 (experiment 0051).
-    weight_deviation: float = 0.5
-    bias_deviation: float = 0.28
-    # In a fit that assumes no wrong labels, 5 % wrong ones at the end of 3,000 moved
-    # the weights from 5 to between 0 and 2, and left 26 to 65 % of the ham unsure; with
-    # 0.1 it was up to 6 %.  With right labels, the differences are within the noise
-    # (experiment 0076).
-    mislabelled: float = 0.1
-    # On twelve streams the fit gains as much within this range as with 0.6.  After 150
-    # wrong labels in a row it gives the weight of the other views to the corrections,
-    # which have learned them: then 6 % of the ham is unsure as the mean of eight
-    # streams, instead of 13, and 12 in the worst of them instead of 37 (experiment
-    # 0098); without a range, 62 % (experiment 0087).
-    least: float = 0.85
-    # Taught messages are not a fair sample of arriving mail: a thousand spam with three
-    # ham moved the bias by a nat (experiment 0086).
-    lopsided: float = 4.0
-    # Errors alone are not a fair sample: on a site that teaches only errors, fitted
-    # weights would turn spam into ham.  All corpora are above 0.9 after the first
-    # hundred messages.
-    fair: float = 0.75
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -80,27 +43,6 @@ class FusionRule:
                 "the fusion is fitted every so many rows, from so many, at least 1; "
                 f"got {self.every} and {self.window}"
             )
-        if not 0.0 < self.least <= 1.0:
-            msg = f"the least share of a weight is above 0, up to 1, got {self.least}"
-            raise InvalidSetting(msg)
-        if not 0.0 <= self.mislabelled < 1.0:
-            raise InvalidSetting(
-                "the share of labels that may be wrong is from 0 to 1, got "
-                f"{self.mislabelled}"
-            )
-
-        if not self.lopsided >= 1.0:
-            raise InvalidSetting(
-                "the examples of one side count as those of the other so many times, "
-                f"at least once, got {self.lopsided}"
-            )
-
-    def counts(self, spam: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the weight of each example, depending on its side."""
-        sides = np.array([np.count_nonzero(~spam), np.count_nonzero(spam)])
-        most = self.lopsided * sides.min()
-        found: NDArray[np.float64] = np.minimum(1.0, most / np.maximum(sides, 1))
-        return found[spam.astype(np.intp)]
 
 
 # Without grams, 1-ROCA is 0.093 % instead of 0.100 on spamassassin, and 0.062 instead
