@@ -146,10 +146,6 @@ def marks(
 
     Parameters
     ----------
-    classified : Classified
-        The answer about the message.
-    action : Action
-        The action for the message.
     flag : tuple of (str, str) or None
         The header that marks mail with any action.
     """
@@ -341,19 +337,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointsAnswer:
-    """An answer in points.
-
-    Parameters
-    ----------
-    classified : Classified
-        The answer of the service.
-    action : Action
-        The action for the message.
-    scale : Scale
-        Turns its log-odds into points.
-    score : float
-        Its points.
-    """
+    """An answer in points."""
 
     classified: Classified
     action: Action

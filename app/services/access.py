@@ -55,21 +55,7 @@ _AT_ONCE: Final = 1000
 def note(
     connection: Connection, act: str, *, who: str, of: str, **details: Any
 ) -> None:
-    """Store an event, in the transaction of what it reports.
-
-    Parameters
-    ----------
-    connection : Connection
-        The transaction.
-    act : str
-        What was done.
-    who : str
-        Who did it.
-    of : str
-        The key, the person or the profile.
-    **details : object
-        Further fields of the event, as JSON values.
-    """
+    """Store an event of a key, a person or a profile, in its transaction."""
     event = AuditEvent(time=now(), who=who, act=act, object=of, details=details or None)
     access.add_event(connection, event)
 
@@ -143,15 +129,6 @@ def made_key(
 def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
     """Store a new key.
 
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    key : AccessKey
-        The key.
-    who : str
-        Who makes it, for the events.
-
     Raises
     ------
     NameTaken
@@ -183,13 +160,7 @@ def list_keys(engine: Engine) -> list[AccessKey]:
 
 
 class LiveKeys:
-    """The keys and the people of the database, in the memory of a process.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    """
+    """The keys and the people of the database, in the memory of a process."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -312,8 +283,6 @@ class Gate:
 
     Parameters
     ----------
-    keys : Keys
-        The keys in force.
     settings : Settings
         The networks that need no key, and the rates.
     people : People or None
@@ -354,14 +323,7 @@ class Gate:
         return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=time.monotonic)
 
     def admit(self, caller: Caller, right: Right | None) -> Principal:
-        """Return who makes a request.
-
-        Parameters
-        ----------
-        caller : Caller
-            Where it comes from.
-        right : Right or None
-            The right that it needs; None if everybody may make it.
+        """Return who makes a request; everybody may if it needs no right.
 
         Raises
         ------

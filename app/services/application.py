@@ -76,15 +76,7 @@ RELOADED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """The settings that have changed.
-
-    Parameters
-    ----------
-    taken : tuple of str
-        The settings in force from now on.
-    left : tuple of str
-        The settings that need a restart.
-    """
+    """The changed settings: those in force now, and those that need a restart."""
 
     taken: tuple[str, ...]
     left: tuple[str, ...]
@@ -113,8 +105,6 @@ class Application:
 
     Parameters
     ----------
-    settings : Settings
-        The settings of the operator.
     make : bool, default True
         Whether to create a missing database.
     upgrade : bool, default False

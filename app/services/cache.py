@@ -55,12 +55,8 @@ class LiveProfiles:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     specify : callable
         Returns the specification of a stored profile.
-    clock : callable, optional
-        Returns the time now, in UTC.
     site : str, optional
         The profile that is never dropped.
     levels : bool, default False

@@ -43,15 +43,7 @@ if TYPE_CHECKING:
 
 
 class Head(NamedTuple):
-    """The headers by which people recognise a message.
-
-    Parameters
-    ----------
-    message_id, sender, to, subject : str
-        The headers Message-ID, From, To and Subject, decoded; empty if missing.
-    size : int
-        Size of the message.  Unit: bytes.
-    """
+    """The decoded headers by which people recognise a message; its size in bytes."""
 
     message_id: str = ""
     sender: str = ""
@@ -75,10 +67,6 @@ class Classified:
 
     Parameters
     ----------
-    observation : Observation
-        The features of the message; its `id` teaches it later.
-    verdict : Verdict
-        The decision with its numbers.
     attribution : Attribution
         The log-odds that each feature adds.
     explanation : Explanation
@@ -177,23 +165,7 @@ def read(raw: bytes) -> Message:
 
 @dataclass(eq=False)
 class Classify:
-    """Score messages against the profiles in memory.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles.
-    recent : RecentMessages or None
-        The cache of observations for teaching by id; None stores none.
-    clock : callable
-        Returns the time now, in UTC.
-    tally : Tally
-        The counters of verdicts.
-    autolearn : AutoLearn or None
-        Learns confident verdicts; None learns none.
-    witnesses : sequence of Witness
-        State evidence beside the features.
-    """
+    """Score messages against the profiles in memory."""
 
     live: LiveProfiles
     recent: RecentMessages | None
@@ -204,15 +176,6 @@ class Classify:
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
-
-        Parameters
-        ----------
-        profile : str
-            Name of the profile.
-        raw : bytes
-            The message, RFC 5322.
-        strongest : int
-            How many of the strongest reasons of each side the explanation names.
 
         Raises
         ------
@@ -237,10 +200,6 @@ class Classify:
 
         Parameters
         ----------
-        profiles : iterable of str
-            Their names.
-        raw : bytes
-            The message, RFC 5322.
         strongest : int
             How many of the strongest features of each side an explanation names.
         taught : collection of str

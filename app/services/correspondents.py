@@ -89,13 +89,7 @@ class _Counts:
 
 
 class _Known:
-    """The known addresses, and their number in each domain.
-
-    Parameters
-    ----------
-    parts : iterable of sequence of CorrespondentRow
-        The rows of the database.
-    """
+    """The known addresses, and their number in each domain."""
 
     def __init__(self, parts: Iterable[Sequence[CorrespondentRow]]) -> None:
         none = np.empty((0, 4), np.int64)
@@ -150,18 +144,10 @@ class Correspondents:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    live : LiveProfiles
-        The profiles in memory.
-    recipients : Recipients
-        Finds the profiles of a user.
     believed : iterable of str
         Names of the servers whose Authentication-Results count.
     site : str
         The profile that all users share.
-    clock : callable
-        Returns the time now, in UTC.
 
     Raises
     ------
@@ -227,13 +213,6 @@ class Correspondents:
     def statement(self, sender: VerifiedSender, profile: str) -> Statement | None:
         """Return the evidence for a message that users have written to its author.
 
-        Parameters
-        ----------
-        sender : VerifiedSender
-            The author.
-        profile : str
-            Name of the profile of a recipient.
-
         Returns
         -------
         Statement or None
@@ -292,8 +271,6 @@ class Correspondents:
 
         Parameters
         ----------
-        sender : str
-            Of the SMTP envelope.
         recipients : sequence of str
             Of the SMTP envelope.
         login : str
@@ -475,10 +452,6 @@ def list_correspondents(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    settings : Settings
-        Where the key of the digests is.
     address : str or None
         The only correspondent to count; None counts all.
     profile : str or None
@@ -516,18 +489,14 @@ def forget_correspondent(
 ) -> list[str]:
     """Forget a correspondent; return the names of the profiles that had it.
 
+    The events name these profiles, but not the address.
+
     Parameters
     ----------
-    engine : Engine
-        The database.
-    settings : Settings
-        Where the key of the digests is.
     address : str
         Address of the correspondent.
     profile : str or None
         The only profile that forgets it; None means all.
-    who : str
-        Who asks, for the events.  They do not name the address.
 
     Raises
     ------

@@ -67,16 +67,9 @@ class Addressed:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The answer about a message for some recipients.
+    """The answer of the profile that recipients share, and those of each if asked for.
 
-    Parameters
-    ----------
-    classified : Classified
-        The answer of the profile that the recipients share.
-    recipients : mapping of str to Classified
-        The answer of each recipient's profile, if asked for.
-    action : Action
-        The action for all of them.
+    The action is for all of them.
     """
 
     classified: Classified
@@ -100,18 +93,8 @@ class Delivery:
 
     Parameters
     ----------
-    classify : Classify
-        The classification.
-    recipients : Recipients
-        Finds the profiles.
-    tally : Tally
-        Measures the times of each door.
-    recorder : VerdictRecorder or None
-        Notes the verdicts for the history; None keeps none.
     words : bool
         Whether the log may hold the text of a word.
-    webhook : Webhook or None
-        Posts verdicts; None posts none.
 
     Notes
     -----
@@ -184,18 +167,10 @@ class Delivery:
 
         Parameters
         ----------
-        recipients : sequence of str
-            Who they are.
-        raw : bytes
-            The message, RFC 5322.
         strongest : int
             How many of the strongest reasons of each side the explanation names.
-        door : str
-            The door that asks.
         queue : str
             The mail server's own id of the message.
-        sender : str
-            Of the SMTP envelope.
         client : str
             Address of the client that sent the message.
 
@@ -259,16 +234,8 @@ class Delivery:
 
         Parameters
         ----------
-        asked : Addressed
-            The profiles.
-        raw : bytes
-            The message, RFC 5322.
         strongest : int
             How many of the strongest reasons of each side an explanation names.
-        door : str
-            The door that asks.
-        sender : str
-            Of the SMTP envelope, where the door knows it.
         client : str
             Address of the client that sent the message, where the door knows it.
 

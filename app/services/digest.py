@@ -41,13 +41,6 @@ _DAY: Final = 86_400
 class DigestLinks:
     """Signs and opens the links of digests.
 
-    Parameters
-    ----------
-    secret : bytes
-        The key of the signatures.
-    days : float
-        Days for which they work.
-
     Examples
     --------
     >>> links = DigestLinks(b"0123456789abcdef", days=7)
@@ -113,8 +106,6 @@ class Digest:
 
     Parameters
     ----------
-    profile : str
-        Name of the profile.
     since, until : datetime
         The messages were scored in this time.
     entries : tuple of HistoryEntry
@@ -179,17 +170,6 @@ def mail(
     digest: Digest, links: DigestLinks, *, sender: str, recipient: str, url: str
 ) -> EmailMessage:
     """Return a digest as a mail, in text and in HTML.
-
-    Parameters
-    ----------
-    digest : Digest
-        Its content.
-    links : DigestLinks
-        Signs its links.
-    sender, recipient : str
-        Its addresses.
-    url : str
-        Address of the page, without a path.
 
     Raises
     ------

@@ -108,29 +108,6 @@ class Feedback:
 
     `teach`, `teach_by_id` and `forget` wait for the answer.  The `start_` methods do
     not wait: the caller asks `Recall` first, and waits for the answer in its own way.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    writer : Writer
-        The thread that appends to the ledger.
-    recall : Recall
-        The thread that looks up messages that were scored before.
-    clock : callable
-        Returns the time now, in UTC.
-    tally : Tally
-        The counters of outcomes.
-    health : WriteHealth
-        Is told whether feedback is stored.
-    recent : RecentMessages or None
-        The latest scored messages; forgotten ones are dropped from them.
-    store_words : bool
-        Whether the text of features is kept.
-    teachers : Teachers
-        Says who may teach.
-    webhook : Webhook or None
-        Posts what was taught; None posts nothing.
     """
 
     live: LiveProfiles

@@ -69,15 +69,7 @@ SLICES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One stretch of the learning curve.
-
-    Parameters
-    ----------
-    first_revision, last_revision : int
-        Ledger rows of its first and last message.
-    errors : Errors
-        The wrong decisions.
-    """
+    """One stretch of the learning curve."""
 
     first_revision: int
     last_revision: int
@@ -86,25 +78,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFigures:
-    """The messages that one teacher labelled.
-
-    Parameters
-    ----------
-    source : str
-        The teacher; `OTHERS` for all who are not among the busiest.
-    errors : Errors
-        Messages that the filter had decided otherwise.
-    unsure : int
-        Messages that the filter had not decided.
-    contradicted : int
-        Messages that it had given the opposite decision.
-    sure : int
-        Contradicted messages of which it was sure (`sure_from`).
-    corrected : int
-        Messages that another teacher has relabelled since; they count for that teacher.
-    last : datetime or None
-        Time of their latest label, with a time zone.
-    """
+    """The messages that one teacher labelled; see `app.doors.documents.figures`."""
 
     source: str
     errors: Errors
@@ -124,34 +98,7 @@ class SourceFigures:
 class LiveFigures:
     """The accuracy of a profile on the newest messages that people labelled.
 
-    Parameters
-    ----------
-    profile : str
-        Name of the profile.
-    revision : int
-        Newest ledger row in memory when they were computed.
-    window : int
-        Most messages of the figures.
-    learned : int
-        Messages that the profile has learned, scored before or not.
-    errors : Errors
-        Messages per side, ham lost and spam missed; *unsure* counts as ham.
-    unsure : int
-        Messages that the filter did not decide.
-    roca_pct : float or None
-        1-ROCA %; None without ham or spam.
-    roca_interval_pct : (float, float) or None
-        Its 95 % bootstrap interval.
-    ece : float or None
-        Expected calibration error.  Unit: probability.
-    brier : float or None
-        Mean squared error of the probability.
-    reliability : tuple of Bin
-        The predicted and the actual shares of spam.
-    curve : tuple of Slice
-        Errors over time, oldest first.
-    sources : tuple of SourceFigures
-        The teachers, the busiest first.
+    `app.doors.documents.figures` describes the fields; `ece` is a share of 1 here.
     """
 
     profile: str
@@ -171,15 +118,7 @@ class LiveFigures:
 
 @dataclass(eq=False)
 class Figures:
-    """Computes the live figures of profiles.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    engine : Engine
-        Where the ledger is.
-    """
+    """Computes the live figures of profiles."""
 
     live: LiveProfiles
     engine: Engine
@@ -310,11 +249,6 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
     unless they are outnumbered by other teachers with enough messages: otherwise the
     filter may be wrong, for instance after an archive with wrong labels, and the
     corrections right.
-
-    Parameters
-    ----------
-    sources : collection of SourceFigures
-        All teachers of a profile.
     """
     total = sum(each.messages for each in sources)
     found = tuple(
@@ -362,10 +296,6 @@ class Teachers:
 
     Parameters
     ----------
-    live : LiveProfiles
-        The profiles.
-    figures : Figures
-        Where they contradict the filter.
     per_day : int or None
         Messages that one source may teach a profile on a day, in UTC; None for any.
     refuse : bool

@@ -102,12 +102,8 @@ class SiteFollower:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     settings : Settings
         The sites, and the profile that learns from them.
-    clock : callable
-        Returns the time now, in UTC.
     transport : httpx2.AsyncBaseTransport or None
         How sites are reached; None for the network.
     """

@@ -59,8 +59,6 @@ class MessageHistory:
 
     Parameters
     ----------
-    profile : str
-        Name of the profile.
     scored : datetime or None
         When it was last scored; None if that is not, or no longer, stored.
     verdicts : tuple of HistoryLine
@@ -102,10 +100,6 @@ class VerdictRecorder:
     ----------
     recent : RecentMessages
         Holds them until they are written.
-    live : LiveProfiles
-        The profiles in memory.
-    clock : callable
-        Returns the time now, in UTC.
     words : bool
         Whether text may be stored.
     """
@@ -132,8 +126,6 @@ class VerdictRecorder:
             Name of the profile whose history gets the line.
         classified : Classified
             The verdict of this profile, or of one that answered in its place.
-        door : str
-            The door that asked.
         recipients : sequence of str
             Recipients of this profile; if empty, the header To is used.
         sender : str
@@ -245,17 +237,7 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
 
 @dataclass(frozen=True, slots=True)
 class VerdictHistory:
-    """Reads the history of profiles, and the stored data of messages.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    engine : Engine
-        The database.
-    clock : callable
-        Returns the time now, in UTC.
-    """
+    """Reads the history of profiles, and the stored data of messages."""
 
     live: LiveProfiles
     engine: Engine

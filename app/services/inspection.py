@@ -45,17 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """The answer about one message, with its evidence in the text.
-
-    Parameters
-    ----------
-    classified : Classified
-        The answer.
-    shading : Shading
-        The log-odds of each place in the text.
-    attachments : tuple of Part
-        The parts that mail programs offer as files.
-    """
+    """The answer about one message, with its evidence in the text."""
 
     classified: Classified
     shading: Shading
@@ -75,17 +65,6 @@ class Inspect:
 
     An inspected message is not traffic: it is neither counted nor logged, and the
     filter does not learn it by itself.  It can be taught by its id.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    recent : RecentMessages or None
-        The cache of observations for teaching by id; None stores none.
-    clock : callable
-        Returns the time now, in UTC.
-    witnesses : sequence of Witness
-        State evidence beside the features.
     """
 
     live: LiveProfiles
@@ -95,15 +74,6 @@ class Inspect:
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Inspected:
         """Read and score a message.
-
-        Parameters
-        ----------
-        profile : str
-            Name of the profile.
-        raw : bytes
-            The message, RFC 5322.
-        strongest : int
-            How many of the strongest reasons of each side the explanation names.
 
         Raises
         ------
@@ -157,21 +127,7 @@ def _counts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPage:
-    """Some rows of a ledger.
-
-    Parameters
-    ----------
-    profile : str
-        Name of the profile.
-    rows : tuple of LedgerLine
-        Newest first.
-    taken_back : frozenset of int
-        Revisions of those rows that an undo in force takes back.
-    next : int or None
-        The revision before which the next page begins; None after the last page.
-    unfinished : int
-        Changes of recorded undos still to be carried out.
-    """
+    """Some rows of a ledger; see `app.doors.documents.history.LedgerOut`."""
 
     profile: str
     rows: tuple[LedgerLine, ...]
@@ -182,15 +138,7 @@ class LedgerPage:
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """Looks through the ledgers of profiles.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    engine : Engine
-        The database.
-    """
+    """Looks through the ledgers of profiles."""
 
     live: LiveProfiles
     engine: Engine
@@ -205,19 +153,6 @@ class Ledgers:
         limit: int,
     ) -> LedgerPage:
         """Return the newest rows that meet all conditions.
-
-        Parameters
-        ----------
-        profile : str
-            Name of the profile.
-        asked : Selection
-            Conditions on messages, source and time.
-        label : str or None
-            The label that the rows give; None means any.
-        before : int or None
-            `next` of the previous page.
-        limit : int
-            Most rows.
 
         Raises
         ------
@@ -260,18 +195,7 @@ SHARE: Final = Lidstone(0.5 * PARTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordMonth:
-    """The weight of a word at the end of a month.
-
-    Parameters
-    ----------
-    epoch : int
-        Month, YYYYMM.
-    weight : float
-        Weight of a message of that month now: 1 without a half-life.
-    log_odds : float
-        Log of the ratio of the word's frequency in spam to that in other mail, over the
-        messages up to then, with their weights of then.  Unit: nats.
-    """
+    """The weight of a word after a month; see `app.doors.documents.figures`."""
 
     epoch: int
     weight: float
@@ -280,22 +204,7 @@ class WordMonth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordInView:
-    """The counts of a word in one view.
-
-    Parameters
-    ----------
-    learned : mapping of str to int
-        Messages per label that the view has learned, from memory.  They are fewer than
-        the profile's if an import lacked the view or the view was added later.
-    messages, occurrences : mapping of str to int
-        Per label, from memory; rounded to whole messages if they decay.
-    log_odds : float
-        Added to the log-odds of the view's classifier by one occurrence.  Unit: nats.
-    epochs : tuple of EpochCount
-        Counts of each month, at least up to `WordState.folded_revision`.
-    months : tuple of WordMonth
-        The weight of the word after each of these months.
-    """
+    """The counts of a word in one view; see `app.doors.documents.figures`."""
 
     learned: Mapping[str, int]
     messages: Mapping[str, int]
@@ -307,25 +216,7 @@ class WordInView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordState:
-    """The counts of a word in a profile.
-
-    Parameters
-    ----------
-    word : str
-        The word, as requested.
-    profile : str
-        Name of the profile.
-    revision : int
-        The last ledger row in the counts in memory.
-    folded_revision : int
-        The ledger row up to which the months are complete.
-    messages : mapping of str to int
-        Messages learned per label in the deciding view.
-    half_life : float or None
-        Months after which a message counts half; None means never.
-    views : mapping of str to WordInView
-        The views that have seen the word; empty if it was never learned.
-    """
+    """The counts of a word in a profile; see `app.doors.documents.figures`."""
 
     word: str
     profile: str
@@ -338,15 +229,7 @@ class WordState:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Looks up words.
-
-    Parameters
-    ----------
-    live : LiveProfiles
-        The profiles in memory.
-    engine : Engine
-        The database, which has the counts of each month.
-    """
+    """Looks up words."""
 
     live: LiveProfiles
     engine: Engine
@@ -416,15 +299,7 @@ def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:
 def over_time(
     counts: Sequence[EpochCount], specification: Specification
 ) -> Iterator[WordMonth]:
-    """Yield the weight of a word at the end of each of its months.
-
-    Parameters
-    ----------
-    counts : sequence of EpochCount
-        Its counts, oldest month first.
-    specification : Specification
-        The spam labels, and the weights of old messages.
-    """
+    """Yield the weight of a word at the end of each of its months."""
     decay = specification.decay
     for epoch in sorted({each.epoch for each in counts}):
         then = None if decay is None else replace(decay, epoch=epoch)

@@ -83,17 +83,7 @@ class JobQueue(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A request to a profile, and the answer that its sender waits for.
-
-    Parameters
-    ----------
-    profile : LiveProfile or CachedProfile
-        The profile.
-    answer : Future
-        The outcome.
-    requeued : bool
-        Whether it was first a job for a profile that was replaced.
-    """
+    """A request to a profile, and the answer that its sender waits for."""
 
     profile: Profile
     answer: Future[Any] = field(default_factory=Future)

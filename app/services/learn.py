@@ -70,16 +70,8 @@ class Learn:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    profile : LiveProfile
-        The profile, in memory.
-    clock : callable
-        Returns the time now, in UTC.
     source : str
         The source of the labels in the ledger.
-    store_words : bool
-        Whether the text of features is kept.
     in_order : bool, default True
         Whether the messages are in the order of their arrival.  If so, each is scored
         with what the ones before it taught, as feedback is.  If not, none is scored,
@@ -226,11 +218,7 @@ class LearnSums(Learn):
     The counts equal those of `Learn`, and no message is counted twice.  The ledger does
     not have the features of single messages, so these are relabelled and forgotten only
     with the whole part.  If an archive has two labels for one message, the first stays.
-
-    Parameters
-    ----------
-    engine, profile, clock, source, store_words
-        As for `Learn`.  A part is undone by its source and time.
+    A part is undone by its source and time.
     """
 
     MOST: ClassVar[int] = PART

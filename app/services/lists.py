@@ -38,17 +38,6 @@ def add_entries(
 ) -> None:
     """Store entries of a profile, all or none; each replaces its subject's entry.
 
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    profile : str
-        Name of the profile.
-    entries : sequence of ListEntry
-        The entries.
-    who : str
-        Who sets them, for the events.
-
     Raises
     ------
     UnknownProfile
@@ -136,14 +125,7 @@ def _read(connection: Connection, profile_id: int) -> ListTable:
 class LiveLists:
     """The lists of all profiles, in the memory of a process; a `Witness`.
 
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    live : LiveProfiles
-        The profiles in memory.
-    levels : callable
-        Returns the names of a profile and of those above it, the most personal first.
+    `levels` returns a profile and those above it, the most personal first.
 
     Raises
     ------

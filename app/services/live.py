@@ -208,15 +208,7 @@ class LiveProfile:
             return complete
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
-        """Apply another policy from the next message on.
-
-        Parameters
-        ----------
-        row : ProfileRow
-            The profile with that policy.
-        specification : Specification
-            Has the new thresholds and actions.
-        """
+        """Apply another policy from the next message on."""
         with self._learning, self._scoring:
             self.row = row
             self._snapshot.decide_as(specification)
@@ -262,8 +254,6 @@ class LiveProfile:
 
         Parameters
         ----------
-        engine : Engine
-            The database.
         reason : str
             Logged as an error, because it cannot happen while the ledger only grows.
         """
@@ -356,13 +346,6 @@ def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
 
 class CachedProfile:
     """A profile of the database, whether its counts are in memory or not.
-
-    Parameters
-    ----------
-    row : ProfileRow
-        The row of the profile when last read.
-    specification : Specification
-        Its specification.
 
     Attributes
     ----------

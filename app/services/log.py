@@ -63,14 +63,7 @@ def shown(text: str, most: int = MAX_FIELD) -> str:
 
 @dataclass(slots=True)
 class Event:
-    """A log line with fields, which are computed only if it is written.
-
-    Parameters
-    ----------
-    name : str
-        The first word of the line.
-    fields : callable
-        Returns the fields; fields that are None are left out.
+    """A log line with its fields, computed only if it is written; None is left out.
 
     Examples
     --------
@@ -116,10 +109,6 @@ def verdict(
 
     Parameters
     ----------
-    classified : Classified
-        The answer of a profile.
-    door : str
-        The door that was asked.
     recipients : iterable of str
         The recipients for whom the profile answered.
     seconds : float
@@ -172,8 +161,6 @@ class Via(NamedTuple):
 
     Parameters
     ----------
-    door : str
-        The door that it came through.
     by : Principal or None
         Who sent it.  This may be a mail server that names its users as sources.
     """
@@ -271,13 +258,6 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
 
     Lines are of one kind if they have the same format string, and the same class of
     error among their values.
-
-    Parameters
-    ----------
-    log : Logger
-        Receives the lines.
-    clock : callable
-        Returns a time that only grows.  Unit: seconds.
     """
 
     def __init__(
@@ -303,15 +283,7 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
 def logging_if_slow(
     line: str, *, timer: Callable[..., threading.Timer] = threading.Timer
 ) -> Iterator[None]:
-    """Log a line as soon as something has taken longer than `SLOW` seconds.
-
-    Parameters
-    ----------
-    line : str
-        Says what takes so long.
-    timer : callable
-        Returns a thread that calls a function after some seconds.
-    """
+    """Log a line as soon as something has taken longer than `SLOW` seconds."""
     slow = timer(SLOW, log.info, (line,))
     # The work may fail and end the process.
     slow.daemon = True

@@ -61,15 +61,7 @@ def _workers(folder: Path) -> list[str]:
 
 
 class Stages:
-    """Measures the stages of a verdict, each from the end of the one before.
-
-    Parameters
-    ----------
-    histograms : mapping of str to Histogram
-        The histogram of each stage.
-    tracer : Tracer or None
-        Makes a span for each stage.
-    """
+    """Measures the stages of a verdict, each from the end of the one before."""
 
     __slots__ = ("_begun", "_histograms", "_tracer")
 
@@ -297,13 +289,7 @@ def tally_of(settings: Settings) -> Tally:
 
 
 class TracedTally(Tally):
-    """Counters that also make spans.
-
-    Parameters
-    ----------
-    processor : SpanProcessor
-        Receives finished spans.
-    """
+    """Counters that also make spans."""
 
     def __init__(self, processor: SpanProcessor) -> None:
         super().__init__()

@@ -75,8 +75,6 @@ class OpenIDProvider:
         Client secret of this service at the provider.
     claim : str
         The claim with the name of a person: `email` or `preferred_username`.
-    sessions : Sessions
-        Begins the sessions.
     refused : callable
         Is given the reason of each refusal: `provider` or `rate`.
     """

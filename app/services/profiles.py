@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 
 
 def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
-    """Return the stored profiles, sorted by name.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    only : str or None
-        The only profile to return; None returns all.
+    """Return the stored profiles, or only the one of a name, sorted by name.
 
     Raises
     ------
@@ -124,15 +117,6 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
     The first step makes it unavailable.  If the steps are interrupted, the maintenance
     of a service completes them.
 
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    name : str
-        Name of the profile.
-    who : str
-        Who deletes it, for the events.
-
     Yields
     ------
     int
@@ -173,15 +157,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The policy of a profile before and after a change.
-
-    Parameters
-    ----------
-    before, after : Policy
-        The policy itself.
-    specification_before, specification_after : Specification
-        The resulting specification under the service's settings.
-    """
+    """The policy of a profile before and after a change."""
 
     before: Policy
     after: Policy
@@ -190,14 +166,7 @@ class Changed:
 
 
 def specification_of(row: ProfileRow, service: Specification) -> Specification:
-    """Return the specification of a stored profile.
-
-    Parameters
-    ----------
-    row : ProfileRow
-        The profile, with its labels and its policy.
-    service : Specification
-        The specification of any profile under the service's settings.
+    """Return the specification of a stored profile, given that of the settings.
 
     Notes
     -----
@@ -248,17 +217,9 @@ def change(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    name : str
-        Name of the profile.
-    service : Specification
-        The specification of any profile under the service's settings.
     changes : mapping of str to value
         Fields of `Policy`; other fields stay, and None leaves a field to the
         service's settings.
-    who : str
-        Who changes it, for the events.
 
     Raises
     ------
@@ -292,8 +253,6 @@ def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey |
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     settings : Settings
         Names the file.
     make : bool, default False

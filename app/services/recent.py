@@ -136,15 +136,7 @@ class _Scored(NamedTuple):
 
 
 class RecentMessages:
-    """The latest scored messages, before and after they are written.
-
-    Parameters
-    ----------
-    rows : int
-        Most written messages in memory.
-    store_words : bool
-        Whether the text of features is stored with them.
-    """
+    """The latest scored messages; at most `rows` of them after they are written."""
 
     def __init__(self, *, rows: int, store_words: bool) -> None:
         self._store_words = store_words
@@ -212,15 +204,7 @@ class RecentMessages:
                     cache.drop(key)
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
-        """Drop written messages that the database also drops.
-
-        Parameters
-        ----------
-        before : datetime
-            Messages scored before this time are dropped.
-        profiles : container of int
-            Messages of other profiles are dropped too.
-        """
+        """Drop written messages from before a time, and those of other profiles."""
         with self._lock:
             for key, row in self._written.items():
                 if row.time < before or key[0] not in profiles:
@@ -358,14 +342,6 @@ class Recall(ProfileThread[_LookUp]):
 
     Parameters
     ----------
-    engine : Engine
-        The database, for messages no longer in memory.
-    live : LiveProfiles
-        The profiles in memory.
-    recent : RecentMessages or None
-        The latest scored messages.
-    store_words : bool
-        Whether the text of features is kept.
     write_behind : float
         Time until another worker has stored a scored message; the look-up of an unknown
         id waits for this time.  Unit: seconds.

@@ -75,15 +75,7 @@ class IdleDetector:
         self._since = 0.0
 
     def due(self, revision: int, *, folded: int) -> bool:
-        """Return whether to do a step now.
-
-        Parameters
-        ----------
-        revision : int
-            The last ledger row learned.
-        folded : int
-            The last ledger row folded.
-        """
+        """Return whether to do a step now."""
         now = time.monotonic()
         if revision != self._revision:
             self._revision, self._since = revision, now
@@ -207,16 +199,8 @@ class Maintenance:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    live : LiveProfiles
-        The profiles in memory.
-    recent : RecentMessages or None
-        The latest scored messages.
     settings : Settings
         Limits of age and number for each kind of data.
-    clock : callable
-        Returns the time now, in UTC.
     on_follow, on_expire : sequence of callable
         Called in this order when changes of other processes are taken over, and when
         old data are looked for.

@@ -82,8 +82,6 @@ def add_person(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     name : str
         Name to sign in with; the source in the ledger is `user:` and the name.
     role : str
@@ -92,8 +90,6 @@ def add_person(
         None if a proxy or a provider signs them in.
     profile : str or None
         The only profile that they see; None means all.
-    who : str
-        Who adds them, for the events.
 
     Raises
     ------
@@ -161,17 +157,7 @@ def list_people(engine: Engine) -> list[Person]:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has signed in.
-
-    Parameters
-    ----------
-    name : str
-        Name of the person.
-    revision : int
-        Revision of the person's row at sign-in.
-    began : int
-        Time of the sign-in.  Unit: seconds since 1970.
-    """
+    """Somebody who has signed in, and when, in seconds since 1970."""
 
     name: str
     revision: int
@@ -196,10 +182,6 @@ class Sessions:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    keys : LiveKeys
-        The people in memory.
     idle, most : float
         A session ends this long after its last page, and after its start.  Unit:
         seconds.

@@ -138,8 +138,6 @@ class Imported:
     ----------
     outcome : str
         See `Outcome`; ``unchanged`` if everything was learned before.
-    profile : ProfileRow
-        The profile.
     source : str
         Source of its rows in the ledger, by which it can be undone.
     messages : mapping of str to int
@@ -166,19 +164,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Export and import profiles.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    clock : callable
-        Returns the time now, in UTC.
-    store_words : bool
-        Whether the text of features is kept.
-    key : IdKey or None
-        The key of the database, needed to import into a profile with keyed ids.
-    """
+    """Export and import profiles."""
 
     engine: Engine
     clock: Callable[[], datetime]
@@ -288,10 +274,6 @@ class Transfer:
         profile : ProfileRow
             The profile at the time of the decision to replace it.  Feedback after its
             revision is given to the new profile.
-        file : binary file
-            The export.
-        survey : Survey
-            Its survey.
         progress : callable
             Called with the position of reading.  Unit: bytes.
 
@@ -324,10 +306,6 @@ class Transfer:
 
         Parameters
         ----------
-        name : str
-            Name of the profile.
-        tally : DumpTally
-            The counts of the dump.
         ham, spam : str
             The labels for the two kinds of mail; "" means the profile's first label of
             that side.

@@ -66,8 +66,6 @@ class Undone:
 
     Parameters
     ----------
-    profile : str
-        Name of the profile.
     plan : Plan
         The rows and undos that it takes back.
     name : str or None
@@ -91,17 +89,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Takes back teachings exactly; an undo can itself be undone.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    live : LiveProfiles
-        The profiles in memory.
-    clock : callable
-        Returns the time now, in UTC.
-    """
+    """Takes back teachings exactly; an undo can itself be undone."""
 
     engine: Engine
     live: LiveProfiles
@@ -165,12 +153,6 @@ class Undo:
 
         Parameters
         ----------
-        profile : str
-            Name of the profile.
-        asked : Selection
-            What to take back.
-        source : str
-            Source of the undo.
         confirm : str or None
             The value from a forecast; later teachings are then left alone.
 
@@ -261,11 +243,6 @@ class Undo:
         """Carry out a recorded undo, yielding the newest revision after each step.
 
         At the last revision the undo is complete, also in memory.
-
-        Parameters
-        ----------
-        undone : Undone
-            From `begin`.
 
         Raises
         ------

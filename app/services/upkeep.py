@@ -42,14 +42,7 @@ if TYPE_CHECKING:
 
 
 def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
-    """Compare the counts of each profile with its ledger.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    only : str or None
-        The only profile to audit; None audits all.
+    """Compare the counts of each profile, or only of one, with its ledger.
 
     Returns
     -------
@@ -75,10 +68,6 @@ def backup(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    file : Path
-        The copy.
     progress : callable
         Called with the number of pages copied, and of all pages.
 
@@ -114,8 +103,6 @@ class Fold:
 
     Parameters
     ----------
-    name : str
-        The profile.
     behind : int
         Ledger rows not folded at its beginning.
     rows : int
@@ -208,13 +195,7 @@ AWAY: Final = 3.0
 
 
 class Folding:
-    """Folds ledgers, and merges the runs that folds create.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    """
+    """Folds ledgers, and merges the runs that folds create."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -336,18 +317,12 @@ def prunable(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    profile : ProfileRow
-        The profile.
     max_messages : int
         Prune features that at most this many messages had.
     months : int
         Prune only features that no message of this many last months had.
     weak : mapping of str to ndarray of int64, optional
         Further features to prune, if as old (`app.classifier.explain.insignificant`).
-    time : datetime
-        The time now.
     progress : callable
         Called with the number of ledger rows folded in each step.
 
@@ -383,13 +358,6 @@ def prune(
     progress: Progress,
 ) -> Pruning:
     """Prune features in one transaction, and fold the pruning.
-
-    Parameters
-    ----------
-    engine, profile, time, progress
-        As for `prunable`.
-    found : Pruning
-        From `prunable`.
 
     Returns
     -------

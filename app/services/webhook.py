@@ -151,18 +151,10 @@ class Webhook(threading.Thread):
 
     Parameters
     ----------
-    url : str
-        Address of the receiver.
     secret : bytes
         Key of the signatures.
     events : collection of str
         Which of `EVENTS` are posted.
-    now : callable
-        Returns the time now, in UTC.
-    tally : Tally
-        Counts their outcomes.
-    failures : Failures
-        Decides when to try again.
     most : int
         Most waiting events.
     """

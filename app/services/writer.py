@@ -59,8 +59,6 @@ class Taught:
 
     Parameters
     ----------
-    outcome : Outcome
-        The outcome in the ledger.
     verdict_before : Verdict or None
         The verdict on the message before it was learned; None if it was not scored
         here.
@@ -86,17 +84,7 @@ class _Job(Job):
 
 
 class Writer(ProfileThread[_Job]):
-    """The thread that appends to the ledger.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    notify : callable
-        Notifies other processes of a commit, without waiting.
-    successor : callable
-        Loads the profile that is in the place of another, and returns it.
-    """
+    """The thread that appends to the ledger."""
 
     def __init__(
         self,
@@ -252,15 +240,7 @@ RETRY: Final = 5.0
 
 
 class Notifier(threading.Thread):
-    """The thread that notifies of commits, and follows when others notify.
-
-    Parameters
-    ----------
-    engine : Engine
-        A PostgreSQL database.
-    follow : callable
-        Adds rows of other processes to memory.
-    """
+    """The thread that notifies of commits, and follows when others notify."""
 
     def __init__(self, engine: Engine, follow: Callable[[], object]) -> None:
         super().__init__(name="notifier", daemon=True)
@@ -360,16 +340,10 @@ class AutoLearn:
 
     Parameters
     ----------
-    writer : Writer
-        The thread that appends to the ledger.
-    clock : callable
-        Returns the time now, in UTC.
     own_from : float
         Least distance of confident log-odds from 0.  Unit: nats.
     per_day : int
         Messages that a profile may learn by itself on a day, in UTC.
-    store_words : bool
-        Whether the text of features is kept.
 
     Notes
     -----

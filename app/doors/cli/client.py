@@ -125,13 +125,7 @@ def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def loaded(**settings: None) -> Iterator[Application]:
-    """Give the application of the settings, without its threads.
-
-    Parameters
-    ----------
-    **settings : None
-        Further settings to unset for the command.
-    """
+    """Give the application of the settings without its threads; unset those given."""
     # Imported here, since a command that asks a service needs neither.
     from app.services.application import Application  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415

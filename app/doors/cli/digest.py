@@ -149,11 +149,6 @@ _TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=T
 class LastDigests:
     """Times of each profile's last digest, in a file that is replaced atomically.
 
-    Parameters
-    ----------
-    path : Path
-        Path of the file; its folder is created.
-
     Raises
     ------
     InvalidSetting

@@ -320,8 +320,6 @@ def configurations(
 
     Parameters
     ----------
-    settings : Settings
-        The settings of the operator.
     trials : sequence of str
         Settings to try, as ``name=value`` with blanks between; ``train`` is the
         training (`app.evaluation.subject.Training.parse`).
@@ -366,17 +364,7 @@ def _parsed(trial: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """The figures of all runs.
-
-    Parameters
-    ----------
-    runs : tuple of Run
-        The results of each configuration on each stream.
-    comparisons : tuple of Comparison
-        Each other configuration compared with the first.
-    seed : int
-        The seed of the intervals.
-    """
+    """The figures of all runs."""
 
     runs: tuple[Run, ...]
     comparisons: tuple[Comparison, ...]

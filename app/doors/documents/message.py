@@ -112,8 +112,6 @@ def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> b
     headers : mapping of str to str
         Header values by name.  Line ends in a value become spaces, so the text of a
         form cannot add a header.
-    text : str
-        The plain body.
     html : str, optional
         The same body in HTML; the message is then multipart/alternative.
 

@@ -57,15 +57,7 @@ if TYPE_CHECKING:
 
 
 class TraceRequests:
-    """Makes a span of each request, within the client's trace if it sends one.
-
-    Parameters
-    ----------
-    app : ASGI application
-        The application.
-    tracer : Tracer
-        Makes spans.
-    """
+    """Makes a span of each request, within the client's trace if it sends one."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         from opentelemetry.propagate import extract  # noqa: PLC0415
@@ -145,15 +137,7 @@ async def docs(request: Request) -> HTMLResponse:
 
 
 def reference_page(api: Mapping[str, Any], base: str) -> str:
-    """Render an OpenAPI document as one HTML page.
-
-    Parameters
-    ----------
-    api : mapping
-        The document from FastAPI.
-    base : str
-        Address of the service, for the commands.
-    """
+    """Render an OpenAPI document as one HTML page."""
     schemas = api.get("components", {}).get("schemas", {})
     return template("doors/http/docs.html").render(
         api=api,
@@ -282,8 +266,6 @@ def create_app(
 
     Parameters
     ----------
-    application : Application
-        The use cases.
     beside : callable
         Returns a context for the other doors of the process: entered when the
         application runs, and left before it stops.

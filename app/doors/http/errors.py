@@ -80,8 +80,6 @@ def list_faults(
 
     Parameters
     ----------
-    errors : sequence of mapping
-        The errors.
     names : type of BaseModel, or sequence of str
         The document, or the names that exist.
     of : str
@@ -275,8 +273,6 @@ def install(
 
     Parameters
     ----------
-    app : FastAPI
-        The application.
     routers : iterable of APIRouter
         All routers that it serves: a path may have routes in several.
     page : callable

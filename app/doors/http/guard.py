@@ -49,15 +49,7 @@ KEPT: Final = 64
 
 @dataclass(slots=True)
 class Access:
-    """The facts about a request that guards need.
-
-    Parameters
-    ----------
-    route : Guarded
-        The requested route.
-    scope : Scope
-        The request, in the terms of ASGI.
-    """
+    """The facts about a request that guards need."""
 
     route: Guarded
     scope: Scope
@@ -235,14 +227,7 @@ class Strict(Guarded):
 
 @cache
 def asking(right: Right | None, base: type[Guarded] = Strict) -> type[Guarded]:
-    """Return a class of routes that require a right.
-
-    Parameters
-    ----------
-    right : Right or None
-        The required right; None if everybody may.
-    base : type of Guarded
-        The class that answers.
+    """Return a class of routes that require a right; None if everybody may.
 
     Examples
     --------

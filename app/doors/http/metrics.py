@@ -75,13 +75,6 @@ async def metrics(
 class Collected(Collector):
     """All metrics: the counters of the tally, and the state of the service.
 
-    Parameters
-    ----------
-    application : Application
-        Its state is read at each collection.
-    profiles : iterable of str
-        Names of the profiles to include.
-
     Raises
     ------
     UnknownProfile
@@ -229,15 +222,7 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class CountAnswers:
-    """Counts the answers of an ASGI application by their status.
-
-    Parameters
-    ----------
-    app : ASGI application
-        The application.
-    tally : Tally
-        Counts them.
-    """
+    """Counts the answers of an ASGI application by their status."""
 
     app: ASGIApp
     tally: Tally

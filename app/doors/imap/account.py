@@ -54,13 +54,7 @@ class Folder(NamedTuple):
 
 
 class Account:
-    """A connection to one mailbox.
-
-    Parameters
-    ----------
-    client : IMAPClient
-        A client that is logged in.
-    """
+    """A connection to one mailbox."""
 
     def __init__(self, client: IMAPClient) -> None:
         self._client = client

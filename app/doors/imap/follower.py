@@ -66,13 +66,6 @@ class Memory:
     def first_unread(self, folder: str, validity: int) -> int | None:
         """Return the first UID of a folder that was not read.
 
-        Parameters
-        ----------
-        folder : str
-            Its name.
-        validity : int
-            Its UIDVALIDITY now.
-
         Returns
         -------
         int or None
@@ -228,15 +221,9 @@ class Follower:
 
     Parameters
     ----------
-    connect : callable
-        Opens the mailbox.
     folders : tuple of (str, str or None)
         Label and name of each folder.  The name None means the folder that the server
         marks as junk; the archive is added.  The follower waits in the last folder.
-    teach : callable
-        Teaches a message.
-    store : Store
-        Stores the memory.
     marks : bool
         Whether messages that are marked as junk or not junk are taught too.
     passed_over : Counter of str

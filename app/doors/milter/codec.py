@@ -267,13 +267,6 @@ def result(classified: Classified, authserv_id: str) -> str:
 def claims(value: bytes, authserv_id: str) -> bool:
     r"""Return whether a header claims to be written by a server with this name.
 
-    Parameters
-    ----------
-    value : bytes
-        The value of an Authentication-Results header.
-    authserv_id : str
-        The name.
-
     Examples
     --------
     >>> claims(b" (by) MX.example.org; spf=pass", "mx.example.org")

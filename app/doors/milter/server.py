@@ -53,13 +53,7 @@ RIGHT: Final = Right.CLASSIFY
 
 
 class Milter:
-    """The door, over an application.
-
-    Parameters
-    ----------
-    application : Application
-        The use cases and settings.
-    """
+    """The door, over an application."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

@@ -83,13 +83,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Headers to add to a message, as names and folded values.
-
-    Parameters
-    ----------
-    below, above : sequence of (str, str)
-        To add below and above the present headers.
-    """
+    """Headers to add below and above the present ones: names and folded values."""
 
     below: Sequence[tuple[str, str]] = ()
     above: Sequence[tuple[str, str]] = ()
@@ -101,8 +95,6 @@ class Question:
 
     Parameters
     ----------
-    envelope : Envelope
-        The data from the mail server.
     content : bytes
         The message as received, without the mail server's own header.
     forged : tuple of (bytes, int)
@@ -163,13 +155,6 @@ _STRANGE: Final = re.compile(r"[^!-~]")
 
 def received(envelope: Envelope, date: str) -> bytes:
     r"""Return the Received header, with its line end.
-
-    Parameters
-    ----------
-    envelope : Envelope
-        The data from the mail server.
-    date : str
-        The present time in the format of RFC 5322.
 
     Examples
     --------

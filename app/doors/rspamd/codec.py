@@ -57,8 +57,6 @@ class Ask:
         See `Kind`.
     label : str
         For *learn*: the label of the message.
-    recipients : tuple of str
-        The recipients of the message.
     sender : str
         Sender of the SMTP envelope; empty if not given.
     client : str
@@ -92,15 +90,7 @@ class Ask:
 
 
 class Refusal(Exception):
-    """A request that is answered only by a status and a sentence.
-
-    Parameters
-    ----------
-    status : HTTPStatus
-        The HTTP status.
-    sentence : str
-        The problem, and what to do.
-    """
+    """A request that is answered only by a status and a sentence."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)

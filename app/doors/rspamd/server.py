@@ -78,21 +78,7 @@ def scanned(
     flag: tuple[str, str] | None,
     recipients: Mapping[str, PointsAnswer],
 ) -> dict[str, object]:
-    """Return the document for a scan.
-
-    Parameters
-    ----------
-    answer : PointsAnswer
-        The verdict for the message.
-    message_id : str
-        Message-ID of the message.
-    seconds : float
-        Duration of the scan.  Unit: seconds.
-    flag : tuple of (str, str) or None
-        The header that marks spam.
-    recipients : mapping of str to PointsAnswer
-        The verdict for each recipient, if there are several.
-    """
+    """Return the document for a scan."""
     classified, action = answer.classified, answer.action
     verdict = classified.verdict
     limits = thresholds(classified.specification)
@@ -273,11 +259,6 @@ OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8
 
 class Rspamd:
     """The door, over an application.
-
-    Parameters
-    ----------
-    application : Application
-        The use cases and settings.
 
     Raises
     ------

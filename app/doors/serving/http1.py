@@ -91,15 +91,7 @@ of known length is passed on whole.
 
 
 class LingeringTransport:
-    """A transport whose closing is delegated to the protocol.
-
-    Parameters
-    ----------
-    transport : Transport
-        The wrapped transport.
-    end : callable
-        Closes the transport after everything written.
-    """
+    """A transport whose closing is delegated to the protocol."""
 
     def __init__(self, transport: Transport, end: Callable[[], None]) -> None:
         self._transport = transport
@@ -406,17 +398,10 @@ class _Server(uvicorn.Server):
 
 
 class WebListener:
-    """A door over HTTP on one listening socket, beside the main one.
+    """A door over HTTP on one socket, which it closes, beside the main one.
 
     They run in the main door's event loop, with its time-outs and limits, and leave the
     signals to it.
-
-    Parameters
-    ----------
-    app : ASGI application
-        Answers the requests.
-    listening : Listening
-        Its socket, which the listener closes.
     """
 
     def __init__(self, app: ASGIApp, listening: Listening) -> None:

@@ -93,8 +93,6 @@ class Door:
 
     Parameters
     ----------
-    name : str
-        Its name in the log.
     serve : callable
         Serves one connection until either side ends it.
     idle : float
@@ -260,15 +258,7 @@ class Connection:
 
 
 class Listener:
-    """A door on one listening socket.
-
-    Parameters
-    ----------
-    door : Door
-        The protocol.
-    listening : Listening
-        Its socket, which the listener closes.
-    """
+    """A door on one listening socket, which it closes."""
 
     def __init__(self, door: Door, listening: Listening) -> None:
         self._door = door

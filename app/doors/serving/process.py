@@ -271,15 +271,7 @@ manager_log = SparingLog(logging.getLogger(__name__))
 
 @dataclass(eq=False)
 class ServiceManager:
-    """The service manager that started this process; without one nothing is sent.
-
-    Parameters
-    ----------
-    environment : mapping of str to str
-        Has its socket and its watchdog interval.
-    clock : callable
-        Returns a time that only grows.  Unit: seconds.
-    """
+    """The service manager that started this process; without one nothing is sent."""
 
     environment: MutableMapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Callable[[], float] = time.monotonic

@@ -73,10 +73,6 @@ def caller_of(
 
     Parameters
     ----------
-    scope : Scope
-        The request, in the terms of ASGI.
-    proxies : Networks
-        The trusted proxies.
     keys : collection of bytes
         The headers that may contain a key, in lower case.
     sign_in : bytes or None
@@ -179,13 +175,6 @@ class Site:
 
     def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Raise if a request comes from a page of another site.
-
-        Parameters
-        ----------
-        method : str
-            Method of the request.
-        headers : iterable of (bytes, bytes)
-            Headers of the request, with names in lower case.
 
         Raises
         ------

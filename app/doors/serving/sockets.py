@@ -108,17 +108,7 @@ BACKLOG: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listening socket, with the file and lock that are released with it.
-
-    Parameters
-    ----------
-    socket : socket
-        A bound, listening, non-blocking socket.
-    path : Path or None
-        The file of a Unix socket.
-    lock : int or None
-        Descriptor of the lock on the path.
-    """
+    """A listening socket, with the file and lock that are released with it."""
 
     socket: socket.socket
     path: Path | None = None
@@ -140,8 +130,6 @@ def listen(
 
     Parameters
     ----------
-    address : Address
-        The address.
     setting : str
         Name of its variable, for errors.
     mode : int

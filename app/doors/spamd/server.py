@@ -66,17 +66,7 @@ _BAYES: Final = (
 def scanned(
     request: Request, answer: PointsAnswer, flag: tuple[str, str] | None
 ) -> bytes:
-    """Return the answer to a request for a verdict.
-
-    Parameters
-    ----------
-    request : Request
-        The request.
-    answer : PointsAnswer
-        The verdict, with `REQUIRED` points or more if it is spam.
-    flag : tuple of (str, str) or None
-        The header that marks spam.
-    """
+    """Return the answer to a request for a verdict."""
     if request.kind == "CHECK RSPAMC":
         return _metric(answer)
     word = str(answer.spam)
@@ -203,11 +193,6 @@ RIGHTS: Final[Mapping[str, Right]] = {"TELL": Right.TEACH}
 
 class Spamd:
     """The door, over an application.
-
-    Parameters
-    ----------
-    application : Application
-        The use cases and settings.
 
     Raises
     ------

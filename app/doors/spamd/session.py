@@ -48,8 +48,6 @@ class Request:
 
     Parameters
     ----------
-    kind : str
-        The command.
     version : tuple of int
         Version of the client's protocol.
     user : str
@@ -229,15 +227,7 @@ class SpamdSession:
 
 
 class _Body:
-    """The beginning of the message, decompressed if necessary.
-
-    Parameters
-    ----------
-    length : int or None
-        Length that the client announced.  Unit: bytes.
-    packed : bool
-        Whether it is compressed.
-    """
+    """The beginning of the message, decompressed if necessary."""
 
     def __init__(self, *, length: int | None, packed: bool) -> None:
         self.length = length

@@ -77,13 +77,7 @@ PLACES: Final = (
 
 
 class StaticFile:
-    """A file that pages load, held in memory.
-
-    Parameters
-    ----------
-    path : Path
-        Path of the file.
-    """
+    """A file that pages load, held in memory."""
 
     def __init__(self, path: Path) -> None:
         self.content = path.read_bytes()
@@ -287,18 +281,10 @@ def render(
 
     Parameters
     ----------
-    request : Request
-        The request.
-    template : str
-        Name of a file in `templates`.
     here : str
         The entry of `PLACES` to mark in the navigation.
     profile : str, optional
         The profile of the page, kept in the links of the navigation.
-    status : int
-        The HTTP status.
-    **context : Any
-        Variables of the template.
     """
     application = request.app.state.application
     site = application.settings.profile
