@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,20 @@ def test_a_stream_is_evaluated_without_a_database(run_anew, index, tmp_path):
         0
     ].keys()
     assert {"corpus", "lines"} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("option", "first"), [("--jsonl", '{"gold":'), ("--report", "<!doctype html>")]
+)
+def test_lines_or_a_page_go_to_standard_output(run_anew, index, option, first):
+    """For the next program of a pipe; the figures are for the person before it."""
+    code, out, err = run_anew("evaluate", "--index", index, option, "-")
+
+    assert 0 == code
+    assert out.startswith(first)
+    assert "1-ROCA" in err
+    assert "The diagrams are in" not in err
+    assert not Path("-").exists()
 
 
 def test_a_message_that_cannot_be_read_is_named_at_the_end(

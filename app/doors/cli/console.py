@@ -367,7 +367,7 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
     UnwritableFile
         If it cannot be written.
     """
-    if not path.name:
+    if not path.name or str(path) == STANDARD:
         raise UnwritableFile(f"{str(path)!r} is not the name of a file to write")
     part = path.with_name(path.name + ".part")
     try:

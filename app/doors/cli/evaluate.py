@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.console import (
+    ERR,
     OUT,
+    STANDARD,
     Json,
     Processes,
     complete_or_absent,
@@ -22,6 +24,7 @@ from app.doors.cli.console import (
     progress,
     show,
     stage,
+    written,
 )
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, InvalidSetting, UnwritableFile
@@ -240,8 +243,9 @@ def evaluate(
             "out"
         )
     # An unwritable file is reported before an hour's work, not after it.
+    standard = Path(STANDARD)
     for path in (report, jsonl):
-        if path is not None:
+        if path not in {None, standard}:
             _require_writable(path)
     left = "interrupted; an evaluation stores nothing"
     if resume is not None:
@@ -273,9 +277,10 @@ def evaluate(
             seed=seed,
         )
         _write(report, page(document))
-    show(figures.as_json(), figures.lines(), as_json=as_json)
-    if report is not None and not as_json:
-        OUT.print(f"The diagrams are in {report}")
+    to = ERR if standard in {report, jsonl} else OUT
+    show(figures.as_json(), figures.lines(), as_json=as_json, to=to)
+    if report not in {None, standard} and not as_json:
+        to.print(f"The diagrams are in {report}")
     raise_for(len(unreadable))
 
 
@@ -309,6 +314,10 @@ def _require_writable(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    if str(path) == STANDARD:
+        with written(STANDARD) as target:
+            target.write(text.encode())
+        return
     with complete_or_absent(path) as part:
         part.write_text(text, encoding="utf-8")
 
