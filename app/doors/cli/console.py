@@ -456,9 +456,12 @@ class StateFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             number, name = tempfile.mkstemp(dir=self.path.parent, prefix=".state-")
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(self.path)
+            try:
+                with os.fdopen(number, "w", encoding="utf-8") as file:
+                    file.write(text)
+                Path(name).replace(self.path)
+            finally:
+                Path(name).unlink(missing_ok=True)
         except OSError as error:
             msg = f"{self.variable}, {self.path}, cannot be written: {reason(error)}"
             raise InvalidSetting(msg) from error

@@ -118,6 +118,18 @@ def follower(account, taught, tmp_path, monkeypatch):
     )
 
 
+def test_a_state_that_cannot_be_written_leaves_no_file_behind(tmp_path):
+    """A folder stands in its place; every run would leave one more."""
+    (tmp_path / "imap.json").mkdir()
+    state = StateFile(tmp_path / "imap.json", "POSTBAYES_IMAP_STATE")
+
+    with pytest.raises(
+        InvalidSetting, match=r"POSTBAYES_IMAP_STATE, .* cannot be written"
+    ):
+        state.write("{}")
+    assert ["imap.json"] == [each.name for each in tmp_path.iterdir()]
+
+
 def test_what_is_moved_is_taught(account, follower, taught):
     """Into Junk is spam, out of it is ham, and into Trash is nothing."""
     account.folders["Trash"] = {}
