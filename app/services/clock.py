@@ -199,12 +199,12 @@ class WriteHealth:
 
 EVERY: Final = 60.0
 """Seconds in which a repeated line is written once."""
+MOST_KINDS: Final = 1_000
+"""Kinds of lines that are remembered; asyncio writes addresses into some of its own."""
 
 
 class Limit:
     """Counts lines of each kind, and lets one pass every `EVERY` seconds.
-
-    Kinds are texts in the code, so there are few.
 
     Examples
     --------
@@ -230,5 +230,7 @@ class Limit:
             if now - last < EVERY:
                 self._passed[kind] = last, left_out + 1
                 return None
+            if len(self._passed) >= MOST_KINDS:
+                self._passed.clear()
             self._passed[kind] = now, 0
         return f" (and {left_out} more like it before)" if left_out else ""

@@ -303,7 +303,8 @@ class _Sparing(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Pass a line, unless one like it was just written."""
-        left_out = self._limit.passes(str(record.msg))
+        # Below its first line, asyncio describes the objects that were involved.
+        left_out = self._limit.passes(str(record.msg).partition("\n")[0])
         if left_out:
             record.msg = str(record.msg).rstrip() + left_out
         return left_out is not None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.clock import EVERY
+from app.services.clock import EVERY, MOST_KINDS, Limit
 from app.services.log import (
     MAX_LINE,
     SLOW,
@@ -19,8 +19,10 @@ from app.services.log import (
     JsonFormat,
     SparingLog,
     TextFormat,
+    keep_log,
     logging_if_slow,
 )
+from app.settings import Settings
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam
 from tests.support.standin import Application
@@ -112,6 +114,28 @@ def test_what_strangers_repeat_is_logged_once_a_minute(caplog):
     log.warning("%s: %s", "e", ValueError("e"))
 
     assert ["a: a", "d: disk", "e: e (and 2 more like it before)"] == caplog.messages
+
+
+def test_what_asyncio_repeats_is_logged_once_a_minute(caplog):
+    """Below the first line, it describes the objects, which are others each time."""
+    keep_log(Settings(_env_file=None))
+    caplog.set_level(logging.ERROR)
+    for peer in range(3):
+        text = f"Fatal error on the transport of a test\ntransport: <{peer}>"
+        logging.getLogger("asyncio").error(text)
+
+    assert 1 == len(caplog.messages)
+
+
+def test_only_some_kinds_of_lines_are_remembered():
+    """A library may write what strangers send into its lines, ever anew."""
+    limit = Limit(lambda: 0.0)
+    limit.passes("kind 0")
+    repeated = limit.passes("kind 0")
+    for number in range(MOST_KINDS + 1):
+        limit.passes(f"kind {number}")
+
+    assert (None, "") == (repeated, limit.passes("kind 0"))
 
 
 def test_each_verdict_has_a_line(database_url, caplog):
