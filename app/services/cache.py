@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
-from app.services.clock import Failures
+from app.services.clock import Failures, now
 from app.services.live import CachedProfile, Loading, diverged, load, newest_epoch
 from app.services.recipients import above
 from app.storage import ledger, profiles
@@ -72,7 +72,7 @@ class LiveProfiles:
 
     engine: Engine
     specify: Specify
-    clock: Clock | None = None
+    clock: Clock = now
     _: KW_ONLY
     site: str | None = None
     levels: bool = False
@@ -427,8 +427,8 @@ class LiveProfiles:
         live = None if cached is None else cached.live
         if cached is None or live is None:
             return 0
-        # A profile that replaced another has its name and a different key.
-        if live.row.id != row.id:
+        # A profile that replaced another has its name.
+        if row.is_other_than(live.row):
             self._replace(row)
             return 0
         return self._follow(cached, live, row, last_rows)
@@ -482,7 +482,7 @@ class LiveProfiles:
             del self._broken[name]
         self.unfolded = {
             key: folded
-            for key, _, revision, _, folded in there.values()
+            for key, _, revision, _, folded, _ in there.values()
             if folded < revision
         }
         rows = profiles.get_many(connection, changed)
@@ -509,7 +509,7 @@ class LiveProfiles:
             return None
         # An error of one profile must not stop the others.
         try:
-            if cached is None or cached.row.id != row.id:
+            if cached is None or row.is_other_than(cached.row):
                 cached = self._profiles[row.name] = CachedProfile(
                     row, self.specify(row)
                 )

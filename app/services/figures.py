@@ -32,7 +32,7 @@ from app.storage import scored as scores
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection, Container, Hashable
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -127,7 +127,7 @@ class Figures:
         """Begin without figures."""
         # The figures of the last requests: `/metrics` repeats the same requests every
         # few seconds, even if nothing was learned since.
-        self._cached: OrderedDict[tuple[str, int], LiveFigures] = OrderedDict()
+        self._cached: OrderedDict[tuple[Hashable, ...], LiveFigures] = OrderedDict()
         # One at a time: 5,000 messages take about 0.2 s, and several at once would
         # slow down scoring and not be finished any sooner.
         self._making = threading.Lock()
@@ -144,7 +144,8 @@ class Figures:
         """
         live = self.live.find(profile)
         with self._making:
-            key = live.row.name, window
+            # A profile may be renamed, or replaced by another with its name or key.
+            key = live.row.id, live.row.created_at, live.row.name, window
             cached = self._cached.get(key)
             if cached is None or cached.revision != live.revision:
                 cached = self._cached[key] = self._make(live, window)

@@ -25,6 +25,7 @@ import numpy as np
 from app.classifier.levels import Level, backed_off
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.ledger.entry import epoch_of, learning
+from app.services.clock import now
 from app.storage import fold, ledger
 from app.storage.database.engine import connections_opened, reading
 
@@ -66,7 +67,7 @@ class LiveProfile:
         *,
         last_row: Identity | None = None,
         opened: int = 0,
-        clock: Clock | None = None,
+        clock: Clock = now,
     ) -> None:
         self.row = row
         self._clock = clock
@@ -138,8 +139,7 @@ class LiveProfile:
         decay = self.specification.decay
         if decay is None or decay.epoch is None:
             return decay is not None and self.month > 0
-        last = _last(self._clock)
-        ahead = last is not None and decay.epoch > epoch_of(last)
+        ahead = decay.epoch > epoch_of(_last(self._clock))
         return ahead or self.month > decay.epoch
 
     @property
@@ -191,7 +191,7 @@ class LiveProfile:
                 # Before the answer, because its receiver may ask for the month.
                 if self.specification.decay is not None:
                     last = _last(self._clock)
-                    times = (row.time for row in new if last is None or row.time < last)
+                    times = (row.time for row in new if row.time < last)
                     self.month = max(self.month, *map(epoch_of, times), 0)
                 if ahead is not None:
                     ahead.decide_as(self.specification)
@@ -297,24 +297,22 @@ def _alike(before: list[_State], after: list[_State]) -> bool:
     )
 
 
-def _last(clock: Clock | None) -> datetime | None:
-    """Return the latest time of rows from which ages count; None means no limit.
+def _last(clock: Clock) -> datetime:
+    """Return the latest time of rows from which ages count.
 
     Otherwise a row from a fast clock would give all earlier mail no weight, even after
     the clock is corrected.
     """
-    return None if clock is None else clock() + timedelta(days=1)
+    return clock() + timedelta(days=1)
 
 
-def newest_epoch(
-    connection: Connection, profile_id: int, clock: Clock | None
-) -> int | None:
+def newest_epoch(connection: Connection, profile_id: int, clock: Clock) -> int | None:
     """Return the month from which ages count; None before the first message."""
     return ledger.newest_epoch(connection, profile_id, before=_last(clock))
 
 
 def load(
-    engine: Engine, row: ProfileRow, specification: Specification, clock: Clock | None
+    engine: Engine, row: ProfileRow, specification: Specification, clock: Clock
 ) -> LiveProfile:
     """Load a profile from the database."""
     before = connections_opened(engine)

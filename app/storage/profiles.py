@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,6 @@ from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from sqlalchemy import Connection, Row, Select
 
@@ -91,6 +91,10 @@ class ProfileRow:
     created_at: datetime
     policy: object
     id_key: str | None = None
+
+    def is_other_than(self, row: ProfileRow) -> bool:
+        """Return whether this is another profile, perhaps under the same key."""
+        return (self.id, self.created_at) != (row.id, row.created_at)
 
     def require_label(self, label: str | None) -> None:
         """Raise `UnknownLabel` if the profile lacks a label; None forgets a message."""
@@ -366,8 +370,11 @@ def get_many(connection: Connection, profile_ids: Iterable[int]) -> list[Profile
     return sorted(map(_read, rows), key=attrgetter("name"))
 
 
-ProfileMark = tuple[int, str, int, int, int]
-"""Key, name, revision, changes and folded revision: a plain tuple, quick to compare."""
+ProfileMark = tuple[int, str, int, int, int, datetime]
+"""Key, name, revision, changes, folded revision, and time of creation.
+
+A plain tuple, quick to compare.  SQLite gives the key of a deleted profile to the next
+one."""
 
 
 def total(connection: Connection) -> Row[*tuple[Any, ...]]:
@@ -400,6 +407,7 @@ def marks(connection: Connection) -> dict[int, ProfileMark]:
             profile.c.revision,
             profile.c.lists,
             fold.c.folded_revision,
+            profile.c.created_at,
         )
         .join(fold, fold.c.profile_id == profile.c.id)
         .where(~HIDDEN)

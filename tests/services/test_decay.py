@@ -69,7 +69,9 @@ def month(number):
 def live_profile(engine, profile):
     """Return all profiles as a worker that starts now has them, and this one."""
     workers = LiveProfiles(
-        engine, lambda row: replace(SPECIFICATION, labels=row.labels)
+        engine,
+        lambda row: replace(SPECIFICATION, labels=row.labels),
+        lambda: month(7_000),
     )
     workers.refresh()
     return workers, workers.get(profile.name)

@@ -8,6 +8,7 @@ import pytest
 from app.errors import UnknownProfile
 from app.figures.metrics import Errors, roca_pct
 from app.services.figures import OTHERS, SOURCES
+from app.services.profiles import delete_profile, rename_profile
 from tests.support.messages import ham, spam
 
 N = 24
@@ -121,6 +122,26 @@ def test_nothing_learned_has_no_figures(app):
         figures.reliability,
         figures.curve,
     )
+
+
+def test_another_profile_of_the_same_name_has_its_own_figures(app):
+    """Figures are cached by revision, and both profiles are at the first one."""
+
+    def figures(name, raw, label):
+        app.create_profile(name, ("ham", "spam"), ("spam",))
+        app.feedback.teach(name, raw, label=label, source="test")
+        return app.figures(name, window=10)
+
+    old = figures("ann", spam(0), "spam")
+    rename_profile(app.engine, "ann", "bob")
+    app.live.refresh()
+    renamed = app.figures("bob", window=10)
+    list(delete_profile(app.engine, "bob"))
+    new = figures("bob", ham(0), "ham")
+
+    assert ("ann", 1, 0) == (old.profile, old.errors.spam, old.errors.ham)
+    assert ("bob", 1, 0) == (renamed.profile, renamed.errors.spam, renamed.errors.ham)
+    assert ("bob", 0, 1) == (new.profile, new.errors.spam, new.errors.ham)
 
 
 def test_a_profile_that_is_not_there_is_named(app):

@@ -17,7 +17,7 @@ from app.ledger.undo import Selection
 from app.services import cache
 from app.services.cache import LiveProfiles
 from app.services.clock import now
-from app.services.profiles import create_profile, learned
+from app.services.profiles import create_profile, delete_profile, learned
 from app.services.startup import specify
 from app.settings import Settings
 from app.storage import tables
@@ -393,6 +393,19 @@ def test_a_profile_that_is_gone_is_unknown_while_it_is_loaded(app, monkeypatch):
     monkeypatch.setattr(cache, "load", load)
     with pytest.raises(UnknownProfile):
         verdict(app, ANN)
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_profile_in_the_place_of_a_deleted_one_is_another(app, loaded):
+    """SQLite gives it the same key, and this process may not have noticed the end."""
+    app.create_profile("new", ("ham", "spam"), ("spam",))
+    if loaded:
+        app.live.get("new")
+    list(delete_profile(app.engine, "new"))
+    app.create_profile("new", ("ham", "list", "spam"), ("spam",))
+
+    assert ("ham", "list", "spam") == app.live.find("new").row.labels
+    assert 3 == app.live.get("new").specification.n_classes
 
 
 def test_settings_that_are_read_again_count_for_all(app):
