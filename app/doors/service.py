@@ -142,8 +142,11 @@ async def opened(
     They are closed earlier, together with the main door, if a signal ends the process.
     """
     listeners = {
-        name: _listener(DOORS[name](application), each)
+        name: Listener(door, each)
+        if isinstance(door, Door)
+        else WebListener(door, each)
         for name, each in listening.items()
+        for door in (DOORS[name](application),)
     }
     for listener in listeners.values():
         listener.start()
@@ -227,12 +230,6 @@ def _is_first() -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _listener(door: Door | ASGIApp, listening: Listening) -> Listener | WebListener:
-    if isinstance(door, Door):
-        return Listener(door, listening)
-    return WebListener(door, listening)
 
 
 def create() -> FastAPI:

@@ -30,7 +30,7 @@ from app.services.feedback import Feedback
 from app.services.figures import WATCH_SECONDS, Figures, Teachers
 from app.services.follow import SiteFollower
 from app.services.history import VerdictHistory, VerdictRecorder
-from app.services.inspection import Inspect, Ledgers, Words
+from app.services.inspection import inspect, ledger_page, word_state
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import keep_log, logging_if_slow
 from app.services.metrics import tally_of
@@ -227,7 +227,7 @@ class Application:
             self._autolearn(),
             self._witnesses(),
         )
-        self.inspect = Inspect(self.live, self.recent, now, self._witnesses())
+        self.inspect = partial(inspect, self.live, self.recent, self._witnesses())
         self.recall = Recall(
             self.engine,
             self.live,
@@ -257,8 +257,8 @@ class Application:
         )
         self.undo = Undo(self.engine, self.live, now)
         self.follower = SiteFollower(self.engine, settings, now)
-        self.words = Words(self.live, self.engine)
-        self.ledgers = Ledgers(self.live, self.engine)
+        self.words = partial(word_state, self.live, self.engine)
+        self.ledgers = partial(ledger_page, self.live, self.engine)
         self.history = VerdictHistory(self.live, self.engine, now)
         self.delivery = Delivery(
             self.classify,

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable
@@ -53,15 +53,10 @@ _CURSOR: Final = re.compile(r"[0-9a-f.]{1,80}")
 _MOST_DETAIL: Final = 300
 
 
-class OfferedPage(NamedTuple):
-    """A page for another site, and its headers."""
-
-    content: bytes
-    headers: Mapping[str, str]
-
-
-def offered_page(engine: Engine, name: str, *, after: str) -> OfferedPage:
-    """Return what a profile offers to other sites after a cursor.
+def offered_page(
+    engine: Engine, name: str, *, after: str
+) -> tuple[bytes, dict[str, str]]:
+    """Return what a profile offers to other sites after a cursor, and the headers.
 
     Raises
     ------
@@ -71,7 +66,7 @@ def offered_page(engine: Engine, name: str, *, after: str) -> OfferedPage:
     with reading(engine) as connection:
         profile = profiles.find(connection, name)
         content, page = write_page(connection, profile, after=after)
-    return OfferedPage(content, {CURSOR: page.cursor, LEFT: str(page.left)})
+    return content, {CURSOR: page.cursor, LEFT: str(page.left)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

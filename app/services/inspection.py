@@ -18,13 +18,13 @@ from app.features.extract import extract, meant
 from app.features.places import passages, placed
 from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
+from app.services.clock import now
 from app.storage import ledger, runs, undo_records, undo_work
 from app.storage.database.engine import reading
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Engine
@@ -59,62 +59,60 @@ class Inspected:
         return [trick for tag, _, trick in tags if tag == "trick"]
 
 
-@dataclass(frozen=True, slots=True)
-class Inspect:
-    """Looks closely at single messages.
+def inspect(
+    live: LiveProfiles,
+    recent: RecentMessages | None,
+    witnesses: Sequence[Witness],
+    profile: str,
+    raw: bytes,
+    *,
+    strongest: int,
+) -> Inspected:
+    """Read and score a message.
 
     An inspected message is not traffic: it is neither counted nor logged, and the
     filter does not learn it by itself.  It can be taught by its id.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
+    ProfileLoading
+        If it is not in memory yet.
+    EmptyMessage
+        If the message is blank.
     """
-
-    live: LiveProfiles
-    recent: RecentMessages | None
-    clock: Callable[[], datetime]
-    witnesses: Sequence[Witness] = ()
-
-    def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Inspected:
-        """Read and score a message.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is no such profile.
-        ProfileLoading
-            If it is not in memory yet.
-        EmptyMessage
-            If the message is blank.
-        """
-        live = self.live.get_all((profile,))[profile]
-        message = read(raw)
-        found = passages(message)
-        known = live.specification
-        places = placed(found)
-        observation = extract(message, known.views).keyed(known.key)
-        classified = classify_observation(
-            live, observation, strongest=strongest, head=Head.of(message, len(raw))
-        )
-        # Not while the profile is held: it takes 0.2 s for a long message.
-        shading = shade(
-            found,
-            places,
-            observation,
-            classified.attribution,
-            partial(_counts, live),
-            key=known.key,
-        )
-        heard = testimony(self.witnesses, message, UNKNOWN)
-        if heard is not None:
-            classified = replace(classified, testimony=heard).stated_for(profile)
-            # Statements have no place in the text.
-            elsewhere = dict(shading.elsewhere)
-            for each in classified.statements:
-                elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
-            shading = replace(shading, elsewhere=elsewhere)
-        if self.recent is not None:
-            self.recent.add(live.row.id, observation, self.clock())
-        return Inspected(
-            classified=classified, shading=shading, attachments=message.attachments
-        )
+    loaded = live.get_all((profile,))[profile]
+    message = read(raw)
+    found = passages(message)
+    known = loaded.specification
+    places = placed(found)
+    observation = extract(message, known.views).keyed(known.key)
+    classified = classify_observation(
+        loaded, observation, strongest=strongest, head=Head.of(message, len(raw))
+    )
+    # Not while the profile is held: it takes 0.2 s for a long message.
+    shading = shade(
+        found,
+        places,
+        observation,
+        classified.attribution,
+        partial(_counts, loaded),
+        key=known.key,
+    )
+    heard = testimony(witnesses, message, UNKNOWN)
+    if heard is not None:
+        classified = replace(classified, testimony=heard).stated_for(profile)
+        # Statements have no place in the text.
+        elsewhere = dict(shading.elsewhere)
+        for each in classified.statements:
+            elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
+        shading = replace(shading, elsewhere=elsewhere)
+    if recent is not None:
+        recent.add(loaded.row.id, observation, now())
+    return Inspected(
+        classified=classified, shading=shading, attachments=message.attachments
+    )
 
 
 def _counts(
@@ -136,54 +134,48 @@ class LedgerPage:
     unfinished: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ledgers:
-    """Looks through the ledgers of profiles."""
+def ledger_page(
+    live: LiveProfiles,
+    engine: Engine,
+    profile: str,
+    asked: Selection,
+    *,
+    label: str | None = None,
+    before: int | None = None,
+    limit: int,
+) -> LedgerPage:
+    """Return the newest rows of a ledger that meet all conditions.
 
-    live: LiveProfiles
-    engine: Engine
-
-    def __call__(
-        self,
-        profile: str,
-        asked: Selection,
-        *,
-        label: str | None = None,
-        before: int | None = None,
-        limit: int,
-    ) -> LedgerPage:
-        """Return the newest rows that meet all conditions.
-
-        Raises
-        ------
-        UnknownProfile, UnknownLabel
-            If there is no such profile, or it has no such label.
-        DatabaseUnavailable
-            If the ledger cannot be read.
-        """
-        row = self.live.find(profile).row
-        if label is not None:
-            row.require_label(label)
-        with reading(self.engine) as connection:
-            found = ledger.lines(
-                connection, row.id, asked, label=label, before=before, limit=limit + 1
-            )
-            rows = tuple(found[:limit])
-            # Rows that an undo wrote carry it out; it does not take them back.
-            taken = undo_records.taken_by(
-                connection, row.id, {each.revision for each in rows}
-            )
-            force = in_force(undo_records.all_of(connection, row.id)) if taken else ()
-            unfinished = undo_work.pending(connection, row.id)
-        return LedgerPage(
-            profile=row.name,
-            rows=rows,
-            taken_back=frozenset(
-                revision for revision, by in taken.items() if by & frozenset(force)
-            ),
-            next=rows[-1].revision if len(found) > limit else None,
-            unfinished=unfinished,
+    Raises
+    ------
+    UnknownProfile, UnknownLabel
+        If there is no such profile, or it has no such label.
+    DatabaseUnavailable
+        If the ledger cannot be read.
+    """
+    row = live.find(profile).row
+    if label is not None:
+        row.require_label(label)
+    with reading(engine) as connection:
+        found = ledger.lines(
+            connection, row.id, asked, label=label, before=before, limit=limit + 1
         )
+        rows = tuple(found[:limit])
+        # Rows that an undo wrote carry it out; it does not take them back.
+        taken = undo_records.taken_by(
+            connection, row.id, {each.revision for each in rows}
+        )
+        force = in_force(undo_records.all_of(connection, row.id)) if taken else ()
+        unfinished = undo_work.pending(connection, row.id)
+    return LedgerPage(
+        profile=row.name,
+        rows=rows,
+        taken_back=frozenset(
+            revision for revision, by in taken.items() if by & frozenset(force)
+        ),
+        next=rows[-1].revision if len(found) > limit else None,
+        unfinished=unfinished,
+    )
 
 
 # Half a message with the word and half a message without: under this prior, the log of
@@ -227,61 +219,56 @@ class WordState:
     views: Mapping[str, WordInView]
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Looks up words."""
+def word_state(
+    live: LiveProfiles, engine: Engine, profile: str, word: str
+) -> WordState:
+    """Return the counts of a word.
 
-    live: LiveProfiles
-    engine: Engine
-
-    def __call__(self, profile: str, word: str) -> WordState:
-        """Return the counts of a word.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is no such profile.
-        DatabaseUnavailable
-            If the months cannot be read.
-        """
-        live = self.live.get(profile)
-        with live.held() as snapshot:
-            specification, revision = snapshot.specification, snapshot.revision
-            decay, messages = specification.decay, snapshot.messages
-            features = {
-                view: feature
-                for view, feature in meant(word, specification.key).items()
-                if view in snapshot.feature_tables
-            }
-            in_memory = {
-                view: _in_memory(snapshot, view, feature)
-                for view, feature in features.items()
-            }
-        found = {}
-        with reading(self.engine) as connection:
-            folded = folded_revision(connection, live.row.id)
-            for view, now in in_memory.items():
-                if decay is None and not any(now.messages.values()):
-                    continue
-                counts = runs.history(
-                    connection, live.row, view=view, feature=features[view]
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
+    DatabaseUnavailable
+        If the months cannot be read.
+    """
+    loaded = live.get(profile)
+    with loaded.held() as snapshot:
+        specification, revision = snapshot.specification, snapshot.revision
+        decay, messages = specification.decay, snapshot.messages
+        features = {
+            view: feature
+            for view, feature in meant(word, specification.key).items()
+            if view in snapshot.feature_tables
+        }
+        in_memory = {
+            view: _in_memory(snapshot, view, feature)
+            for view, feature in features.items()
+        }
+    found = {}
+    with reading(engine) as connection:
+        folded = folded_revision(connection, loaded.row.id)
+        for view, counted in in_memory.items():
+            if decay is None and not any(counted.messages.values()):
+                continue
+            counts = runs.history(
+                connection, loaded.row, view=view, feature=features[view]
+            )
+            # Counts that have decayed to nothing still have their months.
+            if any(counted.messages.values()) or any(x.messages for x in counts):
+                found[view] = replace(
+                    counted,
+                    epochs=tuple(counts),
+                    months=tuple(over_time(counts, specification)),
                 )
-                # Counts that have decayed to nothing still have their months.
-                if any(now.messages.values()) or any(each.messages for each in counts):
-                    found[view] = replace(
-                        now,
-                        epochs=tuple(counts),
-                        months=tuple(over_time(counts, specification)),
-                    )
-        return WordState(
-            word=word,
-            profile=live.row.name,
-            revision=revision,
-            folded_revision=folded,
-            messages=specification.by_label(messages),
-            half_life=None if decay is None else decay.half_life,
-            views=found,
-        )
+    return WordState(
+        word=word,
+        profile=loaded.row.name,
+        revision=revision,
+        folded_revision=folded,
+        messages=specification.by_label(messages),
+        half_life=None if decay is None else decay.half_life,
+        views=found,
+    )
 
 
 def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:

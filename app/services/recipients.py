@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import check_name
 from app.errors import InvalidSetting
@@ -32,14 +32,6 @@ MAX_RECIPIENTS: Final = 1_000
 DELIMITER: Final = "+"
 
 
-class Names(Protocol):
-    """Aliases: names to look up in place of others."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return the alias of a name in lower case; None if it has none."""
-        ...
-
-
 @dataclass(eq=False)
 class Recipients:
     """Finds the profile that answers for the recipients of a message.
@@ -51,9 +43,9 @@ class Recipients:
         profile counts at once.
     site : str
         The profile that answers if no other does.
-    aliases : Names
+    aliases : mapping of str to str, or Aliases
         From an address, a user or ``@domain``, in lower case, to the name to look up in
-        its place: a mapping, or `Aliases`.
+        its place.
     ready : callable, optional
         Returns whether the profile of a name is available and has learned enough.
 
@@ -72,7 +64,7 @@ class Recipients:
     names: Container[str]
     _: KW_ONLY
     site: str
-    aliases: Names
+    aliases: Mapping[str, str] | Aliases
     ready: Callable[[str], bool] = lambda _: True
 
     def line(self, user: str) -> tuple[str, ...]:

@@ -185,21 +185,6 @@ def _actions(settings: Settings, spam_from: float) -> ActionRule:
         )
 
 
-def require_confident(own_from: float | None, spam_from: float) -> None:
-    """Raise if the filter would learn unsure verdicts.
-
-    Raises
-    ------
-    InvalidSetting
-        If `own_from` is below the threshold of spam, or not a number.
-    """
-    if own_from is not None and not spam_from <= own_from < math.inf:
-        raise InvalidSetting(
-            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}; it must be at least the spam "
-            f"threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
-        )
-
-
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
     """Return the function from a stored profile to its specification."""
     service = specification(settings)
@@ -223,10 +208,16 @@ def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
     Raises
     ------
     InvalidSetting
-        If thresholds contradict each other, or the aliases cannot be read.
+        If thresholds contradict each other, the filter would learn unsure verdicts, or
+        the aliases cannot be read.
     """
-    service = specification(settings)
-    require_confident(settings.autolearn_from, service.verdict.spam_threshold)
+    service, own_from = specification(settings), settings.autolearn_from
+    spam_from = service.verdict.spam_threshold
+    if own_from is not None and not spam_from <= own_from < math.inf:
+        raise InvalidSetting(
+            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}; it must be at least the spam "
+            f"threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
+        )
     return service, Aliases(settings.aliases)
 
 

@@ -54,10 +54,10 @@ class Berlin:
     def page(self, after):
         """Return the page behind a cursor."""
         try:
-            page = offered_page(self.engine, "default", after=after)
+            content, headers = offered_page(self.engine, "default", after=after)
         except OtherProfile as error:
             return httpx2.Response(409, text=str(error))
-        return httpx2.Response(200, content=page.content, headers=dict(page.headers))
+        return httpx2.Response(200, content=content, headers=headers)
 
 
 def made(engine, *, labels=("ham", "spam")):
@@ -241,8 +241,8 @@ def test_a_profile_with_other_labels_is_not_learned(follower, berlin, engine, he
 
 def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
     """Such a row has a teacher or an earlier score."""
-    page = offered_page(berlin.engine, "default", after="")
-    reader = BlockReader(BytesIO(page.content))
+    page, headers = offered_page(berlin.engine, "default", after="")
+    reader = BlockReader(BytesIO(page))
     ((_, content),) = reader
     (word,) = layout.surveyed_rows(content)
     file = BytesIO()
@@ -251,9 +251,7 @@ def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
         LEDGER, layout.write_rows([replace(word, label_before="ham")], words=False)
     )
     writer.close()
-    berlin.answer = httpx2.Response(
-        200, content=file.getvalue(), headers=dict(page.headers)
-    )
+    berlin.answer = httpx2.Response(200, content=file.getvalue(), headers=headers)
 
     assert not follower.attempt("berlin")
     assert "that no site offers" in state(follower).failure

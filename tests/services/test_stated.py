@@ -15,7 +15,7 @@ from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery
 from app.services.history import VerdictRecorder
-from app.services.inspection import Inspect
+from app.services.inspection import inspect
 from app.services.profiles import create_profile
 from app.services.writer import AutoLearn
 from app.storage.tables import ledger
@@ -95,9 +95,7 @@ def test_a_statement_moves_the_verdict_and_is_a_reason_of_it(app):
     witness = ByProfile(default=-100.0)
     heard = asked(app, witness)("default", spam(50), strongest=0)
     document = ClassifyOut.of(Delivered.of(heard))
-    inspected = Inspect(app.live, None, now, (witness,))(
-        "default", spam(50), strongest=1
-    )
+    inspected = inspect(app.live, None, (witness,), "default", spam(50), strongest=1)
 
     assert ("reject", "none") == (plain.action, heard.action)
     assert plain.verdict.log_odds - 100.0 == heard.verdict.log_odds

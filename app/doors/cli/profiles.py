@@ -83,7 +83,11 @@ def profiles(
             )
         labels, spam_labels = (",".join(names) for names in KINDS[kind])
     settings = load_settings(labels=labels, spam_labels=spam_labels)
-    _require_not_of_the_site(delete or (rename and rename[0]), settings.profile)
+    if settings.profile in (delete, rename and rename[0]):
+        raise InvalidInput(
+            f"the profile {settings.profile!r} is that of the site; name another one "
+            "in POSTBAYES_PROFILE first"
+        )
     with opened_database(load_settings(), make=create is not None) as engine:
         if create is not None:
             create_profile(
@@ -124,14 +128,6 @@ def _line(profile: Mapping[str, Any]) -> str:
         f"created {profile['created_at']:%Y-%m-%d}"
         + (f"  key {profile['id_key']}" if profile["id_key"] else "")
     )
-
-
-def _require_not_of_the_site(name: str | None, site: str) -> None:
-    if name == site:
-        raise InvalidInput(
-            f"the profile {name!r} is that of the site; name another one in "
-            "POSTBAYES_PROFILE first"
-        )
 
 
 def _delete(engine: Engine, name: str, *, yes: bool) -> None:

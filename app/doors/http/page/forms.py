@@ -100,11 +100,6 @@ def begin_session(request: Request, response: Response, cookie: str) -> None:
     set_cookie(request, response, COOKIE, cookie, seconds=seconds)
 
 
-def end_session(response: Response) -> None:
-    """Delete the cookie of a session."""
-    response.delete_cookie(COOKIE, path="/")
-
-
 def set_cookie(
     request: Request, response: Response, name: str, value: str, *, seconds: int | None
 ) -> None:

@@ -28,12 +28,12 @@ from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import (
     begin_session,
-    end_session,
     read_form,
     set_cookie,
 )
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
+from app.doors.serving.request import COOKIE
 from app.errors import (
     InvalidInput,
     NotFound,
@@ -326,7 +326,7 @@ async def sign_out(request: Request) -> Response:
     """End the session of this browser."""
     await read_form(request)
     response = see_other("/ui/sign-in")
-    end_session(response)
+    response.delete_cookie(COOKIE, path="/")
     return response
 
 

@@ -283,8 +283,8 @@ async def offered(
             f"the profile {name!r} is not offered to other sites; POSTBAYES_OFFER "
             "names those that are"
         )
-    page = await in_database(offered_page, app.engine, name, after=after)
-    return Response(page.content, media_type=PAGE, headers=dict(page.headers))
+    content, headers = await in_database(offered_page, app.engine, name, after=after)
+    return Response(content, media_type=PAGE, headers=headers)
 
 
 FIELDS: Final = {
