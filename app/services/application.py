@@ -471,7 +471,7 @@ class Application:
     def add_person(self, name: str, **given: Any) -> None:
         """Add a person, as `app.services.sessions.add_person`; here at once."""
         add_person(self.engine, name, **given)
-        self.keys.refresh()
+        _refresh(self.keys.refresh, "the person is added, and can sign in")
 
     def set_password(self, name: str, password: str, *, who: Principal) -> Person:
         """Set the password of a person, and return them.
@@ -486,13 +486,13 @@ class Application:
         if name in self.keys.people:
             who.require_rights(ROLES[self.keys.people[name].role])
         set_password(self.engine, name, password, who=who.name)
-        self.keys.refresh()
+        _refresh(self.keys.refresh, "the password is set, and takes effect")
         return self.keys.people[name]
 
     def remove_person(self, name: str, *, who: str) -> None:
         """Remove a person, as `app.services.sessions.remove_person`."""
         remove_person(self.engine, name, who=who)
-        self.keys.refresh()
+        _refresh(self.keys.refresh, "the person is removed, and their sessions end")
 
     def revisions(self, profile: ProfileRow) -> tuple[int, int]:
         """Return the revisions of the newest ledger row and of the last counted one."""

@@ -7,6 +7,7 @@ at once, and those of other processes with the maintenance, about twice a second
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -141,6 +142,7 @@ class LiveLists:
         """Read the lists."""
         self._versions: dict[int, tuple[datetime, int]] = {}
         self._tables: dict[int, ListTable] = {}
+        self._refreshing = threading.Lock()
         self.refresh()
 
     def __len__(self) -> int:
@@ -149,7 +151,8 @@ class LiveLists:
 
     def refresh(self) -> None:
         """Read the lists that have changed."""
-        with reading(with_short_timeout(self.engine)) as connection:
+        # One at a time: an older reading must not replace a newer one.
+        with self._refreshing, reading(with_short_timeout(self.engine)) as connection:
             versions = lists.versions(connection)
             if versions == self._versions:
                 return
@@ -159,8 +162,8 @@ class LiveLists:
                 else self._tables.get(each, ListTable(()))
                 for each, version in versions.items()
             }
-        self._tables = {each: table for each, table in tables.items() if table}
-        self._versions = versions
+            self._tables = {each: table for each, table in tables.items() if table}
+            self._versions = versions
 
     def __call__(self, message: Message, origin: Origin) -> Testimony | None:
         """Return the statements of the lists about a message, by profile."""

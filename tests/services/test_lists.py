@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from itertools import count
 
@@ -10,6 +11,7 @@ from sqlalchemy import select, update
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
+from app.services import lists as module
 from app.services.access import list_events
 from app.services.clock import now
 from app.services.lists import LiveLists, list_entries
@@ -194,6 +196,32 @@ def test_another_process_follows(app, database_url):
             seen.append(stated(other))
 
     assert [[(SENDER, -5.0)], [(SENDER, -6.0)], []] == seen
+
+
+def test_an_older_reading_does_not_replace_a_newer_one(app, monkeypatch):
+    """The maintenance reads what was there before an entry, and ends after it."""
+    put(app, SITE, "else@shop.example")
+    found, ended = module.lists.versions, threading.Event()
+
+    def set_meanwhile():
+        put(app, SITE, SENDER)
+        ended.set()
+
+    setter = threading.Thread(target=set_meanwhile)
+
+    def versions(connection):
+        read = found(connection)
+        if setter.ident is None:
+            setter.start()
+            # With a lock, the other waits for this one.
+            ended.wait(0.2)
+        return read
+
+    monkeypatch.setattr(module.lists, "versions", versions)
+    put(app, DOMAIN, SENDER)
+    setter.join()
+
+    assert [(SENDER, -5.0)] == stated(app)
 
 
 def test_the_maintenance_looks_for_changes(app, database_url):

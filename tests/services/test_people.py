@@ -7,6 +7,7 @@ from argon2 import PasswordHasher
 
 from app.access.rights import ALL_RIGHTS, LOCAL, Principal
 from app.errors import (
+    DatabaseUnavailable,
     Forbidden,
     InvalidInput,
     NameTaken,
@@ -25,6 +26,7 @@ from app.services.sessions import (
 )
 from app.storage import access
 from app.storage.database.engine import migrate, open_engine
+from tests.support.application import running
 from tests.support.databases import sqlite_url
 
 PASSWORD = "correct horse"  # noqa: S105  of a test
@@ -308,3 +310,30 @@ def test_people_are_added_once_and_with_a_role(engine, keys):
         set_password(engine, "eve", PASSWORD, who="test")
 
     assert ["ann"] == [each.name for each in list_people(engine)]
+
+
+@pytest.mark.parametrize(
+    ("act", "given", "done"),
+    [
+        ("add_person", {"role": "reader", "password": None, "who": "t"}, "is added"),
+        ("set_password", {"password": PASSWORD, "who": LOCAL}, "is set"),
+        ("remove_person", {"who": "t"}, "is removed"),
+    ],
+)
+def test_a_change_that_is_stored_is_told_where_the_database_then_goes_away(
+    tmp_path, monkeypatch, act, given, done
+):
+    """Otherwise the client would take it for undone."""
+
+    def refresh():
+        msg = "the database is away"
+        raise DatabaseUnavailable(msg)
+
+    with running(database_url=sqlite_url(tmp_path)) as app:
+        if act != "add_person":
+            app.add_person("zoe", role="reader", password=PASSWORD, who="t")
+        monkeypatch.setattr(app.keys, "refresh", refresh)
+
+        with pytest.raises(DatabaseUnavailable, match=f"{done}, and"):
+            getattr(app, act)("zoe", **given)
+        monkeypatch.undo()

@@ -23,6 +23,7 @@ from app.errors import (
     Inconsistent,
     InvalidInput,
     InvalidSetting,
+    TooManyRequests,
     Unavailable,
 )
 
@@ -278,7 +279,12 @@ class Follower:
                         seen = folders
                         if not account.idles:
                             time.sleep(POLL)
-            except (Unavailable, Inconsistent, InvalidInput) as error:
+            except (
+                Unavailable,
+                TooManyRequests,
+                Inconsistent,
+                InvalidInput,
+            ) as error:
                 # A password that worked may work again, and a damaged database may be
                 # restored. A password that never worked ends the command.
                 if not opened and isinstance(error, InvalidInput):

@@ -20,6 +20,7 @@ from app.errors import (
     InvalidSetting,
     MailboxUnavailable,
     MessageTooLarge,
+    TooManyRequests,
     UnreadableMessage,
 )
 
@@ -378,24 +379,28 @@ def test_a_message_that_never_is_taken_keeps_no_other_waiting(
     assert {refusal.__name__: 1} == follower.passed_over
 
 
-def test_a_service_whose_database_is_damaged_is_waited_for(
-    account, follower, taught, caplog
+@pytest.mark.parametrize(
+    "error",
+    [DatabaseDamaged("not now"), TooManyRequests("not now", 60.0)],
+    ids=["damaged", "busy"],
+)
+def test_a_service_that_takes_no_message_for_now_is_waited_for(
+    account, follower, taught, caplog, error
 ):
-    """It answers 500 to every message until its data are put back."""
+    """It answers 500 until its data are put back, or 429 until the next day."""
     list(islice(follower.follow(), 1))
     account.put("Junk", b"new")
     real = follower.teach
 
     def teach(*_):
         object.__setattr__(follower, "teach", real)
-        msg = "the database is damaged"
-        raise DatabaseDamaged(msg)
+        raise error
 
     object.__setattr__(follower, "teach", teach)
 
     assert [1] == list(islice(follower.follow(), 1))
     assert [(b"new", "spam")] == taught
-    assert "the database is damaged; trying again" in caplog.text
+    assert "not now; trying again" in caplog.text
 
 
 def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):
