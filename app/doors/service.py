@@ -33,7 +33,7 @@ from app.doors.serving.process import (
     reloading,
     remember_reload,
 )
-from app.doors.serving.sockets import parse_address
+from app.doors.serving.sockets import Inet, parse_address
 from app.doors.spamd.server import spamd
 from app.errors import PostbayesError
 from app.services.application import Application
@@ -200,7 +200,7 @@ def announce(application: Application) -> None:
     if settings.workers > 1 and not _is_first():
         log.info("another worker is ready (process %d)", os.getpid())
         return
-    doors = {"http": f"{settings.host}:{settings.port}"}
+    doors = {"http": str(Inet(settings.host, settings.port))}
     doors |= {name: text for name in DOORS if (text := getattr(settings, name))}
     profiles = [*application.live]
     states = [

@@ -182,39 +182,34 @@ class Delivery:
         begun = time.perf_counter()
         shared = self.recipients.shared(recipients)
         origin = Origin(sender, client)
-
-        def choose() -> tuple[str, dict[str, str]]:
-            name = self.recipients.answering(recipients)
-            return name, {
-                self.recipients.profile(each): self.recipients.answering([each])
-                for each in recipients
-            }
-
         with self.tally.delivering(door):
-            (name, own), answered = _answered(
-                choose,
-                choose(),
+            asked, answered = _answered(
+                lambda: self.address(recipients),
+                self.address(recipients),
                 lambda chosen: self.classify.each(
-                    (chosen[0],),
+                    (chosen.name,),
                     raw,
                     strongest=strongest,
                     taught={shared},
-                    others={*chosen[1].values()} - {chosen[0]},
+                    others=chosen.profiles - {chosen.name},
                     origin=origin,
                 ),
             )
-            classified = answered[name].stated_for(shared)
+            classified = answered[asked.name].stated_for(shared)
             action = classified.action
             if action in {"quarantine", "reject"}:
-                if others := {*own.values()} - {name}:
+                if others := asked.profiles - {asked.name}:
                     answered |= self.classify.each(
                         others, raw, strongest=0, origin=origin
                     )
-                theirs = (answered[its].stated_for(who) for who, its in own.items())
+                theirs = (
+                    answered[name].stated_for(self.recipients.profile(each))
+                    for each, name in asked.recipients.items()
+                )
                 action = agreed(action, (each.action for each in theirs))
         self._tell(classified, recipients, action, begun, door=door, queue=queue)
         if self.recorder is not None:
-            for profile in {name, shared}:
+            for profile in {asked.name, shared}:
                 self.recorder(
                     profile, classified, door=door, recipients=recipients, sender=sender
                 )

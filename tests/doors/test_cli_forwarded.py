@@ -183,6 +183,17 @@ def test_a_service_that_is_away_is_asked_again(run_anew):
     assert f"the service at {url} does not answer" in err
 
 
+def test_the_service_of_the_settings_may_have_an_ipv6_address(run_anew, monkeypatch):
+    """It stands in brackets in a URL."""
+    monkeypatch.setenv("POSTBAYES_HOST", "::1")
+    monkeypatch.setenv("POSTBAYES_PORT", "1")
+    arguments = ["--label=spam", f"--sender={ANN}"]
+    code, _, err = run_anew("forwarded", *arguments, stdin=attached(SPAM[0]))
+
+    assert 75 == code
+    assert "the service at http://[::1]:1 does not answer" in err
+
+
 def test_another_service_teaches_nothing(forward, teacher):
     """Its status 200 does not prove that a message was taught."""
     teacher.document = {"status": "fine"}

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from app.doors.cli.console import EXAMPLE, STANDARD, opened, read_standard
 from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
+from app.doors.serving.sockets import Inet
 from app.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from app.services.application import Application
+    from app.settings import Settings
 
 API_KEY: Final = "POSTBAYES_API_KEY"
 """The variable with the key for the service at `--url`."""
@@ -49,6 +51,11 @@ _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
 }
 """The errors of a service by status; 400 for a raw message means it is empty."""
 Out = TypeVar("Out", ClassifyOut, FeedbackOut)
+
+
+def url_of(settings: Settings) -> str:
+    """Return the address of the service with these settings."""
+    return f"http://{Inet(settings.host, settings.port)}"
 
 
 def ask(

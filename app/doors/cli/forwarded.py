@@ -75,15 +75,14 @@ def _teach(
     # Imported here, since strangers write to such an address too: without a known
     # sender the command takes a fifth of the CPU time (0.24 s), which is mostly
     # imports.
-    from app.doors.cli.client import ask, parse  # noqa: PLC0415
+    from app.doors.cli.client import ask, parse, url_of  # noqa: PLC0415
     from app.doors.documents.message import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
     from app.mail.parse import forwarded as inside  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
     if url is None:
-        settings = load_settings()
-        url = f"http://{settings.host}:{settings.port}"
+        url = url_of(load_settings())
     query = {"label": label, "source": source[:MAX_SOURCE], **whose}
     with reading_one_of_many():
         found = inside(raw)

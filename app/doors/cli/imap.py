@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.doors.cli.client import ask
+from app.doors.cli.client import ask, url_of
 from app.doors.cli.console import (
     OUT,
     Profile,
@@ -52,7 +52,6 @@ def imap(
             "mailbox to follow"
         )
     keep_log(settings)
-    where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
         connect=partial(
             logged_in,
@@ -63,7 +62,7 @@ def imap(
             password=password(settings),
         ),
         folders=folders(settings),
-        teach=partial(_teach, where, user, profile),
+        teach=partial(_teach, url or url_of(settings), user, profile),
         store=StateFile(settings.imap_state, "POSTBAYES_IMAP_STATE"),
         marks=settings.imap_marks,
     )

@@ -296,7 +296,7 @@ def _require_free(settings: Settings) -> None:
                 probe.bind(where)
     except OSError as error:
         complain(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
+            f"cannot listen on {Inet(settings.host, settings.port)}: {error.strerror}. "
             "Choose another with --host and --port, or POSTBAYES_HOST and "
             "POSTBAYES_PORT"
         )
