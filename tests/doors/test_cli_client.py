@@ -44,7 +44,7 @@ def answering(status, body):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, errors.EmptyMessage),
+        (400, errors.InvalidInput),
         (404, errors.NotFound),
         (409, errors.Conflict),
         (413, errors.MessageTooLarge),
@@ -80,6 +80,19 @@ def test_a_500_is_no_503(document, kind):
         ask(url, "/feedback", b"Subject: x\n\n", {})
 
     assert kind is caught.type
+
+
+def test_an_empty_message_is_told_from_a_request_that_a_proxy_refuses():
+    """Only one of them is passed over, for the sake of those that come after it."""
+    empty = b'{"type": "urn:postbayes:problem:empty-message", "detail": "the reason"}'
+    for document, kind in (
+        (empty, errors.EmptyMessage),
+        (b"<html>", errors.InvalidInput),
+    ):
+        with answering(400, document) as url, pytest.raises(kind) as caught:
+            ask(url, "/feedback", b"Subject: x\n\n", {})
+
+        assert kind is caught.type
 
 
 def test_what_is_no_postbayes_is_told_by_its_status():

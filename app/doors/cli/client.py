@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 API_KEY: Final = "POSTBAYES_API_KEY"
 """The variable with the key for the service at `--url`."""
 _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
-    400: EmptyMessage,
     401: Unauthenticated,
     403: Forbidden,
     404: NotFound,
     409: Conflict,
     413: MessageTooLarge,
 }
-"""The errors of a service by status; 400 for a raw message means it is empty."""
+"""The errors of a service by status."""
+_EMPTY: Final = "urn:postbayes:problem:empty-message"
 Out = TypeVar("Out", ClassifyOut, FeedbackOut)
 
 
@@ -103,6 +103,9 @@ def ask(
         raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
+    # A 400 of a proxy, such as to plain HTTP on a port for TLS, is not about a message.
+    if kind == _EMPTY:
+        raise EmptyMessage(detail)
     if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         raise TooManyRequests(detail, 0.0)
     raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
