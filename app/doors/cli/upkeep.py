@@ -244,8 +244,8 @@ def _sentences(document: UndoOut) -> list[str]:
         more = "more " if lines else ""
         return [
             *lines,
-            f"nothing {more}to take back: it was never taught, is taken back already, "
-            "or is forgotten",
+            f"nothing {more}to take back: no feedback matches, or what matches is "
+            "taken back already or forgotten",
         ]
     would = "would take" if document.dry_run else "took"
     back = list(document.undos)

@@ -182,6 +182,7 @@ def test_the_command_takes_days_and_moments(run):
     """A time without a zone is local; an invalid one is refused with a sentence."""
     taught(run)
     earlier = run("undo", "--until", "2020-01-01", "--json")
+    none = run("undo", "--until", "2020-01-01")
     later = run("undo", "--from", "2020-01-01T12:30+01:00", "--json")
     wrong = run("undo", "--from", "yesterday")
 
@@ -189,6 +190,7 @@ def test_the_command_takes_days_and_moments(run):
         json.loads(earlier[1])["undo"],
         json.loads(later[1])["undo"],
     )
+    assert none[1].startswith("nothing to take back: no feedback matches, or ")
     assert 65 == wrong[0]
     assert "'yesterday' is not a time" in wrong[2]
 
