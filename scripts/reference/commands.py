@@ -28,8 +28,8 @@ CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers, was "
     "stopped by SIGTERM.",
     1: "`audit` or `backup --audit` found a difference; the question of `import "
-    "--replace` or `profiles --delete` was answered with no; or Postbayes has a "
-    "defect, and prints a traceback.",
+    "--replace` or `profiles --delete` was answered with no, or that of `people` for "
+    "a password not at all; or Postbayes has a defect, and prints a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
     3: "`serve` could not start: its port is in use, its address does not belong to "
@@ -74,7 +74,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "policy": (*_COMMON, 0, 65),
     "lists": (*_COMMON, 0, 65),
     "keys": (*_COMMON, 0, 65),
-    "people": (*_COMMON, 0, 65),
+    "people": (*_COMMON, 0, 1, 65),
     "correspondents": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
     "digest": (*_COMMON, 0, 65),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import mailbox
 import os
@@ -21,7 +22,7 @@ import pytest
 from alembic import command
 
 from app.doors.cli import upkeep
-from app.doors.cli.main import EXIT, exit_code
+from app.doors.cli.main import EXIT, exit_code, main
 from app.errors import (
     DatabaseTooNew,
     DatabaseUnavailable,
@@ -644,6 +645,25 @@ def test_a_profile_is_deleted_with_all_that_it_has_learned(run, index, tmp_path)
                 f"SELECT count(*) FROM {table} WHERE profile_id <> 1"  # noqa: S608
             )
             assert (table, 0) == (table, left)
+
+
+@pytest.mark.parametrize("answer", [b"n\n", b"\n", b""], ids=["no", "enter", "end"])
+def test_a_no_to_the_question_changes_nothing(run, capsys, monkeypatch, answer):
+    """In one line, with the code 1."""
+
+    class Terminal(io.TextIOWrapper):
+        def isatty(self):
+            """Say that somebody can be asked."""
+            return True
+
+    run("profiles", "--create", "kept")
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(answer)))
+    with pytest.raises(SystemExit) as end:
+        main(["profiles", "--delete", "kept"])
+
+    assert 1 == end.value.code
+    assert capsys.readouterr().err.endswith("postbayes: stopped at the question\n")
+    assert "kept" in run("profiles")[1]
 
 
 @pytest.mark.parametrize(

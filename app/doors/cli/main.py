@@ -257,6 +257,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end = "" if said.endswith("?") else "."
         complain(f"{said[:1].lower()}{said[1:]}{end} See `{where} --help`.")
         sys.exit(error.exit_code)
+    except typer.Abort:
+        # A no, or the end of the input.
+        complain("stopped at the question")
+        sys.exit(1)
     except KeyboardInterrupt:
         # Only outside of commands, which report themselves what they leave undone.
         sys.exit(130)

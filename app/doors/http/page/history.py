@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -332,15 +332,14 @@ def _back(
     label: str,
 ) -> Response:
     """Redirect back to the page of a form, with a message about the outcome."""
-    there = urlsplit(form.get("back", "")[:MAX_BACK])
+    there, _, query = form.get("back", "")[:MAX_BACK].partition("?")
     # Only to a path of these pages.
-    path = there.path if there.path.startswith("/ui/") else "/ui/history"
+    path = there if there.startswith("/ui/") else "/ui/history"
     told = {"said": said, "about": digest.hex(), "label": label}
-    kept = [(name, value) for name, value in parse_qsl(there.query) if name not in told]
-    query = {"profile": profile, **dict(kept), **told}
+    kept = {"profile": profile, **dict(parse_qsl(query)), **told}
     anchor = form.get("anchor", "")
     fragment = anchor if anchor.replace("-", "").isalnum() else ""
-    return see_other(path, query, fragment=fragment)
+    return see_other(path, kept, fragment=fragment)
 
 
 def _place(text: str) -> tuple[datetime, bytes]:
