@@ -32,9 +32,11 @@ def home(tmp_path_factory):
     script = script.replace("http://127.0.0.1:8025", f"http://127.0.0.1:{service.port}")
     (home / "mark").write_text(script)
     (home / "mark").chmod(0o755)
-    for folder in ("Maildir", "Maildir/.Junk"):
-        for part in ("cur", "new", "tmp"):
-            (home / folder / part).mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["/bin/sh", "-c", block("text", "mkdir -p ~/Maildir")],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        check=True,
+    )
     yield home
     service.client.close()
     service.kill()

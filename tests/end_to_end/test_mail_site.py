@@ -66,6 +66,17 @@ def test_spam_goes_to_junk_and_ham_to_the_inbox(service, mailbox):
         assert message["X-Postbayes-Id"] == service.classify(bytes(message))["id"]
 
 
+def test_the_program_that_delivers_files_spam_as_well(site, mailbox):
+    """Postfix runs it for users of the system, who are not delivered to by LMTP."""
+    subprocess.run(
+        ["/usr/lib/dovecot/dovecot-lda", "-c", site.folder / "dovecot.conf", "-d", ANN],
+        input=b"X-Postbayes: spam\nSubject: for the program\n\nwordlda\n",
+        check=True,
+    )
+
+    assert "Junk" == mailbox.arrived("wordlda")[0]
+
+
 def test_moving_mail_teaches_and_the_next_verdict_is_another(service, mailbox):
     """Into Junk is spam, out of it is ham, and the next one of its kind is judged so."""
     letter = b"From: club@chess.example\nSubject: chess\n\nOpening theory, gambit %d. "
