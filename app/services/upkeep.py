@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from app.classifier.specification import TEXT_VIEWS
 from app.errors import DatabaseUnavailable, explaining
@@ -94,7 +95,9 @@ def audit_copy(file: Path) -> list[str]:
 
 def _opened(file: Path) -> AbstractContextManager[Engine]:
     """Open a backup."""
-    return disposing(open_engine(f"sqlite:///{file.resolve()}"))
+    # A file may be named like a part of a URL.
+    url = f"sqlite:///{quote(str(file.resolve()), errors='surrogateescape')}"
+    return disposing(open_engine(url, make=False))
 
 
 @dataclass(slots=True, kw_only=True)

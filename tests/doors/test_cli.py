@@ -1141,6 +1141,17 @@ def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
     assert "with the profiles default (revision 20) and 1 more; the file" in out
 
 
+@pytest.mark.parametrize("name", ["a?b.db", "a%41b.db", "a b#c.db"])
+def test_a_backup_may_be_named_like_a_part_of_a_url(run, tmp_path, name):
+    """The copy is opened for its check by a URL, and no other file is made."""
+    run("profiles", "--create", "ann")
+    before = {*tmp_path.iterdir()}
+    code, out, _ = run("backup", "--audit", name)
+
+    assert (0, True) == (code, "all counts agree" in out)
+    assert {tmp_path / name} == {*tmp_path.iterdir()} - before
+
+
 def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
     """The copy is kept, as it may be the only one; the exit code is not 0."""
     run("learn", "--index", index)

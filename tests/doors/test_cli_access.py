@@ -138,6 +138,13 @@ def test_an_empty_list_is_a_sentence(run, arguments, sentence):
     assert {} != json.loads(run(*arguments, "--json")[1])
 
 
+def test_a_password_is_text(run):
+    """A pipe may have any bytes."""
+    code, _, err = run("people", "add", "ann", stdin=b"\xff" * 9 + b"\n")
+
+    assert (65, "postbayes: the password is not UTF-8 text\n") == (code, err)
+
+
 def test_people_are_added_with_a_password_from_a_pipe(run):
     """Listed with their role; removed, they are gone."""
     added = run("people", "add", "ann", "--role", "teacher", stdin=PASSWORD)

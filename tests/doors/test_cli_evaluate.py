@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -265,6 +267,20 @@ def test_nothing_is_written_where_the_options_are_wrong(run_anew, tmp_path):
 
     assert "last week's" == (tmp_path / "report.html").read_text()
     assert ["report.html"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_report_may_have_a_name_that_is_no_text(
+    run_anew, index, tmp_path, monkeypatch
+):
+    """Its command, and the last line, have a mark in place of what is no text."""
+    name = os.fsdecode(b"\xff.html")
+    arguments = ("evaluate", "--index", str(index), "--report", name)
+    monkeypatch.setattr(sys, "argv", ["postbayes", *arguments])
+    code, out, _ = run_anew(*arguments)
+
+    assert 0 == code
+    assert out.endswith("The diagrams are in \ufffd.html\n")
+    assert "?.html" in (tmp_path / name).read_text()
 
 
 @pytest.mark.disk

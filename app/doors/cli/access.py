@@ -242,7 +242,10 @@ def _person_line(person: PersonOut) -> str:
 def _password(name: str) -> str:
     """Read a password from the terminal, without echo, or from a pipe."""
     if not sys.stdin.isatty():
-        password = sys.stdin.readline().rstrip("\r\n")
+        try:
+            password = sys.stdin.buffer.readline().decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InvalidInput("the password is not UTF-8 text") from error
         check_password(password)
         return password
     password = getpass(f"Password of {name}: ")

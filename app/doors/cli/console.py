@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shlex
 import signal
 import sys
 import tempfile
@@ -13,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
@@ -121,6 +121,13 @@ def this_user() -> str:
     # A container may run as a user id without a name.
     except KeyError:
         return f"cli:{os.geteuid()}"
+
+
+def this_command() -> str:
+    """Return the command that runs, as text for a page."""
+    said = shlex.join(["postbayes", *sys.argv[1:]])
+    # The names of files need not be valid text.
+    return said.encode("utf-8", "replace").decode()
 
 
 def show(
@@ -311,7 +318,7 @@ def undo_of(source: str, *, profile: str) -> str:
     >>> undo_of("undo:1", profile="default")
     'postbayes undo --profile default --source undo:1'
     """
-    return f"postbayes undo --profile {quote(profile)} --source {quote(source)}"
+    return shlex.join(["postbayes", "undo", "--profile", profile, "--source", source])
 
 
 def read_standard(most: int) -> bytes:

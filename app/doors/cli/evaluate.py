@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,9 +19,11 @@ from app.doors.cli.console import (
     grid,
     interruptible,
     option,
+    plain,
     progress,
     show,
     stage,
+    this_command,
     written,
 )
 from app.doors.cli.errors import complain, raise_for
@@ -269,7 +269,7 @@ def evaluate(
         _write(jsonl, "".join(_lines(runs)))
     if report is not None:
         document = Document(
-            command=shlex.join(["postbayes", *sys.argv[1:]]),
+            command=this_command(),
             protocol=experiment.protocol.sentences(),
             runs=runs,
             comparisons=figures.comparisons,
@@ -280,7 +280,7 @@ def evaluate(
     to = ERR if standard in {report, jsonl} else OUT
     show(figures.as_json(), figures.lines(), as_json=as_json, to=to)
     if report not in {None, standard} and not as_json:
-        to.print(f"The diagrams are in {report}")
+        to.print(plain(f"The diagrams are in {report}"))
     raise_for(len(unreadable))
 
 

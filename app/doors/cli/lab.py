@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +16,7 @@ from app.doors.cli.console import (
     grid,
     option,
     plain,
+    this_command,
 )
 from app.errors import MalformedTable
 from app.lab import design as rules
@@ -196,7 +195,7 @@ def lab(
             (f"{folds} folds", by_folds),
         )
         document = LabDocument(
-            command=shlex.join(["postbayes", *sys.argv[1:]]),
+            command=this_command(),
             model=fitted,
             predictions=predictions,
             validations=[(name, v) for name, v in of_rows if v is not None],
