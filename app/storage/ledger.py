@@ -7,7 +7,7 @@ changed, except that retention and forgetting drop their features and words.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from operator import eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
@@ -356,6 +356,8 @@ _ROWS_OF_DAY: Final = select(func.count()).where(
     _LEDGER.c.profile_id == bindparam("profile_id"),
     _LEDGER.c.source == bindparam("source"),
     _LEDGER.c.time >= bindparam("midnight"),
+    # Rows of a clock that ran ahead would count on every day until then.
+    _LEDGER.c.time < bindparam("next_midnight"),
 )
 
 
@@ -467,6 +469,11 @@ def _rows_of_day(
         midnight = time.astimezone(UTC).replace(
             hour=0, minute=0, second=0, microsecond=0
         )
-        asked = {"profile_id": profile_id, "source": source, "midnight": midnight}
+        asked = {
+            "profile_id": profile_id,
+            "source": source,
+            "midnight": midnight,
+            "next_midnight": midnight + timedelta(days=1),
+        }
         found[source] = connection.execute(_ROWS_OF_DAY, asked).scalar_one()
     return found

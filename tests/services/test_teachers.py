@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -166,6 +168,20 @@ def test_a_source_teaches_so_many_messages_a_day(database_url):
     ) as app:
         taught_by(app, "ann", [3])
     assert [2, 2] == messages
+
+
+def test_lessons_of_a_clock_that_was_ahead_count_on_their_day(database_url):
+    """Once the clock is right again, the source teaches as much as before."""
+    with running(database_url=database_url, teacher_per_day=2) as app:
+        later = now() + timedelta(days=365)
+        ahead = replace(app.feedback, clock=lambda: later)
+        for n in (1, 2):
+            ahead.teach("default", ham(n), label="ham", source="ann")
+        with pytest.raises(TooManyRequests):
+            ahead.teach("default", ham(3), label="ham", source="ann")
+        taught_by(app, "ann", [4])
+        with pytest.raises(TooManyRequests):
+            app.feedback.teach("default", ham(5), label="ham", source="ann")
 
 
 def test_the_door_says_who_may_not_teach_and_for_how_long(tmp_path):
