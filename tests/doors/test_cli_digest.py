@@ -6,6 +6,7 @@ import json
 import queue
 import socketserver
 import threading
+from datetime import timedelta
 from email import message_from_string
 from email.policy import default
 
@@ -199,6 +200,17 @@ def test_a_setting_that_cannot_be_used_is_named(
     code, _, err = digest()
 
     assert (78, True) == (code, says in err)
+
+
+def test_a_digest_by_a_clock_that_was_ahead_hides_no_message(digest, tmp_path):
+    """The next one covers the hours of a first digest."""
+    (tmp_path / "var").mkdir()
+    ahead = now() + timedelta(days=365)
+    (tmp_path / "var" / "digest.json").write_text(json.dumps({ANN: ahead.isoformat()}))
+    first = digest()
+    second = digest()
+
+    assert [(0, "1 digest\n"), (0, "0 digests\n")] == [first[:2], second[:2]]
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", json.dumps({ANN: 3})])

@@ -63,7 +63,10 @@ def digest(
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
                 until = now()
-                since = memory.last(name) or until - timedelta(hours=hours)
+                since = memory.last(name)
+                # The latter after a clock that ran ahead.
+                if since is None or since > until:
+                    since = until - timedelta(hours=hours)
                 found = collect(app.history, name, since=since, until=until)
                 if found.entries:
                     made = mail(
