@@ -754,7 +754,8 @@ def test_a_service_migrates_an_older_database_and_says_so(older, caplog):
     settings = Settings(_env_file=None, database_url=url)
     Application(settings, upgrade=True).engine.dispose()
 
-    assert f"the database was migrated to {revision_of(older)}" in caplog.text
+    newest = revision_of(older)
+    assert f"the database was migrated from 0005 to {newest}" in caplog.text
 
 
 def test_nothing_is_migrated_where_there_is_nothing(run_anew):

@@ -514,8 +514,10 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
         with migrating(engine) as connection:
             # Again, now that no other process migrates.
             if not _is_current(connection):
+                before = _revision(connection)
                 upgrade(connection)
-                log.info("the database was migrated to %s", _known()[-1])
+                since = f"from {before} " if before else ""
+                log.info("the database was migrated %sto %s", since, _known()[-1])
     # Nobody has used it in this version: the URL names the wrong database or user.
     except DatabaseUnprepared as error:
         lack = str(error).removesuffix(NOTHING_STORED).rstrip()
