@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from app.access.lists import ListEntry, ListSubject
     from app.access.rights import AccessKey, Person, Principal
     from app.classifier.statement import Witness
-    from app.services.profiles import Changed
     from app.storage.profiles import ProfileRow
 
 log = logging.getLogger(__name__)
@@ -432,7 +431,7 @@ class Application:
 
     def change_policy(
         self, name: str, changes: Mapping[str, Any], *, who: str = "http"
-    ) -> Changed:
+    ) -> None:
         """Change the policy of a profile; this process follows at once.
 
         Raises
@@ -441,9 +440,8 @@ class Application:
             As `app.services.profiles.change`; or if the policy was changed but could
             not be read again, and the error says so.
         """
-        changed = policies.change(self.engine, name, self.service, changes, who=who)
+        policies.change(self.engine, name, self.service, changes, who=who)
         _refresh(self.live.refresh, "the policy is changed, and takes effect")
-        return changed
 
     def add_list_entries(
         self, name: str, entries: Sequence[ListEntry], *, who: str

@@ -237,8 +237,8 @@ class LiveProfiles:
         self.refresh()
         return self.find(replaced.row.name)
 
-    def refresh(self) -> int:
-        """Find new profiles, follow those in memory, and return the rows added.
+    def refresh(self) -> None:
+        """Find new profiles, and follow those in memory.
 
         A profile that cannot be read is logged and stays unchanged.
         """
@@ -247,7 +247,7 @@ class LiveProfiles:
         # back.
         with self._refreshing:
             try:
-                return self._refresh()
+                self._refresh()
             except BaseException:
                 self._total, self._marks = None, {}
                 raise
@@ -394,7 +394,7 @@ class LiveProfiles:
         self._again.add(cached.row.id)
         log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
 
-    def _refresh(self) -> int:
+    def _refresh(self) -> None:
         with reading(with_short_timeout(self.engine)) as connection:
             # Including this connection, which may be the first to a new server.
             opened = connections_opened(self.engine)
@@ -411,7 +411,8 @@ class LiveProfiles:
                 last_rows = ledger.identities(connection)
             if marks is not self._marks or self._again:
                 rows = self._list(connection, marks)
-        followed = sum(self._take_over(row, last_rows) for row in rows)
+        for row in rows:
+            self._take_over(row, last_rows)
         self._opened, self._total = opened, total
         site = None if self.site is None else self._profiles.get(self.site)
         if site is not None and site.live is None:
@@ -419,19 +420,18 @@ class LiveProfiles:
             with suppress(Exception):
                 self._begin(site)
         self._retry()
-        return followed
 
-    def _take_over(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> int:
-        """Follow a profile that has changed, and return the rows added."""
+    def _take_over(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> None:
+        """Follow a profile that has changed, if it is in memory."""
         cached = self._profiles.get(row.name)
         live = None if cached is None else cached.live
         if cached is None or live is None:
-            return 0
+            return
         # A profile that replaced another has its name.
         if row.is_other_than(live.row):
             self._replace(row)
-            return 0
-        return self._follow(cached, live, row, last_rows)
+        else:
+            self._follow(cached, live, row, last_rows)
 
     def _follow(
         self,
@@ -439,15 +439,14 @@ class LiveProfiles:
         live: LiveProfile,
         row: ProfileRow,
         last_rows: Mapping[int, Identity],
-    ) -> int:
-        """Add the rows since to a profile in memory, and return their number."""
-        followed = 0
+    ) -> None:
+        """Add the rows since to a profile in memory."""
         try:
             if row.policy != live.row.policy:
                 cached.decide_as(row, self.specify(row))
             # The ledger has fewer rows, or feedback came since; `follow` finds out.
             if row.revision != live.revision or diverged(live, last_rows):
-                followed = live.follow(self.engine)
+                live.follow(self.engine)
         # An error of one profile must not stop the others.
         except Inconsistent as error:
             self._again.add(row.id)
@@ -458,7 +457,6 @@ class LiveProfiles:
                 self._start_over(live)
         else:
             self._failures.resolve(row.id)
-        return followed
 
     def _list(
         self, connection: Connection, there: dict[int, ProfileMark]

@@ -213,12 +213,11 @@ class LiveProfile:
             self.row = row
             self._snapshot.decide_as(specification)
 
-    def follow(self, engine: Engine) -> int:
-        """Add newer rows of any process, and return their number.
+    def follow(self, engine: Engine) -> None:
+        """Add newer rows of any process.
 
         If the ledger and memory have different histories, the profile is reloaded.
         """
-        start = self.revision
         before = connections_opened(engine)
         while True:
             last = self.last_row
@@ -229,7 +228,7 @@ class LiveProfile:
                 )
             if last is not None and (not rows or rows[0].identity != last):
                 self.reload(engine, f"{DIVERGED}: row {last.revision} is another one")
-                return self.revision - start
+                return
             # This process stood still for a minute, and the features that such a row
             # took back have been deleted (`app.storage.retention`).
             if any(
@@ -239,15 +238,15 @@ class LiveProfile:
                 self.reload(
                     engine, "messages were erased before this process had followed them"
                 )
-                return self.revision - start
+                return
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
-                return self.revision - start
+                return
             # Caught up: no row is new, or even a sum would have fitted.
             room = CATCH_UP_ROWS - sum(map(ledger.weight, rows))
             if len(rows) <= (last is not None) or room >= ledger.WEIGHT_OF_SUM:
                 self.opened = before
-                return self.revision - start
+                return
 
     def reload(self, engine: Engine, reason: str) -> None:
         """Reload the profile after memory and ledger have diverged.

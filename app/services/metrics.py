@@ -72,15 +72,14 @@ class Stages:
         self._tracer = tracer
         self._begun = time.perf_counter()
 
-    def passed(self, stage: str) -> float:
-        """Note the end of a stage, and return how long it took.  Unit: seconds."""
+    def passed(self, stage: str) -> None:
+        """Note the end of a stage."""
         now = time.perf_counter()
         seconds = now - self._begun
         self._histograms[stage].observe(seconds)
         self._begun = now
         if self._tracer is not None:
             _ended(self._tracer, stage, seconds)
-        return seconds
 
 
 class Tally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from secrets import token_bytes
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -155,16 +155,6 @@ def label_of(row: ProfileRow, word: str) -> str:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The policy of a profile before and after a change."""
-
-    before: Policy
-    after: Policy
-    specification_before: Specification
-    specification_after: Specification
-
-
 def specification_of(row: ProfileRow, service: Specification) -> Specification:
     """Return the specification of a stored profile, given that of the settings.
 
@@ -189,22 +179,6 @@ def specification_of(row: ProfileRow, service: Specification) -> Specification:
     return policy.applied_to(labelled)
 
 
-def current(engine: Engine, name: str, service: Specification) -> Changed:
-    """Return the policy of a profile, as an empty change.
-
-    Raises
-    ------
-    UnknownProfile
-        If there is no profile of that name.
-    Inconsistent
-        If the stored policy cannot be read.
-    """
-    (row,) = list_profiles(engine, name)
-    policy = row.read_policy()
-    made_of = policy.applied_to(service)
-    return Changed(policy, policy, made_of, made_of)
-
-
 def change(
     engine: Engine,
     name: str,
@@ -212,8 +186,8 @@ def change(
     changes: Mapping[str, Any],
     *,
     who: str = "http",
-) -> Changed:
-    """Change the policy of a profile, in one transaction.
+) -> tuple[Policy, Policy]:
+    """Change the policy of a profile, and return it from before and after.
 
     Parameters
     ----------
@@ -245,7 +219,7 @@ def change(
     if before != after:
         shown = after.document() or "that of the service's settings"
         log.info("the policy of %r is now %s", name, shown)
-    return Changed(before, after, before.applied_to(service), after.applied_to(service))
+    return before, after
 
 
 def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey | None:

@@ -185,12 +185,14 @@ def policy(
     }
     with opened_database(settings) as engine:
         if changes:
-            changed = policies.change(engine, name, service, changes, who=this_user())
+            before, own = policies.change(
+                engine, name, service, changes, who=this_user()
+            )
         else:
-            changed = policies.current(engine, name, service)
-    own = changed.after
-    was = _thresholds(changed.specification_before)
-    now = _thresholds(changed.specification_after)
+            (stored,) = list_profiles(engine, name)
+            before = own = stored.read_policy()
+    made_of = own.applied_to(service)
+    was, now = _thresholds(before.applied_to(service)), _thresholds(made_of)
     lines = []
     for row, value in now.items():
         line = Text(f"{row:17}{_shown(row, value)}")
@@ -202,8 +204,7 @@ def policy(
             line.append("its own", style="dim")
         lines.append(line)
     thresholds = {
-        row: each and each.model_dump()
-        for row, each in thresholds_of(changed.specification_after).items()
+        row: each and each.model_dump() for row, each in thresholds_of(made_of).items()
     }
     document = {"name": name, **thresholds, "policy": own.document()}
     show(document, lines, as_json=as_json)
