@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import threading
 import time
 from contextlib import contextmanager
 from functools import cache, partial
@@ -256,6 +257,8 @@ class Tally:
 
 
 _PATH: Final = "/v1/traces"
+LAST: Final = 2.0
+"""How long a stopping service goes on sending spans.  Unit: seconds."""
 
 
 def tally_of(settings: Settings) -> Tally:
@@ -327,8 +330,11 @@ class TracedTally(Tally):
         _ended(self.tracer, "commit", seconds, outcome=outcome)
 
     def close(self) -> None:
-        """Send the waiting spans."""
-        self._provider.shutdown()
+        """Send the waiting spans for a moment; the collector may be away."""
+        # By itself, it would try for 10 to 30 s, and the service could not restart.
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(LAST)
 
 
 def _ended(tracer: Tracer, name: str, seconds: float, **attributes: Any) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from fastapi.testclient import TestClient
+from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from app.doors.http.app import create_app
 from app.errors import InvalidSetting
 from app.services import application as applications
+from app.services import metrics
 from app.services.application import Application
 from app.services.metrics import STAGES, Tally, TracedTally, tally_of
 from app.settings import Settings
@@ -125,6 +127,25 @@ def test_spans_are_sent_at_the_end(client, exporter):
     client.post("/classify", content=spam(7), headers=RAW)
 
     assert not exporter.get_finished_spans()
+
+
+def test_a_collector_that_hangs_does_not_keep_a_service(monkeypatch):
+    """It stops after a moment, whatever the sender of the spans still tries."""
+    monkeypatch.setattr(metrics, "LAST", 0.01)
+    released, ended = Event(), Event()
+
+    class Hanging(SpanProcessor):
+        def shutdown(self):
+            """Wait for the collector."""
+            released.wait(30)
+            ended.set()
+
+    TracedTally(Hanging()).close()
+    before = ended.is_set()
+    released.set()
+
+    assert ended.wait(30)
+    assert not before
 
 
 def test_nothing_is_imported_where_nobody_traces():
