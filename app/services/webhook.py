@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -25,6 +26,7 @@ from uuid import uuid4
 from app import __version__
 from app.errors import InvalidSetting, reason
 from app.services.clock import Failures
+from app.services.log import SparingLog
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
@@ -112,9 +114,24 @@ def ask(
     try:
         return asyncio.run(answered())
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise NoAnswer(reason(error)) from error
+        raise NoAnswer(_cause(error)) from error
     except TimeoutError as error:
         raise NoAnswer(f"the answer took longer than {within:g} s") from error
+
+
+def _cause(error: BaseException) -> str:
+    """Return why a server cannot be reached.
+
+    The library says of a refused connection that all attempts failed.
+    """
+    first = error
+    while found := first.__cause__ or first.__context__:
+        first = found
+    if isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if isinstance(first, ConnectionError) and first.errno:
+        return os.strerror(first.errno)
+    return reason(error)
 
 
 log = logging.getLogger(__name__)
@@ -123,7 +140,7 @@ EVENTS: Final = ("feedback", "spam", "unsure", "ham")
 MOST_WAITING: Final = 1_000
 """Most waiting events: about 1 MB."""
 TIMEOUT: Final = 10.0
-"""How long a receiver may be silent.  Unit: seconds."""
+"""How long a receiver may take to answer.  Unit: seconds."""
 LAST: Final = 2.0
 """How long a stopping service goes on posting waiting events.  Unit: seconds."""
 SIGNATURE: Final = "Postbayes-Signature"
@@ -172,6 +189,8 @@ class Webhook(threading.Thread):
         """Begin with an empty queue."""
         super().__init__(name="webhook", daemon=True)
         self._failures = failures or Failures()
+        # A receiver that refuses everything would write a line for each verdict.
+        self._log = SparingLog(log)
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._until: float | None = None
@@ -204,7 +223,7 @@ class Webhook(threading.Thread):
                 self._until = time.monotonic() + LAST
             self._changed.notify()
         if self.ident is not None:
-            # The client's limit begins again with each byte of an answer.
+            # Not for ever: resolving a name has the limits of the resolver.
             self.join(LAST + TIMEOUT)
 
     def run(self) -> None:
@@ -212,13 +231,15 @@ class Webhook(threading.Thread):
         # Imported here, since most services have no webhook.
         import httpx2  # noqa: PLC0415
 
-        with httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client:
+        with asyncio.Runner() as runner:
+            client = httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False)
             while (body := self._next()) is not None:
                 try:
-                    self._attempt(client, body)
+                    self._attempt(runner, client, body)
                 except Exception:  # the thread's outermost loop: it must go on
                     log.exception("a webhook event was lost")
                     self._done(body, "dropped")
+            runner.run(client.aclose())
         left = len(self._waiting)
         for _ in range(left):
             self.tally.posted("dropped")
@@ -238,34 +259,45 @@ class Webhook(threading.Thread):
                 pausing = bool(self._waiting) or self._until is not None
                 self._changed.wait(_LOOK if pausing else None)
 
-    def _attempt(self, client: httpx2.Client, body: bytes) -> None:
-        from httpx2 import TransportError  # noqa: PLC0415  as in `run`
-
+    async def _status(self, client: httpx2.AsyncClient, body: bytes) -> int:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"Postbayes/{__version__}",
             SIGNATURE: signature(self.secret, body, at=int(time.time())),
         }
+        # Only the status counts. The body is not read, because it may have no end.
+        async with (
+            # The client's limit begins again with each byte.
+            asyncio.timeout(TIMEOUT),
+            client.stream("POST", self.url, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code
+
+    def _attempt(
+        self, runner: asyncio.Runner, client: httpx2.AsyncClient, body: bytes
+    ) -> None:
+        from httpx2 import TransportError, codes  # noqa: PLC0415  as in `run`
+
         final = False
         try:
-            # Only the status counts. The body is not read, because it may have no end.
-            with client.stream(
-                "POST", self.url, content=body, headers=headers
-            ) as answer:
-                status = answer.status_code
+            status = runner.run(self._status(client, body))
         except TransportError as error:
-            why = reason(error)
+            why = _cause(error)
+        except TimeoutError:
+            why = f"the answer took longer than {TIMEOUT:g} s"
         else:
-            if answer.is_success:
+            if codes.is_success(status):
                 self._done(body, "sent")
                 if self._failures.resolve(self.url):
                     log.info("the webhook accepts events again")
                 return
             why = f"it answered {status}"
-            final = not answer.is_server_error and status not in _LATER
+            final = not codes.is_server_error(status) and status not in _LATER
         self.tally.posted("failed")
         if final:
-            log.warning("the webhook refused an event, which was dropped: %s", why)
+            self._log.warning(
+                "the webhook refused an event, which was dropped: %s", why
+            )
             self._done(body, "dropped")
         elif self._failures.report(self.url, why):
             log.warning(

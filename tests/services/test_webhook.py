@@ -184,37 +184,60 @@ def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
     assert "secret-path" not in caplog.text
 
 
-def test_an_answer_without_an_end_does_not_keep_a_service(monkeypatch):
-    """Each byte of its header comes in time, and all of them do not."""
+@pytest.fixture
+def endless(monkeypatch):
+    """The address of a receiver whose header has no end, though each byte is in time."""
     monkeypatch.setattr(webhooks, "TIMEOUT", 0.2)
-    monkeypatch.setattr(webhooks, "LAST", 0.0)
-    begun, stopped = threading.Event(), threading.Event()
-    ended = []
+    stopped = threading.Event()
 
-    def answer():
-        client, _ = listener.accept()
-        # On a busy machine a byte may come too late, and the client be gone.
-        with client, suppress(OSError):
-            client.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
-            begun.set()
-            for _ in range(1_000):
-                client.sendall(b"a")
-                if stopped.wait(0.02):
-                    return
-            ended.append("before the service")
+    def serve():
+        while not stopped.is_set():
+            # The client gives up, and comes again.
+            with suppress(OSError):
+                client, _ = listener.accept()
+                with client:
+                    client.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
+                    while not stopped.wait(0.02):
+                        client.sendall(b"a")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        webhook = hook(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        receiver = threading.Thread(target=answer)
-        receiver.start()
-        webhook.start()
-        webhook(event(1))
-        assert begun.wait(30)
-        webhook.stop()
+        listener.settimeout(0.1)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
         stopped.set()
-        receiver.join()
+        thread.join()
 
-    assert [] == ended
+
+def test_an_answer_without_an_end_is_none(endless, caplog):
+    """The attempt counts as failed, the log says why, and the service can stop."""
+    tally = Tally()
+    webhook = hook(endless, tally=tally)
+    webhook.start()
+    webhook(event(1))
+    deadline = time.monotonic() + 30
+    while "failed" not in counts(tally) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    webhook.stop()
+
+    assert not webhook.is_alive()
+    assert {"failed", "dropped"} == counts(tally).keys()
+    assert "the answer took longer than 0.2 s" in caplog.text
+    assert "1 webhook events were lost" in caplog.text
+
+
+def test_what_refuses_everything_is_logged_once(receiver, caplog):
+    """And not once for each verdict."""
+    webhook = hook(receiver.url)
+    for number in range(5):
+        receiver.answers.put(302)
+        webhook(event(number))
+    webhook.start()
+    for _ in range(5):
+        taken(receiver)
+    webhook.stop()
+
+    assert 1 == caplog.text.count("the webhook refused an event")
 
 
 def test_nothing_is_posted_before_the_thread_starts():
