@@ -304,7 +304,10 @@ class _Sparing(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Pass a line, unless one like it was just written."""
         # Below its first line, asyncio describes the objects that were involved.
-        left_out = self._limit.passes(str(record.msg).partition("\n")[0])
+        first, _, _ = str(record.msg).partition("\n")
+        # As in `SparingLog`, an error of another class is not hidden.
+        error = record.exc_info[0] if record.exc_info else None
+        left_out = self._limit.passes(f"{first} {error}")
         if left_out:
             record.msg = str(record.msg).rstrip() + left_out
         return left_out is not None

@@ -120,11 +120,13 @@ def test_what_asyncio_repeats_is_logged_once_a_minute(caplog):
     """Below the first line, it describes the objects, which are others each time."""
     keep_log(Settings(_env_file=None))
     caplog.set_level(logging.ERROR)
-    for peer in range(3):
+    for peer, error in enumerate((None, None, OSError(), OSError(), KeyError())):
         text = f"Fatal error on the transport of a test\ntransport: <{peer}>"
-        logging.getLogger("asyncio").error(text)
+        logging.getLogger("asyncio").error(text, exc_info=error)
 
-    assert 1 == len(caplog.messages)
+    assert [None, OSError, KeyError] == [
+        record.exc_info and record.exc_info[0] for record in caplog.records
+    ]
 
 
 def test_only_some_kinds_of_lines_are_remembered():
