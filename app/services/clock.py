@@ -144,12 +144,15 @@ class Failures:
 
     def pausing(self, key: Hashable) -> bool:
         """Return whether it is too early to try a thing again."""
-        return key in self._last and self._clock() < self._last[key].due
+        # Another thread may resolve it meanwhile.
+        last = self._last.get(key)
+        return last is not None and self._clock() < last.due
 
     def unpause(self, key: Hashable) -> None:
         """End the pause of a thing; the same error is still not logged again."""
-        if key in self._last:
-            self._last[key] = _Failure(self._last[key].error, 0.0, 0.0)
+        last = self._last.get(key)
+        if last is not None:
+            self._last[key] = _Failure(last.error, 0.0, 0.0)
 
     def resolve(self, key: Hashable) -> bool:
         """Note that a thing works; return whether it failed before."""

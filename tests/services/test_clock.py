@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 
 from app.services import application
 from app.services.application import Application
-from app.services.clock import JUMP, PROOF, SteadyClock
+from app.services.clock import JUMP, PROOF, Failures, SteadyClock
 from app.settings import Settings
 from app.storage import tables
 from app.storage.database.engine import reading, writing
@@ -41,6 +41,14 @@ class Times:
         self.wall += ahead + ran
         self.ran += ran.total_seconds()
         return self.clock()
+
+
+def test_what_works_again_while_somebody_asks_is_no_error():
+    """Several threads ask about one provider; here the clock plays another of them."""
+    failures = Failures(lambda: float(failures.resolve("provider")))
+    failures.report("provider", "gone")
+
+    assert not failures.pausing("provider")
 
 
 def test_time_that_passes_is_time():
