@@ -148,7 +148,7 @@ def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
 
 
 def specification(settings: Settings, *, without: Container[str] = ()) -> Specification:
-    """Return the specification of a new profile, which lacks some text views."""
+    """Return the specification of a new profile, `without` some text views."""
     spam_from = math.log(settings.ham_cost)
     views = tuple(view for view in settings.text_views if view not in without)
     with naming("POSTBAYES_TEXT_VIEWS"):
