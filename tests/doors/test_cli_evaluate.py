@@ -272,8 +272,9 @@ def test_nothing_is_written_where_the_options_are_wrong(run_anew, tmp_path):
 def test_a_report_may_have_a_name_that_is_no_text(
     run_anew, index, tmp_path, monkeypatch
 ):
-    """Its command, and the last line, have a mark in place of what is no text."""
+    """Like the stream; its command, and the last line, have a mark in its place."""
     name = os.fsdecode(b"\xff.html")
+    index = index.rename(index.with_name(os.fsdecode(b"index\xff")))
     arguments = ("evaluate", "--index", str(index), "--report", name)
     monkeypatch.setattr(sys, "argv", ["postbayes", *arguments])
     code, out, _ = run_anew(*arguments)

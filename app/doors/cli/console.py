@@ -124,10 +124,8 @@ def this_user() -> str:
 
 
 def this_command() -> str:
-    """Return the command that runs, as text for a page."""
-    said = shlex.join(["postbayes", *sys.argv[1:]])
-    # The names of files need not be valid text.
-    return said.encode("utf-8", "replace").decode()
+    """Return the command that runs."""
+    return shlex.join(["postbayes", *sys.argv[1:]])
 
 
 def show(

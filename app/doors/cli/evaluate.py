@@ -314,12 +314,14 @@ def _require_writable(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    # Names of files in it need not be text.
+    content = text.encode("utf-8", "replace")
     if str(path) == STANDARD:
         with written(STANDARD) as target:
-            target.write(text.encode())
+            target.write(content)
         return
     with complete_or_absent(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
 
 
 def configurations(

@@ -202,7 +202,8 @@ def lab(
             effects=effects,
         )
         with complete_or_absent(page_file) as part:
-            part.write_text(page(document), encoding="utf-8")
+            # The command may name files whose names are no text.
+            part.write_bytes(page(document).encode("utf-8", "replace"))
     if as_json:
         found = report(
             fitted,
