@@ -11,8 +11,8 @@ from multiprocessing import get_context
 import pytest
 from sqlalchemy import text
 
-from app.errors import DatabaseUnavailable
-from app.storage.database.engine import open_engine, reading, writing
+from app.errors import DatabaseUnavailable, UnwritableFile
+from app.storage.database.engine import backup, open_engine, reading, writing
 from tests.support.disk import mounted
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -198,6 +198,19 @@ def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
     assert "learned" == after.json()["outcome"]
     assert {"unchanged"} == kept
     assert (0, 0) == (code, audit["difference"])
+
+
+def test_a_backup_that_finds_no_room_leaves_no_journal(disk, tmp_path):
+    """Only the part of the copy, which the command removes."""
+    engine = open_engine(f"sqlite:///{tmp_path}/postbayes.db")
+    with writing(engine) as writer:
+        writer.execute(text("CREATE TABLE t (x)"))
+        writer.execute(text("INSERT INTO t VALUES (zeroblob(12000000))"))
+    with pytest.raises(UnwritableFile, match="full"):
+        backup(engine, disk.path / "copy.db.part")
+    engine.dispose()
+
+    assert ["copy.db.part"] == [path.name for path in disk.path.iterdir()]
 
 
 def left_open(path):

@@ -232,6 +232,8 @@ class Sqlite(Dialect):
         try:
             _make_private(target)
             with closing(sqlite3.connect(target)) as copy:
+                # A copy that fails is removed, and its journal would be left behind.
+                copy.execute("PRAGMA journal_mode = OFF")
                 source.backup(copy, pages=_BACKUP_PAGES, progress=show)
                 # Else a signal would wait until the check of a large copy is done.
                 copy.set_progress_handler(lambda: 0, _BACKUP_INSTRUCTIONS)
