@@ -218,6 +218,16 @@ def test_a_start_is_measured():
     assert service.startswith("the service answers after ")
 
 
+def test_campaigns_have_a_row_for_each_kind_of_headers(tmp_path):
+    """Of another spam message, and of ham that was taught."""
+    index = write_stream(tmp_path / "stream", 60)
+    rows = run("campaigns", "--index", str(index), "--train", "30").splitlines()
+
+    assert [["Postbayes", "spam"], ["Postbayes", "ham"]] == [
+        row.split()[:2] for row in rows[2:]
+    ]
+
+
 def test_the_readme_lists_every_benchmark():
     """Each program has a section, and each module of helpers is named."""
     readme = (BENCHMARKS / "README.md").read_text()
