@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
@@ -160,7 +161,7 @@ The least recent client is forgotten first, and starts again with a full bucket.
 
 @dataclass(eq=False)
 class Buckets:
-    """A token bucket for each client.
+    """A token bucket for each client; any thread may take tokens.
 
     Parameters
     ----------
@@ -189,6 +190,7 @@ class Buckets:
     def __post_init__(self) -> None:
         """Begin without clients."""
         self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """Return the number of remembered clients."""
@@ -196,18 +198,19 @@ class Buckets:
 
     def take(self, client: str) -> float:
         """Take a token and return 0, or return the time until there is one."""
-        now = self.clock()
-        held = self._held.get(client)
-        if held is None:
-            tokens = self.burst
-            if len(self._held) >= self.most:
-                self._held.popitem(last=False)
-        else:
-            before, at = held
-            tokens = min(self.burst, before + self.rate * (now - at))
-            self._held.move_to_end(client)
-        if tokens < 1.0:
-            self._held[client] = (tokens, now)
-            return (1.0 - tokens) / self.rate
-        self._held[client] = (tokens - 1.0, now)
-        return 0.0
+        with self._lock:
+            now = self.clock()
+            held = self._held.get(client)
+            if held is None:
+                tokens = self.burst
+                if len(self._held) >= self.most:
+                    self._held.popitem(last=False)
+            else:
+                before, at = held
+                tokens = min(self.burst, before + self.rate * (now - at))
+                self._held.move_to_end(client)
+            if tokens < 1.0:
+                self._held[client] = (tokens, now)
+                return (1.0 - tokens) / self.rate
+            self._held[client] = (tokens - 1.0, now)
+            return 0.0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +50,24 @@ def test_as_many_clients_are_remembered_as_there_is_room_for():
 
     assert [0.0, 0.0, 1.0, 0.0, 1.0, 0.0] == waits
     assert 2 == len(buckets)
+
+
+@pytest.fixture
+def impatient():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_threads_share_the_tokens_of_a_client():
+    """No token is taken twice, and no client is forgotten twice."""
+    buckets = Buckets(1e-9, 500, clock=lambda: 0.0, most=2)
+    with ThreadPoolExecutor(4) as pool:
+        waits = [*pool.map(buckets.take, ["a"] * 2_000)]
+        strangers = [*pool.map(buckets.take, map(str, range(2_000)))]
+
+    assert 500 == waits.count(0.0)
+    assert 2_000 == strangers.count(0.0)
