@@ -231,7 +231,7 @@ def test_a_misspelt_profile_teaches_nobody(client):
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/profiles/default", "GET, PATCH"),
+        ("/profiles/default", "GET, HEAD, PATCH"),
         # Which is a path of its own, and could be an id.
         ("/feedback/undo", "DELETE, POST"),
         ("/classify", "POST"),

@@ -247,6 +247,22 @@ def test_health_readiness_and_docs_answer(client):
     assert {"message/rfc822", "application/json"} == body.keys()
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/ui/history", "/nothing"])
+def test_a_head_is_that_of_get(client, path):
+    """Load balancers and monitors ask so."""
+    got, head = client.get(path), client.head(path)
+
+    assert (got.status_code, b"") == (head.status_code, head.content)
+    assert got.headers["content-type"] == head.headers["content-type"]
+
+
+def test_what_changes_something_has_no_head(client):
+    """It is refused as GET is, and nothing is done."""
+    refused = client.head("/feedback")
+
+    assert (405, "POST") == (refused.status_code, refused.headers["allow"])
+
+
 def test_a_writer_that_died_is_not_ready(client):
     """Readiness fails when nothing could be learned any more."""
     client.app.state.application.writer.stop()

@@ -334,4 +334,5 @@ def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:
         for route in served
         if isinstance(route, APIRoute) and route.path_regex.match(path)
     )
-    return sorted({method for route in matching for method in route.methods or ()})
+    found = {method for route in matching for method in route.methods or ()}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
