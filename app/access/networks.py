@@ -1,10 +1,7 @@
-"""Networks: addresses of clients, the client behind a proxy, and rates of requests."""
+"""Networks: addresses of clients, and the client behind a proxy."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
@@ -15,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     IpNetwork = IPv4Network | IPv6Network
-    from collections.abc import Callable
 
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
 # An IPv6 client has a /64 network to itself (RFC 6177, RFC 7934), with any number of
@@ -150,67 +146,3 @@ def _network(text: str, of: str) -> IpNetwork:
             f"{of}: {text!r} is not an address or a network; write it "
             "as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
         ) from error
-
-
-MOST: Final = 10_000
-"""Most remembered clients, some 200 bytes each.
-
-The least recent client is forgotten first, and starts again with a full bucket.
-"""
-
-
-@dataclass(eq=False)
-class Buckets:
-    """A token bucket for each client; any thread may take tokens.
-
-    Parameters
-    ----------
-    rate : float
-        Rate at which tokens are added.  Unit: 1/s.
-    burst : float
-        Tokens in a full bucket.
-    clock : callable
-        Returns a time that only grows.  Unit: seconds.
-    most : int
-        Most remembered clients.
-
-    Examples
-    --------
-    >>> buckets = Buckets(0.5, 2, clock=lambda: 0.0)
-    >>> [buckets.take("192.0.2.1") for _ in range(3)]
-    [0.0, 0.0, 2.0]
-    """
-
-    rate: float
-    burst: float
-    _: KW_ONLY
-    clock: Callable[[], float]
-    most: int = MOST
-
-    def __post_init__(self) -> None:
-        """Begin without clients."""
-        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        """Return the number of remembered clients."""
-        return len(self._held)
-
-    def take(self, client: str) -> float:
-        """Take a token and return 0, or return the time until there is one."""
-        with self._lock:
-            now = self.clock()
-            held = self._held.get(client)
-            if held is None:
-                tokens = self.burst
-                if len(self._held) >= self.most:
-                    self._held.popitem(last=False)
-            else:
-                before, at = held
-                tokens = min(self.burst, before + self.rate * (now - at))
-                self._held.move_to_end(client)
-            if tokens < 1.0:
-                self._held[client] = (tokens, now)
-                return (1.0 - tokens) / self.rate
-            self._held[client] = (tokens - 1.0, now)
-            return 0.0

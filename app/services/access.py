@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from app.access.networks import Buckets, Networks, network
+from app.access.networks import Networks, network
 from app.access.rights import (
     LOCAL,
     NOBODY,
@@ -34,7 +34,7 @@ from app.access.rights import (
 )
 from app.classifier.specification import check_name
 from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
-from app.services.clock import now
+from app.services.clock import Buckets, now
 from app.storage import access
 from app.storage.database.engine import reading, with_short_timeout, writing
 

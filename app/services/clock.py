@@ -1,4 +1,4 @@
-"""Clock: current time, steady time, pauses between retries, repeated log lines."""
+"""Clock: current time, steady time, pauses between retries, rates, repeated lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import math
 import threading
 import time
+from collections import OrderedDict
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -237,3 +239,67 @@ class Limit:
                 self._passed.clear()
             self._passed[kind] = now, 0
         return f" (and {left_out} more like it before)" if left_out else ""
+
+
+MOST_CLIENTS: Final = 10_000
+"""Most clients of `Buckets` that are remembered, some 200 bytes each.
+
+The least recent client is forgotten first, and starts again with a full bucket.
+"""
+
+
+@dataclass(eq=False)
+class Buckets:
+    """A token bucket for each client; any thread may take tokens.
+
+    Parameters
+    ----------
+    rate : float
+        Rate at which tokens are added.  Unit: 1/s.
+    burst : float
+        Tokens in a full bucket.
+    clock : callable
+        Returns a time that only grows.  Unit: seconds.
+    most : int
+        Most remembered clients.
+
+    Examples
+    --------
+    >>> buckets = Buckets(0.5, 2, clock=lambda: 0.0)
+    >>> [buckets.take("192.0.2.1") for _ in range(3)]
+    [0.0, 0.0, 2.0]
+    """
+
+    rate: float
+    burst: float
+    _: KW_ONLY
+    clock: Callable[[], float]
+    most: int = MOST_CLIENTS
+
+    def __post_init__(self) -> None:
+        """Begin without clients."""
+        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return the number of remembered clients."""
+        return len(self._held)
+
+    def take(self, client: str) -> float:
+        """Take a token and return 0, or return the time until there is one."""
+        with self._lock:
+            now = self.clock()
+            held = self._held.get(client)
+            if held is None:
+                tokens = self.burst
+                if len(self._held) >= self.most:
+                    self._held.popitem(last=False)
+            else:
+                before, at = held
+                tokens = min(self.burst, before + self.rate * (now - at))
+                self._held.move_to_end(client)
+            if tokens < 1.0:
+                self._held[client] = (tokens, now)
+                return (1.0 - tokens) / self.rate
+            self._held[client] = (tokens - 1.0, now)
+            return 0.0

@@ -19,14 +19,14 @@ from secrets import compare_digest, token_urlsafe
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlsplit
 
-from app.access.networks import Buckets, network
+from app.access.networks import network
 from app.errors import (
     InvalidSetting,
     SignInUnavailable,
     TooManyRequests,
     Unauthenticated,
 )
-from app.services.clock import Failures
+from app.services.clock import Buckets, Failures
 from app.services.log import shown
 from app.services.webhook import NoAnswer, ask
 from app.settings import read_secret

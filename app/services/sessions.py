@@ -20,12 +20,12 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from itsdangerous import BadData, TimestampSigner, URLSafeTimedSerializer
 
-from app.access.networks import Buckets, network
+from app.access.networks import network
 from app.access.rights import ROLES, Person, check_access_name
 from app.classifier.specification import check_name
 from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
 from app.services.access import SECRET, note
-from app.services.clock import now
+from app.services.clock import Buckets, now
 from app.storage import access
 from app.storage.database.engine import reading, writing
 

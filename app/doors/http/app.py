@@ -246,15 +246,7 @@ ROUTERS: Final = (
 
 
 class Described(FastAPI):
-    """An application with a complete OpenAPI document, which answers HEAD as GET."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
-        # leaves out the body.
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await super().__call__(scope, receive, send)
+    """An application with a complete OpenAPI document."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the document."""

@@ -222,7 +222,7 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class CountAnswers:
-    """Counts the answers of an ASGI application by their status."""
+    """Counts the answers of an ASGI application by their status; HEAD counts as GET."""
 
     app: ASGIApp
     tally: Tally
@@ -232,6 +232,10 @@ class CountAnswers:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
+        # leaves out the body.
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.networks import Buckets
+from app.services.clock import Buckets
 
 steps = st.lists(
     st.tuples(st.floats(0, 10), st.sampled_from(["a", "b", "c"])), max_size=60
