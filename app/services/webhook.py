@@ -292,6 +292,11 @@ class Webhook(threading.Thread):
                     log.info("the webhook accepts events again")
                 return
             why = f"it answered {status}"
+            if codes.is_redirect(status):
+                why += (
+                    ", and redirects are not followed; POSTBAYES_WEBHOOK must name "
+                    "the address to which it leads"
+                )
             final = not codes.is_server_error(status) and status not in _LATER
         self.tally.posted("failed")
         if final:

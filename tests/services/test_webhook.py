@@ -238,6 +238,7 @@ def test_what_refuses_everything_is_logged_once(receiver, caplog):
     webhook.stop()
 
     assert 1 == caplog.text.count("the webhook refused an event")
+    assert "it answered 302, and redirects are not followed" in caplog.text
 
 
 def test_nothing_is_posted_before_the_thread_starts():
