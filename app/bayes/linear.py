@@ -31,8 +31,10 @@ class LinearForm:
         The features, increasing.
     weights : ndarray of float64, shape (V, K)
         Nats per unit of each feature.
-    bias : ndarray of float64, shape (K,)
-        Nats, the log-prior included.
+    level : ndarray of float64, shape (K,)
+        Value at the centre, the log-prior included.  Unit: nats.
+    centre : ndarray of float64, shape (V,)
+        The message at which the form has that value.  Unit: that of x.
 
     Notes
     -----
@@ -43,6 +45,10 @@ class LinearForm:
     The multinomial and the Gaussian form omit terms that are the same for all
     classes (the multinomial coefficient, the term in :math:`x^2`).
 
+    The form is :math:`w \cdot (x - m) + h`, with the centre *m* and the level *h*.
+    Where the measurements are large and close together, like Unix times, the terms
+    of :math:`w \cdot x + b` are large and cancel, and with them all their digits.
+
     References
     ----------
     .. [1] K. Weinberger, *CS4780 Machine Learning for Intelligent Systems*,
@@ -51,7 +57,14 @@ class LinearForm:
 
     ids: NDArray[np.int64]
     weights: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    level: NDArray[np.float64]
+    centre: NDArray[np.float64]
+
+    @property
+    def bias(self) -> NDArray[np.float64]:
+        """Value at x = 0, shape (K,).  Unit: nats."""
+        bias: NDArray[np.float64] = self.level - self.centre @ self.weights
+        return bias
 
     def scores(
         self, ids: NDArray[np.int64], values: NDArray[np.float64]
@@ -61,13 +74,15 @@ class LinearForm:
         Parameters
         ----------
         ids : ndarray of int64, shape (n,)
-            Features of the message; those without a weight are left out.
+            Features of the message; those without a weight are left out, and those
+            that it lacks have the value of the centre.
         values : ndarray of float64, shape (n,)
             Value of each: counts, ones, or measurements in units of x.
         """
         known = np.isin(ids, self.ids)
         row = self.ids.searchsorted(ids[known])
-        scores: NDArray[np.float64] = values[known] @ self.weights[row] + self.bias
+        away = values[known] - self.centre[row]
+        scores: NDArray[np.float64] = away @ self.weights[row] + self.level
         return scores
 
     def difference(
@@ -117,7 +132,8 @@ def categorical_form(
     .. math:: w_{cfv} = \log \theta_{cfv}, \quad b_c = \log P(c)
     """
     once = SparseCounts(ids, np.ones(ids.size, np.int64))
-    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
+    weights = likelihood.contributions(once).features
+    return LinearForm(ids, weights, log_prior, np.zeros(ids.size))
 
 
 def bernoulli_form(
@@ -148,7 +164,8 @@ def bernoulli_form(
     absent = model.smoothing.log_probability(
         state.messages - documents, state.messages, 2
     )
-    return LinearForm(ids, present - absent, log_prior + likelihood.absent)
+    level = log_prior + likelihood.absent
+    return LinearForm(ids, present - absent, level, np.zeros(ids.size))
 
 
 def _features(declared: int | None, state: FeatureCounts) -> NDArray[np.int64]:
@@ -168,19 +185,19 @@ def gaussian_form(
 
     Notes
     -----
-    .. math:: w_{ci} = \frac{\mu_{ci}}{\sigma^2_i}, \quad
-        b_c = \log P(c) - \sum_i \frac{\mu_{ci}^2}{2 \sigma^2_i}
+    With the mean :math:`m_i` of the class means as the centre,
+
+    .. math:: w_{ci} = \frac{\mu_{ci} - m_i}{\sigma^2_i}, \quad
+        h_c = \log P(c) - \sum_i \frac{(\mu_{ci} - m_i)^2}{2 \sigma^2_i}
     """
     variances = likelihood.variances
     if (variances != variances[:, :1]).any():
         msg = 'variances differ between the classes; use variances="shared"'
         raise InvalidObservation(msg)
-    weights = likelihood.means / variances
-    return LinearForm(
-        likelihood.ids,
-        weights,
-        log_prior - (weights * likelihood.means).sum(axis=0) / 2,
-    )
+    centre, means = _centred(likelihood.means)
+    weights = means / variances
+    level = log_prior - (weights * means).sum(axis=0) / 2
+    return LinearForm(likelihood.ids, weights, level, centre)
 
 
 def discriminant_form(
@@ -192,9 +209,21 @@ def discriminant_form(
 
     Notes
     -----
-    .. math:: w_c = \Sigma^{-1} \mu_c, \quad
-        b_c = \log P(c) - \frac12 \mu_c^T \Sigma^{-1} \mu_c
+    With the mean *m* of the class means as the centre,
+
+    .. math:: w_c = \Sigma^{-1} (\mu_c - m), \quad
+        h_c = \log P(c) - \frac12 (\mu_c - m)^T \Sigma^{-1} (\mu_c - m)
     """
-    half = np.linalg.solve(likelihood.factor, likelihood.means)
+    centre, means = _centred(likelihood.means)
+    half = np.linalg.solve(likelihood.factor, means)
     weights = np.linalg.solve(likelihood.factor.T, half)
-    return LinearForm(likelihood.ids, weights, log_prior - (half**2).sum(axis=0) / 2)
+    level = log_prior - (half**2).sum(axis=0) / 2
+    return LinearForm(likelihood.ids, weights, level, centre)
+
+
+def _centred(
+    means: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean of the class means (D, K), and their differences from it."""
+    centre = means.mean(axis=1)
+    return centre, means - centre[:, np.newaxis]

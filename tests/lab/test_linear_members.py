@@ -45,6 +45,29 @@ def test_the_discriminant_has_the_weights_of_the_lecture(answer):
     assert 1 / (1 + math.e) == pytest.approx(prediction["classes"][1]["posterior"])
 
 
+@pytest.mark.parametrize(
+    "model", [("--variances", "shared"), ("--model", "discriminant")]
+)
+def test_the_linear_form_keeps_the_difference_of_large_measurements(answer, model):
+    """Unix times: w . x and b are millions of nats, and cancel to what is exact.
+
+    By hand: the means are 2 and 7, the variance 10/6, so 3 (t - 4.5), which is 1.5.
+    """
+    table = "class,t\na,0\na,2\na,4\nb,6\nb,7\nb,8\n"
+    for start in (0, 1_700_000_000):
+        moved = table
+        if start:
+            head, *rows = table.splitlines()
+            cells = (row.split(",") for row in rows)
+            moved = "\n".join([head, *(f"{c},{start + int(t)}" for c, t in cells)])
+        found = answer(moved, *TARGET, *model, "--predict", f"t={start + 5}")
+        (prediction,) = found["predictions"]
+        ham, spam = (each["log_joint"] for each in prediction["classes"])
+
+        assert 1.5 == pytest.approx(prediction["linear"][1], rel=1e-9)
+        assert 1.5 == pytest.approx(spam - ham, rel=1e-9)
+
+
 def test_shared_variances_make_a_logistic_function(answer, run):
     """By hand: variances 2/3 and 2, so 6 x + 2 y - 24 as well; own ones are curved."""
     options = (*TARGET, "--predict", "x=3,y=2.5")
