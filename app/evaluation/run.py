@@ -470,7 +470,7 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
     -----
     The bootstrap is paired: a resample takes the same messages for both, so
     messages that are hard for both cancel out [1]_.  With several streams each resample
-    takes messages of all of them, and the differences are averaged.
+    takes messages of all of them, independently, and the differences are averaged.
 
     References
     ----------
@@ -487,11 +487,15 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
 
     def difference(
         figure: Callable[[Run], float | None],
-        replicates: Callable[[Run, NDArray[np.bool_]], NDArray[np.float64]],
+        replicates: Callable[[Run, Sequence[int]], NDArray[np.float64]],
     ) -> Difference:
         # In folds the parts of both score the same messages in one order.
+        # Trap: with one seed, streams of one size are resampled at the same places,
+        # and the early messages are hard in all of them.  In a test with four streams
+        # that made the interval 1.2 to 1.3 times as wide.
         resampled = [
-            replicates(a, a.is_spam) - replicates(b, a.is_spam) for a, b in pairs
+            replicates(a, (seed, stream)) - replicates(b, (seed, stream))
+            for stream, (a, b) in enumerate(pairs)
         ]
         values = [(figure(a), figure(b)) for a, b in pairs]
         changes = [a - b for a, b in values if a is not None and b is not None]
@@ -508,11 +512,11 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
         lost=signs.count(-1),
         roca=difference(
             lambda run: run.report().roca_pct,
-            lambda run, gold: roca_replicates(run.log_odds, gold, seed=seed),
+            lambda run, of: roca_replicates(run.log_odds, run.is_spam, seed=of),
         ),
         lam=difference(
             lambda run: run.report().lam_pct,
-            lambda run, gold: lam_replicates(run.decided_spam, gold, seed=seed),
+            lambda run, of: lam_replicates(run.decided_spam, run.is_spam, seed=of),
         ),
     )
 

@@ -22,7 +22,7 @@ import numpy as np
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -477,7 +477,7 @@ def roca_replicates(
     log_odds: NDArray[np.float64],
     is_spam: NDArray[np.bool_],
     *,
-    seed: int,
+    seed: int | Sequence[int],
     resamples: int = RESAMPLES,
 ) -> NDArray[np.float64]:
     r"""Return 1-ROCA % of each sample.
@@ -488,7 +488,7 @@ def roca_replicates(
         Scores.  Unit: nats.
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
-    seed : int
+    seed : int or sequence of int
         Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
@@ -528,7 +528,7 @@ def lam_replicates(
     decided_spam: NDArray[np.bool_],
     is_spam: NDArray[np.bool_],
     *,
-    seed: int,
+    seed: int | Sequence[int],
     resamples: int = RESAMPLES,
 ) -> NDArray[np.float64]:
     """Return lam % of each sample (`Errors.lam_pct`).
@@ -539,7 +539,7 @@ def lam_replicates(
         Decisions.
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
-    seed : int
+    seed : int or sequence of int
         Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
@@ -567,7 +567,7 @@ def lam_replicates(
 
 
 def _samples(
-    ham: NDArray[Any], spam: NDArray[Any], *, seed: int, resamples: int
+    ham: NDArray[Any], spam: NDArray[Any], *, seed: int | Sequence[int], resamples: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield samples with the same numbers of ham and spam."""
     random = np.random.default_rng(seed)

@@ -91,6 +91,24 @@ def test_differences_are_averaged_over_streams():
     assert (0.0, 0.0) == pytest.approx(comparison.roca.interval)
 
 
+def test_streams_of_one_size_are_resampled_independently():
+    """A second stream narrows the interval, though the same messages are hard there."""
+    new, old = (
+        [run_of(name, outcome(noisy(spread, 1), range(200)))] * 2
+        for name, spread in (("n", 1.0), ("o", 2.0))
+    )
+    widths = [
+        high - low
+        for streams in (1, 2)
+        for low, high in [compare(new[:streams], old[:streams], seed=1).roca.interval]
+    ]
+    again = compare(new, old, seed=1).roca.interval
+
+    assert widths[0] / 2**0.5 == pytest.approx(widths[1], rel=0.1)
+    assert again == compare(new, old, seed=1).roca.interval
+    assert again != compare(new, old, seed=2).roca.interval
+
+
 def test_a_stream_of_ham_alone_has_no_difference():
     """What no stream defines is None."""
     ham = run_of("a", outcome(np.zeros(5), range(5)), gold=[False] * 5)
