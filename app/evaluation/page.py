@@ -178,8 +178,8 @@ def _comparisons(document: Document) -> Markup:
     old = document.comparisons[0].against
     caption = (
         f"Difference to “{old}” in per cent points, with 95 % intervals of the paired "
-        "bootstrap: below 0 is better, and certain if the whole interval is. Won, "
-        "tied, lost: folds or streams by 1-ROCA."
+        "bootstrap: below 0 is better, and if the interval contains 0, the difference "
+        "may be chance. Won, tied, lost: folds or streams by 1-ROCA."
     )
     headings = ("configuration", "1-ROCA", "lam", "won", "tied", "lost")
     return table(caption, headings, rows)

@@ -159,7 +159,11 @@ def test_the_page_says_how_it_was_made(index):
 
 def test_configurations_stand_side_by_side(index):
     """With the difference and its interval; one alone has no such part."""
-    assert "Side by side" in made(index, several=True)
+    both = made(index, several=True)
+
+    assert "Side by side" in both
+    assert "if the interval contains 0, the difference may be chance" in both
+    assert "certain" not in both
     assert "Side by side" not in made(index)
 
 
