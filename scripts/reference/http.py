@@ -20,9 +20,12 @@ The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 by 
 Clients on the same machine need no key; others send one as `Authorization: Bearer
 pb_…`, as `X-API-Key`, or as the password of Basic authentication, and need the right in
 the table ([access.md](../access.md)). A running service describes the same interface as
-an OpenAPI document at `/openapi.json`, and as a page at `/docs`. Field names, outcomes
-and problem types are stable; new fields may be added. Log-odds and log-posteriors are
-in nats: ln 9 = 2.197 means nine to one.
+an OpenAPI document at `/openapi.json`, and as a page at `/docs`. Clients can be
+generated from it, for example with openapi-ts or openapi-python-client; the latter
+leaves out raw messages unless its `content_type_overrides` map `message/rfc822` to
+`application/octet-stream`. Field names, outcomes and problem types are stable; new
+fields may be added. Log-odds and log-posteriors are in nats: ln 9 = 2.197 means nine to
+one.
 """
 
 _BEFORE: Final = """

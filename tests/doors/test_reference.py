@@ -41,6 +41,39 @@ def test_every_operation_is_on_the_page(client):
     assert "<code>views.*.event_model</code>" in text
 
 
+def test_clients_can_be_generated(client):
+    """By names of operations and documents, of which generators refuse duplicates."""
+    api = client.get("/openapi.json").json()
+    operations = [each for path in api["paths"].values() for each in path.values()]
+    names = {each["operationId"] for each in operations}
+    schemas = [
+        content["schema"]
+        for each in operations
+        for body in (each.get("requestBody", {}), *each["responses"].values())
+        for kind, content in body.get("content", {}).items()
+        if kind.endswith("json")
+    ]
+
+    assert {"classify", "classify_batch", "create_profile"} < names
+    assert len(names) == len(operations)
+    assert not [each for each in schemas if "properties" in each]
+    assert {each["$ref"].rpartition("/")[2] for each in schemas if "$ref" in each} <= {
+        *api["components"]["schemas"]
+    }
+
+
+def test_the_document_says_where_a_key_goes(client):
+    """So that a generated client sends it, except to paths for everybody."""
+    api = client.get("/openapi.json").json()
+    paths = api["paths"]
+
+    assert {"key": {"type": "http", "scheme": "bearer"}} == api["components"][
+        "securitySchemes"
+    ]
+    assert [{}, {"key": []}] == paths["/classify"]["post"]["security"]
+    assert [] == paths["/healthz"]["get"]["security"]
+
+
 def test_nothing_is_loaded_from_elsewhere(client):
     """No script, and no address but those of links in the page and the service."""
     answer = client.get("/docs")

@@ -250,10 +250,12 @@ class Described(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
-        # The framework does not see the bodies that `read_document` reads.
-        nested = make_schemas()
         document = super().openapi()
-        document["components"]["schemas"] |= nested
+        # The framework does not see the bodies that `read_document` reads.
+        document["components"]["schemas"] |= make_schemas()
+        document["components"]["securitySchemes"] = {
+            "key": {"type": "http", "scheme": "bearer"}
+        }
         return document
 
 

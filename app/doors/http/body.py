@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import models_json_schema
 
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
@@ -329,7 +330,8 @@ def _lenient(body: bytes) -> object:
         raise MalformedRequest(msg) from error
 
 
-_SCHEMAS: Final[list[tuple[type[BaseModel], dict[str, Any]]]] = []
+_TEMPLATE: Final = "#/components/schemas/{model}"
+_MODELS: Final[set[type[BaseModel]]] = set()
 MESSAGE: Final = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
 FORM: Final = {"subject": "Lunch", "body": "Shall we meet at noon?"}
 
@@ -350,17 +352,16 @@ def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a document, empty until `make_schemas` makes it."""
-    schema: dict[str, Any] = {}
-    _SCHEMAS.append((model, schema))
-    return schema
+    """Return the reference to the schema of a document, which `make_schemas` makes."""
+    _MODELS.add(model)
+    return {"$ref": _TEMPLATE.format(model=model.__name__)}
 
 
 def make_schemas() -> dict[str, Any]:
-    """Make the schemas that were asked for; return those of documents in them."""
-    nested: dict[str, Any] = {}
-    for model, schema in _SCHEMAS:
-        template = "#/components/schemas/{model}"
-        schema.update(model.model_json_schema(ref_template=template))
-        nested |= schema.pop("$defs", {})
-    return nested
+    """Make the schemas that are referred to, and those of the documents in them."""
+    models = sorted(_MODELS, key=lambda model: model.__name__)
+    _, made = models_json_schema(
+        [(model, "validation") for model in models], ref_template=_TEMPLATE
+    )
+    schemas: dict[str, Any] = made["$defs"]
+    return schemas

@@ -173,8 +173,13 @@ class Guarded(APIRoute):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Generators of clients call their functions so.
+        self.operation_id = self.name
+        right = getattr(self, "right", None)
         self.openapi_extra = {
-            RIGHT: getattr(self, "right", None),
+            RIGHT: right,
+            # Clients of the same machine need no key.
+            "security": [] if right is None else [{}, {"key": []}],
             **(self.openapi_extra or {}),
         }
         self.parameters = [
