@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
@@ -60,21 +61,25 @@ def room(path):
     return parts[0]
 
 
-@cache
-def tree(path):
-    """Return the syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def trees():
+    """The syntax tree of each file.
+
+    They have 1.3 million objects, which each full pass of the collector would look at
+    if they were kept: a second of CPU time.
+    """
+    paths = (*MODULES, *(ROOT / "tests").rglob("*.py"))
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def first_line(path):
+def first_line(tree):
     """Return the first line of a module's docstring."""
-    docstring = ast.get_docstring(tree(path))
-    return (docstring or "").partition("\n")[0]
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
-def test_modules_begin_with_a_noun_phrase():
+def test_modules_begin_with_a_noun_phrase(trees):
     """A first line is a statement that ends with a full stop, and no question."""
-    lines = {named(path): first_line(path) for path in MODULES}
+    lines = {named(path): first_line(trees[path]) for path in MODULES}
 
     assert lines
     assert {} == {
@@ -103,11 +108,11 @@ def test_no_file_name_occurs_twice_in_a_room():
     assert [] == sorted(paths for paths in found.values() if len(paths) > 1)
 
 
-def test_no_class_name_occurs_twice():
+def test_no_class_name_occurs_twice(trees):
     """A name of a class leads to one class, whatever room it is in."""
     found = defaultdict(list)
     for path in APP.rglob("*.py"):
-        for node in ast.walk(tree(path)):
+        for node in ast.walk(trees[path]):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(named(path))
 
@@ -115,12 +120,12 @@ def test_no_class_name_occurs_twice():
     assert {} == {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
-def test_no_file_imports_a_module_under_two_names():
+def test_no_file_imports_a_module_under_two_names(trees):
     """Two names for one module are left where two files became one."""
     twice = {}
-    for path in (*MODULES, *(ROOT / "tests").rglob("*.py")):
+    for path, tree in trees.items():
         names = defaultdict(set)
-        for node in ast.walk(tree(path)):
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 for each in node.names:
                     names[node.module, each.name].add(each.asname or each.name)
@@ -131,12 +136,12 @@ def test_no_file_imports_a_module_under_two_names():
     assert {} == twice
 
 
-def named_in_vain(path):
+def named_in_vain(path, tree):
     """Yield the lines whose sentence has a name, but would be shorter in its `raise`."""
     text = path.read_text(encoding="utf-8")
     bodies = (
         body
-        for node in ast.walk(tree(path))
+        for node in ast.walk(tree)
         for body in (getattr(node, "body", None), getattr(node, "orelse", None))
         if isinstance(body, list)
     )
@@ -153,9 +158,9 @@ def named_in_vain(path):
             yield named_.lineno
 
 
-def test_a_sentence_has_a_name_only_where_that_saves_a_line():
+def test_a_sentence_has_a_name_only_where_that_saves_a_line(trees):
     """A sentence of several lines stands in its `raise`, and so does one that fits."""
-    found = {named(path): [*named_in_vain(path)] for path in MODULES}
+    found = {named(path): [*named_in_vain(path, trees[path])] for path in MODULES}
 
     assert found
     assert {} == {path: lines for path, lines in found.items() if lines}

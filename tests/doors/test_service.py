@@ -22,7 +22,6 @@ def client(tmp_path, monkeypatch):
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path, "p.db"))
     with TestClient(service.create(), client=("127.0.0.1", 50000)) as client:
         yield client
-    gc.unfreeze()
 
 
 def test_what_is_there_at_the_start_is_not_walked_again(client):
