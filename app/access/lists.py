@@ -69,8 +69,6 @@ class ListSubject(NamedTuple):
 
     Parameters
     ----------
-    kind : str
-        See `ListKind`.
     value : str
         Normalised for comparison; a domain with its subdomains begins with a dot.
     """
@@ -196,8 +194,6 @@ class Identities:
     ----------
     addresses : tuple of str
         Addresses in the header From and the envelope.
-    lists : tuple of str
-        The mailing lists.
     client : str or None
         The address of the client; None if unknown.
     """
@@ -258,18 +254,12 @@ class ListEntry:
 
     Parameters
     ----------
-    subject : ListSubject
-        Its subject.
     nats : float
         Contribution to the log-odds: negative allows, positive denies.  Unit: nats.
     source : str
         Who set it.
-    created_at : datetime
-        When.
     expires_at : datetime or None
         When it expires; None means never.
-    note : str
-        A note of the source.
 
     Raises
     ------
@@ -341,13 +331,7 @@ class ListEntry:
 
 
 class ListTable:
-    """The entries of a profile, by subject.
-
-    Parameters
-    ----------
-    entries : iterable of ListEntry
-        The entries.
-    """
+    """The entries of a profile, by subject."""
 
     def __init__(self, entries: Iterable[ListEntry]) -> None:
         self._found: dict[ListSubject, ListEntry] = {}
@@ -444,10 +428,6 @@ def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[Lis
         comment.
     file : str
         Name of the file, for errors.
-    source : str
-        Who sets them.
-    now : datetime
-        When.
 
     Raises
     ------

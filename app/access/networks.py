@@ -114,8 +114,6 @@ def client_behind(proxies: Networks, chain: Sequence[str]) -> str | None:
 
     Parameters
     ----------
-    proxies : Networks
-        The trusted proxies.
     chain : sequence of str
         The addresses of `X-Forwarded-For`, in order: each proxy appends the address of
         its client.  Addresses before the last unknown one may be forged.

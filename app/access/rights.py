@@ -63,8 +63,6 @@ class Principal:
     ----------
     name : str
         Its name in the ledger's `source`: `key:mx1`, `user:anna`, `http`.
-    rights : frozenset of Right
-        Its rights.
     profiles : frozenset of str or None
         Names of the profiles that it may use; `@example.org` stands for the profiles of
         a domain and of its addresses.  None means all.
@@ -222,8 +220,6 @@ class Person:
         A name of `app.access.rights.ROLES`.
     profile : str or None
         The only profile that they see; None means all.
-    created_at : datetime
-        When they were added.
     revision : int
         Number of changes; a session belongs to one revision.
     """
@@ -353,8 +349,6 @@ class AccessKey:
         Its name; the source in the ledger is `key:` and the name.
     digest : bytes
         SHA-256 of its text.
-    rights : frozenset of Right
-        Its rights.
     profiles : frozenset of str or None
         The profiles that it may use, as in `Principal.profiles`; None means all.
     labels : frozenset of str or None
@@ -429,8 +423,6 @@ class Keyring:
 
         Parameters
         ----------
-        text : str
-            The given key.
         host : str or None
             Address of the client; None for a Unix socket.
         time : float
@@ -454,16 +446,10 @@ class AuditEvent:
 
     Parameters
     ----------
-    time : datetime
-        When.
     who : str
         The name of the principal, or `cli:` and the user of the system.
-    act : str
-        What was done.
     object : str
         The key, the person or the profile.
-    details : dict or None
-        Further fields.
     id : int
         Its growing number; 0 for a new event.
     """

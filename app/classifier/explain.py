@@ -51,13 +51,6 @@ class Attribution:
 def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     """Return the contribution of each feature to the log-odds of a verdict.
 
-    Parameters
-    ----------
-    verdict : Verdict
-        The verdict.
-    snapshot : Scorer
-        The snapshot that gave it.
-
     Notes
     -----
     The log-odds of a set of classes against the rest is a difference of two
@@ -180,12 +173,6 @@ def explain(
 
     Parameters
     ----------
-    attribution : Attribution
-        The contribution of each feature.
-    snapshot : Scorer
-        The snapshot that gave the verdict.
-    observation : Observation
-        What was seen of the message.
     strongest : int
         Number of strongest reasons to list for spam and against it.  A reason without a
         contribution is on neither side.
@@ -217,12 +204,6 @@ def strongest_reason(
 
     Parameters
     ----------
-    attribution : Attribution
-        The contribution of each feature.
-    observation : Observation
-        What was seen of the message.
-    statements : iterable of Statement
-        Statements about the message.
     spam : bool
         Whether the side is spam.
     named : bool
@@ -263,8 +244,6 @@ def insignificant(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The counts.
     views : collection of str
         Views of text, each with a classifier of the same name.
     max_log_odds : float

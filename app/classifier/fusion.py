@@ -152,8 +152,6 @@ class Examples:
         ----------
         lessons : iterable of Lesson
             The rows, in their order.
-        specification : Specification
-            What the profile is made of.
         after : int
             The newest row that is too old.
 
@@ -378,8 +376,6 @@ class Fusion:
         ----------
         lessons : sequence of Lesson
             The rows after `before` up to `revision`, in their order.
-        specification : Specification
-            What the profile is made of.
         before, revision : int
             The revisions of these weights and of the result.
         """

@@ -54,12 +54,8 @@ def delta(
 
     Parameters
     ----------
-    views : mapping of str to SparseCounts or Measurements
-        The message, view by view.
     before, after : int or None
         As in `Move`.
-    n_classes : int
-        Number of classes K.
 
     Returns
     -------
@@ -89,13 +85,6 @@ def delta(
 
 def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
     """Return the sum of many moves by view, in one pass.
-
-    Parameters
-    ----------
-    moves : sequence of Move
-        The messages.
-    n_classes : int
-        Number of classes K.
 
     Raises
     ------
@@ -182,14 +171,8 @@ def taught(
 
     Parameters
     ----------
-    views : mapping of str to SparseCounts or Measurements
-        The message, view by view.
     verdict : Verdict
         The verdict from before.
-    label : int
-        Index of its class.
-    specification : Specification
-        The specification of the verdict.
     """
     models = specification.classifiers
     wary = {model.view for model in models.values() if model.learns_errors}
@@ -221,10 +204,6 @@ def confident(verdict: Verdict, snapshot: Scorer, *, own_from: float) -> bool:
 
     Parameters
     ----------
-    verdict : Verdict
-        What was said of a message.
-    snapshot : Scorer
-        The snapshot of the verdict.
     own_from : float
         Least distance of the log-odds from 0.  Unit: nats.
     """

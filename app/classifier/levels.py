@@ -77,8 +77,6 @@ class LevelShare:
 
     Parameters
     ----------
-    profile : str
-        Name of the profile.
     messages : mapping of str to int
         Learned messages by label.
     weight : int
@@ -112,13 +110,7 @@ def backed_off(levels: Sequence[Level]) -> Scorer:
 
 
 def agree(own: Specification, above: Specification) -> bool:
-    """Return whether the counts of two profiles can be combined in one verdict.
-
-    Parameters
-    ----------
-    own, above : Specification
-        Their specifications.
-    """
+    """Return whether the counts of two profiles can be combined in one verdict."""
     return (
         own.labels == above.labels
         and own.key == above.key

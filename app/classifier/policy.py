@@ -61,10 +61,6 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
 
     Parameters
     ----------
-    field : str
-        The field.
-    text : str
-        The input.
     named : str
         Name of the field for the user.
 

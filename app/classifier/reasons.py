@@ -69,8 +69,6 @@ class ListedFeature(TypedDict):
     feature : str
         Its text; ``"#"`` and its id in hex if the text is not stored.  A gram has one
         character for all bytes of a kind.
-    view : str
-        Its view.
     log_odds : float
         Its contribution; positive is evidence of spam.  Unit: nats.
     places : int

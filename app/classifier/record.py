@@ -70,10 +70,6 @@ def record(
 
     Parameters
     ----------
-    verdict : Verdict
-        The verdict on a message.
-    specification : Specification
-        The specification of the verdict.
     arrived : int or None
         Number of messages scored on arrival since the last record with this number;
         None if this message was not scored on arrival.

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
-    Parameters
-    ----------
-    snapshot : Scorer
-        The state of the profile.
-    views : mapping of str to SparseCounts or Measurements
-        The features by view.
-
     Notes
     -----
     Only the classifiers in `Specification.deciding` are used.

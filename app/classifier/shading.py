@@ -47,8 +47,6 @@ class Segment:
 
     Parameters
     ----------
-    text : str
-        The text.
     log_odds : float
         Contribution of its features here; positive is evidence of spam.  Unit: nats.
     shade : int
@@ -132,10 +130,6 @@ def shade(
         The passages of the message, from `app.features.places`.
     places : mapping of str to Placed
         Their features, from the same file.
-    observation : Observation
-        The features of the message, with the ids of the profile.
-    attribution : Attribution
-        The contribution of each feature.
     count : callable
         Returns the numbers of learned messages per label with each of some features of
         a view, by their ids.

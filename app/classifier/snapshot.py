@@ -89,14 +89,10 @@ class Scorer(ABC):
 
     Parameters
     ----------
-    specification : Specification
-        What the profile is made of.
     tables : mapping of str to CountSource or MomentSums
         The statistics of each view in use.
     revision : int
         The last ledger row learned; 0 before the first.
-    fusion : Fusion
-        The weights of the verdict's terms.
 
     Attributes
     ----------
@@ -230,10 +226,6 @@ class Snapshot(Scorer):
 
         Parameters
         ----------
-        specification : Specification
-            What the profile is made of.
-        states : mapping of str to Statistics
-            The statistics of each view.
         revision : int
             The last ledger row learned.
         lessons : sequence of Lesson
@@ -281,8 +273,6 @@ class Snapshot(Scorer):
         ----------
         delta : mapping of str to Statistics
             The statistics to add to each view.
-        revision : int
-            Revision of the last row.
         lessons : sequence of Lesson
             The rows themselves, in their order.
 

@@ -276,18 +276,10 @@ class Specification:
 
     Parameters
     ----------
-    labels : tuple of str
-        The labels for messages, in the order of the classes.
-    spam_labels : tuple of str
-        The labels for unwanted mail.
     classifiers : mapping of str to ViewModel
         The naive Bayes classifiers whose posteriors are returned.
-    prior : Prior
-        Class prior for single classifiers.
     verdict : VerdictRule
         Combines their evidence into a decision.
-    action : ActionRule
-        Determines the action that is requested from a mail server.
     decay : Decay or None
         Weight of old messages; None means that all count the same.  Use `decaying`,
         which converts everything else to the same unit.
@@ -466,10 +458,6 @@ def require_label(label: str, labels: Collection[str], *, of: str) -> None:
 
     Parameters
     ----------
-    label : str
-        The requested label.
-    labels : collection of str
-        The existing labels.
     of : str
         Their owner in the message, such as ``the profile 'default'``.
 

@@ -65,10 +65,6 @@ def stated(
     ----------
     verdict : Verdict
         The verdict by the features alone.
-    statements : sequence of Statement
-        The statements, which are summed.
-    specification : Specification
-        The specification of the verdict.
 
     Notes
     -----

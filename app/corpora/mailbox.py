@@ -112,8 +112,6 @@ class MailFolder:
     use : str or None
         Its use according to its name (`app.corpora.mailbox`); None if it has no special
         use, or was given by its path.
-    label : str or None
-        The label of its messages.
     files : list of Path
         Its files, sorted by name.
     maildir : bool
@@ -151,14 +149,10 @@ def maildir_folders(
     folder : Path
         The Maildir, in either layout: Maildir++ (`.Junk/cur`, Courier and Dovecot)
         or folders in folders (`Junk/cur`, Dovecot's LAYOUT=fs).
-    label : str or None
-        The label of its messages.
     junk_label : str or None
         The label of messages in its junk folders (`Junk`, `Spam` and other
         clients' names for them, and folders in them).  None: all messages of the
         Maildir have `label`.
-    use : str or None
-        The use of the folder itself.
 
     Raises
     ------
@@ -284,10 +278,6 @@ def read_mailbox(
 
     Parameters
     ----------
-    path : Path
-        The file.
-    label : str or None
-        The label of all its messages.
     begin, end : int
         The range of bytes of an mbox in which messages begin; the last one may end
         after it. Adjacent ranges together yield each message once.

@@ -52,8 +52,6 @@ class Readers(NamedTuple):
 
     Parameters
     ----------
-    executor : Executor
-        Runs them.
     workers : callable
         Returns their number, which varies in a cluster.
     """
@@ -173,8 +171,6 @@ def in_order(
         so on demand.
     read : callable
         The function, which other processes must be able to import.
-    items : iterable
-        Its arguments.
     """
     if readers is None:
         yield from map(read, items)
@@ -210,8 +206,6 @@ def chunks(
 
     Parameters
     ----------
-    messages : iterable
-        The messages.
     size : callable
         Returns the size of one.  Unit: bytes.
     most : int, default `CHUNK`

@@ -223,8 +223,6 @@ def mail_folders(
     ----------
     path : Path
         A message, an mbox, a Maildir, or a folder with any of these in it.
-    label : str or None
-        The label of the messages.
     junk_label : str or None
         The label of those in junk folders, and in an mbox that is called as one.
 
@@ -309,8 +307,6 @@ def require_mail(paths: Collection[Path], *, tried: int) -> None:
 
     Parameters
     ----------
-    paths : collection of Path
-        What somebody wants to be learned.
     tried : int
         Messages of each path that are looked at.
 
@@ -429,12 +425,8 @@ def survey(
 
     Parameters
     ----------
-    source : MailSource
-        The stream.
     dated : bool, default False
         Whether the dates are needed of a stream that is in order.
-    tick : callable
-        Called after each message.
 
     Raises
     ------

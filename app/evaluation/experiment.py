@@ -258,8 +258,6 @@ def noisy_labels(
         Those of them that stand for spam.
     noise : float
         Probability that a user takes spam for ham, or ham for spam.
-    seed : int
-        Seed of the errors.
 
     Raises
     ------
@@ -287,15 +285,7 @@ def noisy_labels(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A filter and its training.
-
-    Parameters
-    ----------
-    specification : Specification
-        The specification of the filter.
-    training : Training
-        The choice of messages that it learns.
-    """
+    """A filter and its training."""
 
     specification: Specification
     training: Training = EVERYTHING
@@ -307,8 +297,6 @@ class Protocol:
 
     Parameters
     ----------
-    plan : Plan
-        The order of scoring and learning.
     shuffle : int or None
         Seed of a random order of the messages; None keeps the order of arrival.
     noise : float
@@ -406,12 +394,8 @@ class Experiment:
 
     Parameters
     ----------
-    sources : sequence of MailSource
-        The streams.
     configurations : mapping of str to Configuration
         Configurations by name; the others are compared with the first.
-    protocol : Protocol
-        The treatment of every stream.
     """
 
     sources: Sequence[MailSource]

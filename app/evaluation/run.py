@@ -92,8 +92,6 @@ class PartOutcome:
         The messages in the order in which they were scored.
     seconds : float
         Duration of scoring and learning.
-    learned : int
-        Messages that were learned.
     mistakes : tuple of Mistake
         The worst ham lost and the worst spam missed, worst first.
     """
@@ -158,10 +156,6 @@ def run(
         Gold labels.
     months : sequence of int
         Month in which each message arrives, YYYYMM; empty if no filter needs it.
-    tick : callable
-        Called for each message, once.
-    clock : callable
-        Seconds since any moment.
 
     Raises
     ------
@@ -277,14 +271,8 @@ class Run:
     ----------
     stream, configuration : str
         Their names.
-    specification : Specification
-        The specification of the filter.
-    survey : StreamSurvey
-        The labels of the stream.
     in_time : bool
         Whether messages were scored in the order of the stream.
-    outcomes : tuple of PartOutcome
-        The outcome of each part.
     """
 
     stream: str
@@ -463,8 +451,6 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
     ----------
     new, old : sequence of Run
         The runs of each, stream by stream.
-    seed : int
-        Seed of the bootstrap.
 
     Notes
     -----

@@ -127,10 +127,6 @@ class Training:
         ----------
         verdict : Verdict
             The verdict on it before.
-        label : str
-            The label.
-        specification : Specification
-            The profile with the thresholds.
         """
         rule = specification.verdict
         if label in specification.spam_labels:
@@ -143,15 +139,7 @@ EVERYTHING: Final = Training()
 
 
 class Subject:
-    """A filter that begins empty and learns what its training rule selects.
-
-    Parameters
-    ----------
-    specification : Specification
-        The specification of the filter.
-    training : Training
-        The choice of messages that it learns.
-    """
+    """A filter that begins empty and learns what its training rule selects."""
 
     def __init__(
         self, specification: Specification, training: Training = EVERYTHING
@@ -379,14 +367,10 @@ class Corpus:
 
         Parameters
         ----------
-        raws : iterable of bytes
-            The messages.
         views : mapping of str to bool
             The views to read, and whether each holds measurements.
         advance : callable
             Gets, at intervals, the number of messages read since the last call.
-        clock : callable
-            Seconds since any moment.
         readers : Readers or None
             Processes that parse them (`app.corpora.parallel`).
         """
@@ -489,8 +473,6 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
     moments : sequence of int or None
         Arrival of each message by its own header, in the order of the stream.
         Unit: seconds since 1970; None if there is no date.
-    name : str
-        Name of the stream.
 
     Returns
     -------
@@ -534,13 +516,6 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
 
 def months_evenly(messages: int, months: int) -> tuple[int, ...]:
     """Return the month of each message, with the same number in each month.
-
-    Parameters
-    ----------
-    messages : int
-        Messages of the stream.
-    months : int
-        Months over which it is spread.
 
     Examples
     --------

@@ -58,8 +58,6 @@ class BlockWriter:
 
     Parameters
     ----------
-    file : binary file
-        The file to write.
     header : bytes
         One line of JSON, without its line end.
     """
@@ -100,11 +98,6 @@ class BlockWriter:
 
 class BlockReader:
     """Reads an export, block by block, and trusts no byte of it.
-
-    Parameters
-    ----------
-    file : binary file
-        The file, at its beginning.
 
     Raises
     ------

@@ -82,12 +82,8 @@ class Rule(NamedTuple):
 
     Parameters
     ----------
-    word : callable
-        Returns the word for a token, or None.
     kind : str
         Name of these tokens for people.
-    view : str
-        The view of the features.
     tag : str
         Prefix of the features' names.
     """
@@ -119,8 +115,6 @@ class DumpTally:
 
     Parameters
     ----------
-    program : str
-        The program that wrote the dump.
     messages : TokenCounts
         Messages that the other filter has learned.
     carried : Counter of str
@@ -151,12 +145,8 @@ class DumpTally:
 
         Parameters
         ----------
-        rule : Rule or None
-            The rule of its tag; None if there is none.
         token : str
             The token without its tag.
-        counts : TokenCounts
-            Its messages.
         otherwise : str
             The reason for skipping it, if the rule yields no feature.
 
@@ -209,8 +199,6 @@ class DumpTally:
 
         Parameters
         ----------
-        labels : sequence of str
-            Name of each class index of the profile.
         ham, spam : str
             The labels for the two kinds of mail.
 
@@ -399,8 +387,6 @@ def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
 
     Parameters
     ----------
-    file : binary file
-        The backup.
     words : iterable of str or None
         Texts with the words to look for; None if there are no texts.
 

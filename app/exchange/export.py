@@ -75,12 +75,8 @@ def export(
     connection : Connection
         From `app.storage.database.engine.reading`: one snapshot, while learning
         continues.
-    profile : ProfileRow
-        The profile.
     file : binary file
         The export; it may be a pipe.
-    contents : {'counts', 'ledger'}
-        What to write.
     words : bool
         Whether to write the text of features too, and the views that tell a text
         (`app.features.id_key.UNKEYED`).

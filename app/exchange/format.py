@@ -163,10 +163,6 @@ class ExportHeader:
     ----------
     postbayes : str
         Version of Postbayes that wrote it.
-    profile : str
-        Name of the profile.
-    created : datetime
-        When the profile was created.
     feature_set : int
         Number of the rules by which its features were extracted.
     labels, spam_labels : tuple of str
@@ -337,15 +333,7 @@ def read_names(content: bytes) -> tuple[str, dict[int, str]]:
 
 
 def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
-    """Return the content of a block of rows.
-
-    Parameters
-    ----------
-    rows : sequence of LedgerRow
-        The rows, in the order of their revisions.
-    words : bool
-        Whether to include the text of features.
-    """
+    """Return the content of a block of rows."""
     lines = []
     blobs = []
     for row in rows:
@@ -378,10 +366,6 @@ def read_rows(
 
     Parameters
     ----------
-    content : bytes
-        The block.
-    labels : sequence of str
-        Name of each class index.
     amounts : Amounts
         Amounts of the rows before; those of these rows are added.
 

@@ -81,10 +81,6 @@ class Staging:
 
     Parameters
     ----------
-    new : HiddenProfile
-        The hidden profile.
-    source : Source
-        The export.
     joins : ProfileRow or None
         The profile that the rows will join; None if they form a ledger of their own.
     """
@@ -275,17 +271,7 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def fault_of(
     connection: Connection, profile: ProfileRow, epochs: History
 ) -> str | None:
-    """Return why a profile cannot be folded; None if it can.
-
-    Parameters
-    ----------
-    connection : Connection
-        A connection to the database.
-    profile : ProfileRow
-        The owner of the ledger.
-    epochs : History
-        The sums of the ledger.
-    """
+    """Return why a profile cannot be folded; None if it can."""
     broken = broken_rows(connection, profile.id)
     if broken:
         return (
@@ -332,10 +318,6 @@ class HiddenProfile:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    row : ProfileRow
-        The profile.
     name : str
         The name that it gets when it becomes visible.
     clock : callable
@@ -378,8 +360,6 @@ class HiddenProfile:
         instead_of : ProfileRow or None
             The owner of the name; None if there was none.  Its feedback after
             `revision` and its recently scored messages move to this profile.
-        created_at : datetime
-            The time of creation of this profile.
         policy : callable
             Returns the policy of this profile, given the previous owner of the name.
 
@@ -448,14 +428,10 @@ def hidden_profile(
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     name : str
         The name that it gets when it becomes visible.
     like : ProfileRow or ExportHeader
         The profile or export with its labels.
-    clock : callable
-        Returns the time now, in UTC.
     id_key : str or None
         Digest of the key of its feature ids, if they are keyed.
     """

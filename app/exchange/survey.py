@@ -61,8 +61,6 @@ class Survey:
 
     Parameters
     ----------
-    header : ExportHeader
-        The header of the export.
     content : str
         Digest of its contents.
     features : int
@@ -215,8 +213,6 @@ def survey(
 
     Parameters
     ----------
-    file : binary file
-        At its beginning.
     progress : callable, optional
         Called with the position of reading.  Unit: bytes.
 
@@ -267,10 +263,6 @@ class Source:
 
     Parameters
     ----------
-    file : binary file
-        The export, at its beginning.
-    survey : Survey
-        Its survey.
     words : bool
         Whether to store the text of features, if present.
     progress : callable
@@ -361,8 +353,6 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
 
     Parameters
     ----------
-    source : Source
-        The export.
     profile : ProfileRow or None
         The profile into which it is imported.  None if a new one is created, which gets
         the key of the export, or that of the database if words are not stored.

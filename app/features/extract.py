@@ -46,13 +46,6 @@ TOO_MANY_WORDS: Final = "too-many-words"
 def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     r"""Return the features of a message.
 
-    Parameters
-    ----------
-    message : Message
-        The message.
-    views : container of str
-        The views to extract.
-
     Notes
     -----
     There are six views, each a function of the message alone: ``words`` and ``headers``

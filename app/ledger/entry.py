@@ -174,10 +174,6 @@ class ScoredRow:
 
         Parameters
         ----------
-        observation : Observation
-            The observation.
-        time : datetime
-            When it was scored.
         encoded : bool, default True
             Whether to encode the features; otherwise `teaching` does it, because most
             messages do not teach every view.
@@ -283,11 +279,6 @@ class LedgerRow(ScoredRow):
     def delta(self, labels: Sequence[str]) -> State:
         """Return the statistics that this row adds to its epoch.
 
-        Parameters
-        ----------
-        labels : sequence of str
-            The profile's labels, in the order of the class index.
-
         Raises
         ------
         CorruptVector
@@ -327,8 +318,6 @@ class LedgerRow(ScoredRow):
 
         Parameters
         ----------
-        labels : sequence of str
-            As in `delta`.
         key : IdKey, optional
             The key that its ids are given, except for measurements.
 
@@ -460,8 +449,6 @@ def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The state before them.
     rows : sequence of LedgerRow
         The next rows, at least one, without a gap.
 

@@ -88,8 +88,6 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     ----------
     state : State
         The statistics; any of the numbers may be negative.
-    labels : sequence of str
-        Name of each class index.
 
     Raises
     ------

@@ -125,8 +125,6 @@ def decide(
 
     Parameters
     ----------
-    teaching : Teaching
-        The teaching.
     before : LedgerRow or None
         Its newest row; None if it was never learned.
     remembered : ScoredRow or None

@@ -85,8 +85,6 @@ class UndoRow:
         Counted from 1 in each profile.
     source : str
         Who requested it.
-    time : datetime
-        When.
     asked : mapping
         The requested selection.
     takes : collection of int
@@ -168,8 +166,6 @@ class MessageRow:
 
     Parameters
     ----------
-    revision : int
-        Revision of the row.
     label_before, label : str or None
         Label before and after; None means not learned.
     epoch : int
@@ -180,10 +176,6 @@ class MessageRow:
         Whether its vector is stored.
     decision : str or None
         Decision of the filter about the message; None if it was not scored.
-    source : str
-        Its source.
-    time : datetime
-        When.
     note : bool
         Whether it adds nothing and only stores the word of another site.
     content : bytes
@@ -233,8 +225,6 @@ class Assignment:
 
     Parameters
     ----------
-    label : str
-        Its label.
     chain : int
         Revision of the row that learned it.  A relabelling keeps the vector and the
         epoch of that row.

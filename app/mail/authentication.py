@@ -70,8 +70,6 @@ def verified_sender(raw: bytes, believed: Container[str]) -> VerifiedSender | No
 
     Parameters
     ----------
-    raw : bytes
-        The message.
     believed : container of str
         Names of the servers whose results count, lower case.
 

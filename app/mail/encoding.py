@@ -99,12 +99,8 @@ def decode_text(
 
     Parameters
     ----------
-    content : bytes
-        Any bytes.
     charset : str
         The declared charset, or "" if none is.
-    budget : Budget, optional
-        Remaining work of the message; a full budget by default.
 
     Returns
     -------

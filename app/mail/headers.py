@@ -90,8 +90,6 @@ def decode_value(
     fallback : str
         Charset to try first for such bytes, if they are not in an encoded
         word: usually that of the body.
-    budget : Budget, optional
-        Remaining work of the message; a full budget by default.
 
     Returns
     -------
@@ -189,8 +187,6 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     ----------
     value : str
         The value, with bytes above 127 as surrogate escapes.
-    budget : Budget, optional
-        Remaining work of the message; a full budget by default.
 
     Returns
     -------

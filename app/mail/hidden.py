@@ -139,8 +139,6 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str:
     ----------
     root : LexborNode
         The document; changed in place.
-    sheet : str
-        Its style sheets.
 
     Returns
     -------

@@ -66,8 +66,6 @@ class Page:
 
     Parameters
     ----------
-    text : str
-        The visible text, title first.
     hidden : str
         Text that no reader sees.
     alternatives : tuple of str
@@ -92,13 +90,6 @@ def read(source: str, budget: Budget | None = None) -> Page:
     ----------
     source : str
         HTML of any quality.
-    budget : Budget, optional
-        Remaining work of the message; a full budget by default.
-
-    Returns
-    -------
-    Page
-        Its text and links.
 
     Examples
     --------

@@ -62,11 +62,6 @@ def parse(raw: bytes) -> Message:
         A message (RFC 5322, MIME), an mbox entry, text without headers, or any other
         bytes.
 
-    Returns
-    -------
-    Message
-        The decoded content, and the defects.
-
     Examples
     --------
     >>> message = parse(b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\n\nHallo!\n")

@@ -197,17 +197,7 @@ def add_event(connection: Connection, event: AuditEvent) -> None:
 def events(
     connection: Connection, *, before: int | None, limit: int
 ) -> list[AuditEvent]:
-    """Return events, newest first.
-
-    Parameters
-    ----------
-    connection : Connection
-        The database.
-    before : int or None
-        Only events with a smaller number; None: all.
-    limit : int
-        Largest number.
-    """
+    """Return the newest events, newest first, with a number below `before`, if any."""
     wanted = select(audit_event).order_by(audit_event.c.id.desc()).limit(limit)
     if before is not None:
         wanted = wanted.where(audit_event.c.id < before)

@@ -58,10 +58,6 @@ def encoded(
 
     Parameters
     ----------
-    sums : mapping of int to State
-        The sums of each month.
-    labels : sequence of str
-        Name of each class index.
     names : mapping of str to mapping of int to str, optional
         The text of features, view by view, as far as it is to be kept.
 
@@ -90,20 +86,10 @@ def append_sums(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
     sums : mapping of int to State
         The sums to add to each month.  Negative counts must not exceed the existing
         ones, or they can never be folded: the caller must ensure this while it holds
         the lock of the profile (`app.storage.profiles.lock`).
-    source : str
-        The source: ``import:NAME``, ``prune``.
-    time : datetime
-        The time, with a time zone.
-    names : mapping of str to mapping of int to str, optional
-        The text of features, view by view, as far as it is to be kept.
 
     Returns
     -------
@@ -187,13 +173,6 @@ def require_kinds(
 
 def held(connection: Connection, profile: ProfileRow) -> Amounts:
     """Return the amounts that a profile has counted, folded or not.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`: one snapshot.
-    profile : ProfileRow
-        The profile.
 
     Raises
     ------

@@ -46,8 +46,6 @@ class Step:
 
     Parameters
     ----------
-    rows : int
-        How many.
     after : int
         The mark before them; the step can be used only while it has not moved.
     upto : int
@@ -89,10 +87,6 @@ def prepare(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading` or `writing`.
-    profile : ProfileRow
-        Profile of the ledger.
     limit : int
         Rows at most, counted as `app.storage.ledger.rows_after` does.
     room : int, default `BYTES`
@@ -134,15 +128,6 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     """Add prepared rows to the counts.
 
     It does not wait for another fold, because then there is nothing to do.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the tables.
-    step : Step
-        From `prepare`, in an earlier transaction.
 
     Returns
     -------
@@ -232,8 +217,6 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     connection : Connection
         From `app.storage.database.engine.reading`: one snapshot, so that learning
         may go on meanwhile.
-    profile : ProfileRow
-        Profile of the ledger.
 
     Raises
     ------
@@ -349,13 +332,6 @@ def try_lock(connection: Connection, profile_id: int) -> int | None:
     """Take the lock of a mark and return it.
 
     None if another has it, or the profile is gone.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile_id : int
-        Whose mark.
     """
     held = connection.execute(_TRY_LOCK, {"profile_id": profile_id}).scalar()
     return None if held is None else int(held)
@@ -414,8 +390,6 @@ def load(
     connection : Connection
         From `app.storage.database.engine.reading`: one snapshot, so that a fold or a
         feedback meanwhile changes nothing.
-    profile : ProfileRow
-        Whose state.
     decay : Decay or None
         What the counts of each epoch weigh in the sum; None: all alike.
 

@@ -82,8 +82,6 @@ def offer(connection: Connection, profile: ProfileRow, *, after: str) -> Offer:
     ----------
     connection : Connection
         The snapshot in which `profile` was read.
-    profile : ProfileRow
-        Profile of the ledger.
     after : str
         The cursor of the previous page; empty for the first.
 
@@ -240,14 +238,6 @@ def take(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        The profile that learns.
-    site : str
-        Name of the other site.
-    words : sequence of LedgerRow
-        The page.
     known, cursor : str
         The cursor of the request, and the next one.
     time : datetime

@@ -138,20 +138,7 @@ def remove(engine: Engine, profile_id: int) -> Iterator[int]:
 
 
 def remove_step(connection: Connection, profile_id: int) -> bool:
-    """Delete some rows of a hidden profile, and finally the profile itself.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile_id : int
-        From `abandoned`.
-
-    Returns
-    -------
-    bool
-        Whether there is more to delete.
-    """
+    """Delete some rows, finally the hidden profile; return whether there is more."""
     # Processes that delete the same rows take turns.
     there = connection.execute(
         select(profile.c.id).where(profile.c.id == profile_id, HIDDEN).with_for_update()
@@ -206,13 +193,7 @@ def leave_out(
 
 
 def move(connection: Connection, hidden: ProfileRow, into: ProfileRow) -> int:
-    """Append the rows of the hidden profile to the ledger of the other.
-
-    Returns
-    -------
-    int
-        How many there were.
-    """
+    """Append the rows of the hidden profile to the other; return their number."""
     last = select(profile.c.revision).where(profile.c.id == into.id).scalar_subquery()
     # Consecutive, whatever was left out.
     numbered = (

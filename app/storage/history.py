@@ -79,16 +79,6 @@ def page(
 
     Parameters
     ----------
-    connection : Connection
-        Any.
-    profile_id : int
-        Profile of the lines.
-    asked : HistoryFilter
-        The conditions.
-    before : (datetime, bytes) or None
-        The place to continue from.
-    limit : int
-        Lines at most.
     depth : int
         Largest number of lines to examine.
 

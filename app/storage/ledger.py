@@ -116,12 +116,6 @@ def rows_after(
 
     Parameters
     ----------
-    connection : Connection
-        Any.
-    profile_id : int
-        Profile of the rows.
-    revision : int
-        Revision before the first returned row.
     limit : int
         Largest number of rows; a sum counts as `WEIGHT_OF_SUM` rows.
 
@@ -151,15 +145,7 @@ def weight(row: LedgerRow) -> int:
 def identities(
     connection: Connection, profile_id: int | None = None
 ) -> dict[int, Identity]:
-    """Return the identity of the newest row of each profile, by profile.
-
-    Parameters
-    ----------
-    connection : Connection
-        Any.
-    profile_id : int or None
-        One of them; None: all.
-    """
+    """Return the identity of the newest row of each profile, or of one, by profile."""
     ledger, profile = _LEDGER.c, _PROFILE.c
     query = select(
         ledger.profile_id, *(ledger[name] for name in Identity._fields)
@@ -293,18 +279,12 @@ def lines(
 
     Parameters
     ----------
-    connection : Connection
-        One snapshot.
-    profile_id : int
-        Profile of the rows.
     asked : Selection
         Messages, source and time; the name of an undo counts as a source.
     label : str or None
         The label that the rows gave to their messages; None means any.
     before : int or None
         Only rows older than this revision; None means all.
-    limit : int
-        Largest number of rows.
     """
     ledger = _LEDGER.c
     conditions = [ledger.profile_id == profile_id]
@@ -367,22 +347,9 @@ def append(
     """Write teachings into the ledger, all or none.
 
     The teachings are decided in their order, so a message may occur in them
-    twice.  Revisions are consecutive, and the order of commits is the order of
-    revisions: the profile stays locked until the transaction ends.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
-    teachings : sequence of Teaching
-        The teachings to write.
-
-    Returns
-    -------
-    list of Outcome
-        One per teaching, in the same order.
+    twice, and there is one outcome for each.  Revisions are consecutive, and the order
+    of commits is the order of revisions: the profile stays locked until the transaction
+    ends.
 
     Raises
     ------

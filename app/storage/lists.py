@@ -46,14 +46,8 @@ def entries(
 
     Parameters
     ----------
-    connection : Connection
-        The database.
-    profile_id : int
-        The profile.
     after : ListSubject or None
         Only entries after this one; None: all.
-    limit : int or None
-        How many at most; None: all.
     now : datetime or None
         Only those that have not expired then; None: all.
     """
@@ -150,12 +144,8 @@ class CorrespondentRow(NamedTuple):
 
     Parameters
     ----------
-    profile_id : int
-        The profile.
     address, domain : bytes
         Digests (`app.classifier.statement.identity_digest`).
-    messages : int
-        Number of messages.
     last : datetime
         The day of the last one.
     """
@@ -172,8 +162,6 @@ class CorrespondentFigures(NamedTuple):
 
     Parameters
     ----------
-    profile_id : int
-        The profile.
     addresses, messages : int
         Number of addresses, and of messages to all of them.
     last : datetime

@@ -61,12 +61,8 @@ class ProfileRow:
     ----------
     id : int
         Key of the profile in every table.
-    name : str
-        Name of the profile.
     labels : tuple of str
         Labels of messages; their order gives the class index.
-    spam_labels : tuple of str
-        Those of the labels that count as spam.
     feature_set : int
         Version of the rules of feature extraction.
     revision : int

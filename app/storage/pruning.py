@@ -74,10 +74,6 @@ def find(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        Profile of the counts.
     views : collection of str
         The views to search: views of text, whose number of features is unbounded.
     max_messages : int
@@ -127,17 +123,6 @@ def carry_out(
     connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
 ) -> list[LedgerRow]:
     """Remove the found features, and return the rows of the ledger that do so.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
-    pruning : Pruning
-        From `find`.
-    time : datetime
-        The time of the pruning.
 
     Raises
     ------

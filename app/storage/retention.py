@@ -78,10 +78,6 @@ def due(
 
     Parameters
     ----------
-    connection : Connection
-        Any.
-    limits : Limits
-        What is kept.
     after : int
         The key behind which to look; 0 for the first profiles.
 
@@ -149,10 +145,8 @@ class Sealing:
 
     Parameters
     ----------
-    revisions : frozenset of int
-        The rows.
     sums : tuple of RunPart
-        The sums that they added.
+        What the rows added.
     new : mapping of str to mapping of int to str
         The features that get a text, view by view.
     gone : mapping of str to sequence of int
@@ -204,10 +198,6 @@ def prepare(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        Profile of the ledger.
     before : datetime
         Newer rows keep their vectors.
     limit : int
@@ -254,15 +244,6 @@ def prepare(
 
 def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool:
     """Drop the vectors and names of rows, and seal their sums.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
-    sealing : Sealing
-        From `prepare` or `prepare_erasure`, in an earlier transaction.
 
     Returns
     -------
@@ -320,10 +301,6 @@ def prepare_erasure(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        Profile of the ledger.
     upto : int
         Revision that all processes have followed.
     limit : int

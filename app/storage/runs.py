@@ -67,12 +67,8 @@ class RunPart(NamedTuple):
     ----------
     epoch : int
         Month, YYYYMM.
-    view : str
-        The view.
     first : int
         Its smallest feature; for the first part of a run, the smallest possible one.
-    vector : bytes
-        The sum.
     """
 
     epoch: int
@@ -87,16 +83,10 @@ class Merge:
 
     Parameters
     ----------
-    kind : {'counts', 'sealed'}
-        Of what.
-    epoch, view : int, str
-        Whose runs.
     level : int
         The highest of theirs.
     read : frozenset of (int, int, int, bytes)
         Level, number, first feature and head of each part that was read.
-    parts : tuple of RunPart
-        Their sum.
     """
 
     kind: Kind
@@ -165,10 +155,6 @@ def add(
     connection : Connection
         From `app.storage.database.engine.writing`; the caller holds the lock of the
         kind: that of the profile's `fold` row, or of the profile.
-    profile_id : int
-        The profile.
-    kind : {'counts', 'sealed'}
-        To which.
     parts : sequence of RunPart
         One run for each month and view.
     level : int, default 0
@@ -222,12 +208,6 @@ def total(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        The profile.
-    kind : {'counts', 'sealed'}
-        Of what.
     decay : Decay or None
         What each month weighs in the sum; None: all alike.
     view : str or None
@@ -354,12 +334,6 @@ def prepare_merge(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        The profile.
-    kind : {'counts', 'sealed'}
-        Of what.
     whole : bool, default False
         Whether to merge as soon as a month has two runs of a view, of any levels: it
         reads and writes all of them.
@@ -416,10 +390,6 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     ----------
     connection : Connection
         From `app.storage.database.engine.writing`; with the lock that `add` wants.
-    profile : ProfileRow
-        The profile.
-    merge : Merge
-        From `prepare_merge`, in an earlier transaction.
 
     Returns
     -------
@@ -543,10 +513,6 @@ class EpochCount:
     ----------
     epoch : int
         Month, YYYYMM.
-    label : str
-        The label.
-    occurrences : int
-        How often the feature occurred.
     messages : int
         In how many messages.
     learned : int

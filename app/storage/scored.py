@@ -119,16 +119,12 @@ def copy(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
     table : Table
         `scored` or `history`.
     profile_id, to : int
         Profile of the rows, and the profile that gets them as well.
     after : (datetime, bytes) or None
         The result of the previous call; None for the first.
-    limit : int
-        Rows at most.
 
     Returns
     -------
@@ -152,10 +148,6 @@ def last_over(
 
     Parameters
     ----------
-    connection : Connection
-        Any.
-    profile_id : int
-        Profile of the rows.
     keep, keep_bytes : int
         Number of the newest rows that may be stored, and of their bytes.
     """
@@ -193,12 +185,8 @@ def expire(
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
     table : Table
         `scored` or `history`.
-    profile_id : int
-        Profile of the rows.
     before : datetime
         Rows of earlier verdicts are deleted.
     upto : (datetime, bytes) or None

@@ -381,15 +381,7 @@ class Basis:
     needed: datetime | None
 
     def holds(self, connection: Connection, profile: ProfileRow) -> bool:
-        """Return whether the plan is still valid.
-
-        Parameters
-        ----------
-        connection : Connection
-            From `app.storage.database.engine.writing`; it holds the profile's lock.
-        profile : ProfileRow
-            Profile of the ledger.
-        """
+        """Return whether the plan is still valid; the profile is locked."""
         if self.undo != newest(all_of(connection, profile.id)):
             return False
         # Counts that a sum has taken away may be those that the plan takes back.
@@ -421,12 +413,6 @@ def basis_of(
 
     Parameters
     ----------
-    connection : Connection
-        The snapshot that the plan is made on.
-    profile : ProfileRow
-        Profile of the ledger.
-    undo : int
-        Number of the newest undo, 0 without one.
     needed : iterable of bytes
         Digests of the messages.
     sums : iterable of int

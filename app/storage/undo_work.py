@@ -77,8 +77,6 @@ class Plan:
         combination of the filter's decision, the label, and the label afterwards.
     of_parts : bool
         Whether it takes back parts of archives, and therefore cannot be undone.
-    basis : Basis
-        The state of the ledger.
     """
 
     undo: UndoRow
@@ -108,20 +106,7 @@ def plan(
     source: str,
     time: datetime,
 ) -> Plan:
-    """Return the plan of an undo.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`: one snapshot.
-    profile : ProfileRow
-        Profile of the ledger.
-    asked : Selection
-        The selection; rows that are already taken back stay so.
-    source : str
-        Who requests it.
-    time : datetime
-        When.
+    """Return the plan of an undo; rows that are already taken back stay so.
 
     Raises
     ------
@@ -221,10 +206,6 @@ def token(
 
     Parameters
     ----------
-    connection : Connection
-        One snapshot.
-    profile : ProfileRow
-        Profile of the ledger.
     asked : Selection
         The selection; its `upto` does not count.
     revision : int
@@ -252,12 +233,6 @@ def histories(
 
     Parameters
     ----------
-    connection : Connection
-        Any.
-    profile_id : int
-        Profile of the ledger.
-    digests : iterable of bytes
-        The messages.
     in_force : frozenset of int
         Undos that are in force.
     taken_back : frozenset of int
@@ -342,16 +317,7 @@ STEP: Final = 256
 
 
 def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
-    """Record an undo, to be carried out by `step`.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
-    plan : Plan
-        The plan; an empty one is not recorded.
+    """Record an undo, to be carried out by `step`; an empty one is not recorded.
 
     Returns
     -------
@@ -391,21 +357,12 @@ def profiles_pending(connection: Connection) -> set[int]:
 
 
 def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[LedgerRow]:
-    """Carry out a part of an undo.
+    """Carry out a part of an undo, and return the rows that it appended.
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Profile of the ledger.
     limit : int
         Largest number of rows to put right; a sum counts as `WEIGHT_OF_SUM`.
-
-    Returns
-    -------
-    list of LedgerRow
-        The appended rows.
 
     Raises
     ------
@@ -497,15 +454,11 @@ def put_right(
     ----------
     connection : Connection
         From `app.storage.database.engine.writing`; it holds the profile's lock.
-    profile : ProfileRow
-        Profile of the ledger.
     digests : iterable of bytes
         The messages, a few hundred at most.
     undo : UndoRow
         The undo.  If sites are merged (`MERGED`), a message whose features are no
         longer stored does not change.
-    in_force : frozenset of int
-        Undos that are in force.
     revision : int
         Of the newest row of the ledger.
 

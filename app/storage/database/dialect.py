@@ -74,8 +74,6 @@ class Diagnosis:
 
     Parameters
     ----------
-    error : type
-        The error to raise.
     sentence : str
         The problem, and the remedy.
     stored : bool
@@ -127,14 +125,10 @@ class Dialect(ABC):
 
         Parameters
         ----------
-        url : URL
-            The URL of the database.
         busy_timeout : float
             Time to wait for a lock. Unit: seconds.
         make : bool
             Whether a missing file may be created.
-        options : dict
-            Further arguments of SQLAlchemy's engine.
 
         Raises
         ------
@@ -438,8 +432,6 @@ class _Plan:
 
     Parameters
     ----------
-    text : str
-        The statement.
     constant : mapping of str to Any
         The values that it brings along, as the driver takes them.
     convert : mapping of str to callable

@@ -97,8 +97,6 @@ def open_engine(
     busy_timeout : float
         Time that a transaction waits for a lock or a free connection.
         Unit: seconds.
-    pool_size : int
-        Number of connections to keep open.
     make : bool, default True
         Whether a missing SQLite file may be created.
 
@@ -256,8 +254,6 @@ def checkpoint(engine: Engine, *, emptied: bool = False) -> bool:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     emptied : bool
         Whether to empty the log, unless a reader still needs it.
 
@@ -285,8 +281,6 @@ def backup(
 
     Parameters
     ----------
-    engine : Engine
-        The engine of an SQLite database.
     target : Path
         The file for the copy; an existing one is overwritten.
     progress : callable, optional
@@ -491,8 +485,6 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
     make : bool, default True
         Whether to create the tables of an empty database.
 
