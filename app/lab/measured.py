@@ -22,7 +22,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import MalformedTable
 from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
-from app.lab.table import is_number
+from app.lab.table import is_number, with_comma, with_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,12 +61,14 @@ def decimals(column: str, table: Table) -> int:
     A power of ten, because cells are decimal numbers: 1.71 is not a multiple of any
     power of two, and the fraction to which it would be rounded is not in the table.
     """
-    found = [number(row, column) for row in table.rows if column in row.cells]
-    largest = max(map(abs, found))
+    rows = [row for row in table.rows if column in row.cells]
+    found = [number(row, column) for row in rows]
+    largest, where = max((abs(value), i) for i, value in enumerate(found))
     if not largest < 2.0**VALUE_BITS:
         raise MalformedTable(
-            f"{largest:g} is too large; give its column in a larger unit, so that "
-            f"values stay below {2.0**VALUE_BITS:g}"
+            f"{rows[where].where}: column {column!r} holds "
+            f"{rows[where].cells[column]!r}, which is too large; give the column in a "
+            f"larger unit, so that values stay below {2.0**VALUE_BITS:g}"
         )
     room = 2.0**VALUE_BITS / max(largest, 10.0**-MOST_DECIMALS) if largest else 1e11
     places = min(MOST_DECIMALS, math.floor(math.log10(room)))
@@ -102,6 +104,8 @@ def number(row: Row, column: str) -> float:
         If it is no number.
     """
     cell = row.cells[column]
+    if with_point(cell):
+        raise MalformedTable(with_comma(row, column))
     if not is_number(cell):
         raise MalformedTable(
             f"{row.where}: column {column!r} holds {cell!r}, which is not a number "
@@ -241,13 +245,14 @@ class Measured(ColumnGroup):
         found = {}
         for field, column in enumerate(self.columns):
             if column in row.cells:
-                number(row, column)
-                found[field] = round(steps(row.cells[column], self.places[field]))
-                if abs(found[field]) > LIMIT:
+                places = self.places[field]
+                # Trap: beyond 1e999999, a Decimal overflows.
+                if abs(number(row, column)) * 10.0**places > LIMIT:
                     raise MalformedTable(
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
                         "a thousand times the values in the table"
                     )
+                found[field] = round(steps(row.cells[column], places))
         return Measurements.of(found, fraction_bits=0) if found else None
 
     def dropped(

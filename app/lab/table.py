@@ -240,9 +240,30 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
+def with_point(cell: str) -> str | None:
+    """Return a number that is written with a decimal comma with a point, or None.
+
+    Examples
+    --------
+    >>> [with_point(cell) for cell in ("-1,5", "1.5", "1,000,000", "a,5")]
+    ['-1.5', None, None, None]
+    """
+    pointed = cell.replace(",", ".", 1)
+    return pointed if pointed != cell and is_number(pointed) else None
+
+
 def is_count(cell: str) -> bool:
     """Return whether a cell is a whole number from 0, below 10**9."""
     return _COUNT.fullmatch(cell) is not None
+
+
+def with_comma(row: Row, column: str) -> str:
+    """Return the sentence for a cell with a decimal comma."""
+    cell = row.cells[column]
+    return (
+        f"{row.where}: column {column!r} holds {cell!r}, a number with a decimal "
+        f"comma; write it with a point, as {with_point(cell)}"
+    )
 
 
 def kind_of(column: str, table: Table, *, model: Model) -> Kind:
@@ -264,7 +285,8 @@ def kind_of(column: str, table: Table, *, model: Model) -> Kind:
 
     Notes
     -----
-    Numbers are measurements, unless all of them are 0 and 1.  Columns in
+    Numbers are measurements, unless all of them are 0 and 1; they are written with a
+    point, and a column with decimal commas is refused.  Columns in
     which most cells are different and of more than one word are text.  All others
     are categories.
     """
@@ -273,7 +295,7 @@ def kind_of(column: str, table: Table, *, model: Model) -> Kind:
         return Kind.MEASUREMENT
     if model in {Model.BERNOULLI, Model.MULTINOMIAL}:
         return _words(column, cells, model)
-    kind = Kind.CATEGORY if model is Model.CATEGORICAL else _guess(column, cells)
+    kind = Kind.CATEGORY if model is Model.CATEGORICAL else _guess(column, table)
     if kind is Kind.CATEGORY:
         _require_categories(column, cells, model)
     return kind
@@ -282,7 +304,7 @@ def kind_of(column: str, table: Table, *, model: Model) -> Kind:
 def _words(column: str, cells: Sequence[str], model: Model) -> Kind:
     if all(is_count(cell) for cell in cells):
         return Kind.COUNT
-    if all(is_number(cell) for cell in cells):
+    if all(is_number(cell) or with_point(cell) for cell in cells):
         wrong = next(cell for cell in cells if not is_count(cell))
         raise MalformedTable(
             f"column {column!r} holds {wrong!r}, but the {model} model takes text, or "
@@ -291,10 +313,18 @@ def _words(column: str, cells: Sequence[str], model: Model) -> Kind:
     return Kind.TEXT
 
 
-def _guess(column: str, cells: Sequence[str]) -> Kind:
+def _guess(column: str, table: Table) -> Kind:
+    cells = table.filled(column)
     numbers = sum(is_number(cell) for cell in cells)
     if numbers == len(cells):
         return Kind.CATEGORY if set(cells) <= {"0", "1"} else Kind.MEASUREMENT
+    commas = [r for r in table.rows if with_point(r.cells.get(column, ""))]
+    if 2 * (numbers + len(commas)) > len(cells) and commas:
+        # Not a category, which would be learned without a word.
+        raise MalformedTable(
+            f"{with_comma(commas[0], column)}; for values without an order, use "
+            f'--as "{column}=category"'
+        )
     if 2 * numbers > len(cells):
         wrong = next(cell for cell in cells if not is_number(cell))
         raise MalformedTable(
@@ -360,8 +390,10 @@ def question(text: str, columns: Sequence[str]) -> Row:
             continue
         name, given, value = (word.strip() for word in part.partition("="))
         if not given:
-            msg = f"{part!r} in the question {text!r} is not of the form column=value"
-            raise MalformedTable(msg)
+            raise MalformedTable(
+                f"{part!r} in the question {text!r} is not of the form column=value; "
+                "a number is written with a point, like 1.5"
+            )
         _require(name, columns)
         if name in cells:
             raise MalformedTable(f"the question {text!r} has two values for {name!r}")

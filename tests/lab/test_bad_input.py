@@ -77,8 +77,27 @@ TEXT = "class,text\na,buy book\nb,do math\n"
         (TABLE, "--columns size --values colour=red", "--values names 'colour', which"),
         (TABLE, "--as colour=text --values colour=red", "is for a category, but"),
         (TEXT, "--vocabulary=", "has no word"),
-        ("class,x\na,1e400\nb,1\n", "", "inf is too large"),
-        ("class,x\na,2e11\nb,1\n", "", "2e+11 is too large"),
+        (
+            "class,x\na,1e400\nb,1\n",
+            "",
+            "row 1: column 'x' holds '1e400', which is too large",
+        ),
+        (
+            "class,x\na,1\nb,-2e11\n",
+            "",
+            "row 2: column 'x' holds '-2e11', which is too large",
+        ),
+        (
+            "class;x\na;2\nb;1,5\n",
+            "",
+            "row 2: column 'x' holds '1,5', a number with a decimal comma; write it "
+            'with a point, as 1.5; for values without an order, use --as "x=category"',
+        ),
+        ("class;x\na;no\nb;1,5\nb;-,5e3\n", "", "write it with a point, as 1.5"),
+        ("class;x\na;2\nb;1,5\n", "--model gaussian", "with a point, as 1.5"),
+        ("class;x\na;2\nb;1,5\n", "--model bernoulli", "holds '1,5', but the"),
+        ("class;x\na;no\nb;yes\nb;1,5\n", "", None),
+        ("class;x\na;2\nb;1,5\n", "--as x=category", None),
         (
             "class,x\na,1e10\nb,10000000000.001\n",
             "",
@@ -117,6 +136,9 @@ TEXT = "class,text\na,buy book\nb,do math\n"
             "column 'size' holds 'big', which is not a number",
         ),
         (TABLE, "--predict size=1e9", "a thousand times the values in the table"),
+        (TABLE, "--predict size=1e9999999", "a thousand times the values in the table"),
+        (TABLE, "--predict size=1,5", "a number is written with a point, like 1.5"),
+        (TABLE, '--predict "size=1,5"', "write it with a point, as 1.5"),
         (TABLE, "--predict-csv other.csv", "other.csv cannot be read: No such file"),
         (
             "class,x,text\na,1,b c\nb,2,d\n",
