@@ -115,6 +115,23 @@ def number(row: Row, column: str) -> float:
     return float(cell)
 
 
+def _varying(state: MomentSums) -> MomentSums:
+    """Return the statistics without the fields that are the same in all rows."""
+    counts, sums, squares = (
+        part.astype(object).sum(axis=1)
+        for part in (state.documents, state.sums, state.squares)
+    )
+    kept = counts * squares != sums * sums
+    both = np.ix_(kept, kept)
+    return MomentSums.of_sums(
+        state.messages,
+        state.ids[kept],
+        state.sums[kept],
+        state.pairs[both],
+        state.products[both],
+    )
+
+
 SHRUNK: Final = 1e-11
 """Smallest fraction beyond rounding error; one step of the shrinkage is 1e-10."""
 WEAK: Final = 1e-3
@@ -224,7 +241,14 @@ class Measured(ColumnGroup):
     def estimate(
         self, state: MomentSums
     ) -> GaussianLikelihood | DiscriminantLikelihood:
-        """Return the likelihood, in the units of the columns."""
+        """Return the likelihood, in the units of the columns.
+
+        A column that never varies is left out: it cannot tell the classes apart, and
+        with the smallest variance, any other value in a question would cost all classes
+        so many nats that nothing else counts.
+        """
+        if self.added is None:
+            state = _varying(state)
         found = self.event_model.estimate(state)
         step = np.array([10.0 ** -self.places[i] for i in found.ids.tolist()])
         units = step[:, np.newaxis]
@@ -260,7 +284,9 @@ class Measured(ColumnGroup):
     ) -> tuple[list[str], str]:
         """Return the columns that the model left out, and why."""
         used = set(likelihood.ids.tolist())
-        why = "constant in some class"
+        why = "it never varies"
+        if self.constant == "drop":
+            why = "constant in some class"
         if self.model == "discriminant":
             why = "not every row has it, or it never varies"
         return [c for field, c in enumerate(self.columns) if field not in used], why

@@ -136,3 +136,31 @@ def test_large_whole_numbers_are_exact(learned):
         x["mean", "a"]["fraction"],
         x["variance", "a"]["fraction"],
     )
+
+
+@pytest.mark.parametrize("model", ["gaussian", "discriminant"])
+@pytest.mark.parametrize("constant", ["floor", "drop"])
+def test_a_column_that_never_varies_is_left_out(answer, model, constant):
+    """Not even a question with another value is a tie, and a note names the column."""
+    table = "class,k,x\na,5,1\na,5,2\nb,5,3\nb,5,5\n"
+    options = ("--target", "class", "--model", model, "--constant", constant)
+    found, alone = (
+        answer(table, *options, "--columns", columns, "--predict", question)
+        for columns, question in (("k,x", "k=6,x=3"), ("x", "x=3"))
+    )
+
+    assert [f"Left out by the {model} model: k"] == [
+        note.partition(" (")[0] for note in found["notes"]
+    ]
+    assert alone["predictions"][0]["classes"] == found["predictions"][0]["classes"]
+
+
+def test_a_column_that_never_varies_takes_part_with_a_variance_of_its_own(answer):
+    """The variance that --constant adds is stated, so its density is wanted."""
+    found = answer(
+        "class,k,x\na,5,1\na,5,2\nb,5,3\nb,5,5\n",
+        *("--target", "class", "--constant", "add=0.1"),
+    )
+
+    assert [] == found["notes"]
+    assert "p(k | class), normal" in [part["title"] for part in found["learned"]]
