@@ -162,12 +162,12 @@ def _folded(engine: Engine, row: ProfileRow) -> int:
         return folded_revision(connection, row.id)
 
 
-# Messages erased in one transaction.
+# Rows erased in one transaction.
 DROPPED_ROWS: Final = 64
 
 
 def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
-    """Erase a few messages that were forgotten up to a revision.
+    """Erase a few rows of messages that were forgotten up to a revision.
 
     Returns whether there were any.  Then SQLite's log, which still has them, must be
     emptied.

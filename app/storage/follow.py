@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, func, select
 
 from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
 from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
 from app.storage import ledger, profiles, tables, undo_records, undo_work
-from app.storage.database.dialect import chunks, upsert
+from app.storage.database.dialect import upsert, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -297,19 +297,19 @@ def _said(
     connection: Connection, profile_id: int, source: str, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
     """Return the newest word of a site on each message, if it has one."""
-    found: dict[bytes, LedgerRow] = {}
-    for chunk in chunks(digests):
-        revisions = connection.scalars(
-            select(_LEDGER.c.revision).where(
-                _LEDGER.c.profile_id == profile_id,
-                _LEDGER.c.digest.in_(chunk),
-                _LEDGER.c.source == source,
-                _LEDGER.c.undo.is_(None),
-            )
-        ).all()
-        for row in ledger.get_many(connection, profile_id, revisions):
-            found[row.digest] = row
-    return found
+    newest = (
+        select(func.max(_LEDGER.c.revision).label("revision"))
+        .where(
+            _LEDGER.c.profile_id == profile_id,
+            _LEDGER.c.source == source,
+            _LEDGER.c.undo.is_(None),
+        )
+        .group_by(_LEDGER.c.digest)
+    )
+    found = where_in(connection, newest, _LEDGER.c.digest, digests)
+    revisions = [row.revision for row in found]
+    rows = ledger.get_many(connection, profile_id, revisions)
+    return {row.digest: row for row in rows}
 
 
 def _is_known(word: LedgerRow, said: LedgerRow | None) -> bool:

@@ -317,13 +317,16 @@ def asked_for(asked: Selection) -> list[ColumnElement[bool]]:
 
 
 def get_many(
-    connection: Connection, profile_id: int, revisions: Sequence[int]
+    connection: Connection, profile_id: int, revisions: Iterable[int]
 ) -> list[LedgerRow]:
-    """Return the rows of some revisions, a few hundred at most, oldest first."""
-    rows = connection.execute(
-        _GET_MANY, {"profile_id": profile_id, "revisions": list(revisions)}
-    )
-    return [_read(row) for row in rows]
+    """Return the rows of some revisions, oldest first."""
+    return [
+        _read(row)
+        for chunk in chunks(sorted(revisions))
+        for row in connection.execute(
+            _GET_MANY, {"profile_id": profile_id, "revisions": chunk}
+        )
+    ]
 
 
 def _read(row: Any) -> LedgerRow:

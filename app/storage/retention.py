@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import and_, exists, func, or_, select, update
 
@@ -223,14 +223,7 @@ def prepare(
     ).all()
     # Every start reads unfolded rows from the ledger.
     folded = folded_revision(connection, profile.id)
-    before_each = accumulate((row.bytes for row in oldest), initial=0)
-    ready = [
-        row
-        for row, _ in takewhile(
-            lambda each: each[0].revision <= folded and each[1] < BYTES,
-            zip(oldest, before_each, strict=False),
-        )
-    ]
+    ready = list(takewhile(lambda row: row.revision <= folded, _batch(oldest)))
     if not ready:
         return None
     return Sealing.of(
@@ -240,6 +233,12 @@ def prepare(
         last=(ready[-1].time, ready[-1].revision),
         forgotten={},
     )
+
+
+def _batch(rows: Sequence[Row[*tuple[Any, ...]]]) -> list[Row[*tuple[Any, ...]]]:
+    """Return the first rows, as many as have `BYTES` without the last of them."""
+    before_each = accumulate((row.bytes for row in rows), initial=0)
+    return [row for row, held in zip(rows, before_each, strict=False) if held < BYTES]
 
 
 def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool:
@@ -297,14 +296,17 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
 def prepare_erasure(
     connection: Connection, profile: ProfileRow, *, upto: int, limit: int
 ) -> Sealing | None:
-    """Return some forgotten messages that can be erased; None if there are none.
+    """Return some rows of forgotten messages to erase; None if there are none.
+
+    The row that forgets a message is the last of it, so a message with many rows is
+    found again until all are erased.
 
     Parameters
     ----------
     upto : int
         Revision that all processes have followed.
     limit : int
-        Messages at most.
+        Rows at most, and fewer where they are large (`BYTES`).
 
     Raises
     ------
@@ -327,16 +329,22 @@ def prepare_erasure(
         return None
     # The newest of each: a message may have been forgotten, learned and forgotten.
     last = {row.digest: row for row in found}
+    rows = connection.execute(
+        select(
+            table.c.revision, table.c.digest, func.length(table.c.vector).label("bytes")
+        )
+        .where(
+            table.c.profile_id == profile.id,
+            table.c.digest.in_(sorted(last)),
+            table.c.kind != "sum",
+            table.c.vector.is_not(None),
+        )
+        .order_by(table.c.revision)
+        .limit(limit)
+    ).all()
     revisions = [
         row.revision
-        for row in connection.execute(
-            select(table.c.revision, table.c.digest).where(
-                table.c.profile_id == profile.id,
-                table.c.digest.in_(sorted(last)),
-                table.c.kind != "sum",
-                table.c.vector.is_not(None),
-            )
-        )
+        for row in _batch(rows)
         if row.revision <= last[row.digest].revision
     ]
     forgotten = {digest: row.time for digest, row in last.items()}

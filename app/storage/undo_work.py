@@ -282,7 +282,7 @@ def _told_apart(
     if max(times.values(), default=0) < 2 or not any(step.of_site for step in history):  # noqa: PLR2004
         return history
     stored = ledger.get_many(
-        connection, profile_id, [each.revision for each in history]
+        connection, profile_id, (each.revision for each in history)
     )
     vectors = {row.revision: row.vector or b"" for row in stored}
     return [replace(step, content=vectors[step.revision]) for step in history]
@@ -484,11 +484,9 @@ def put_right(
         for each in (change.lost, change.gained)
         if each is not None
     }
-    stored: dict[int, LedgerRow] = {}
-    for some in chunks(sorted(needed)):
-        stored |= {
-            row.revision: row for row in ledger.get_many(connection, profile.id, some)
-        }
+    stored = {
+        row.revision: row for row in ledger.get_many(connection, profile.id, needed)
+    }
     written: list[LedgerRow] = []
     for change in changes:
         moves = _moves(change, stored)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import event
 
 from app.errors import OtherProfile, PostbayesError
 from app.ledger.entry import sum_by_epoch
@@ -408,3 +409,29 @@ def test_a_long_ledger_is_offered_in_pages(engine):
     assert 1 < pages < 6
     assert {} == here.counts
     assert here.sound()
+
+
+@on_sqlite
+def test_a_page_reads_one_word_of_the_site_on_each_message(engine):
+    """However often the other site has changed its mind before."""
+    here, there = Site(engine, "here"), Site(engine, "there")
+    read = []
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def note(_connection, cursor, statement, parameters, *_):
+        if "ledger.vector" in statement and "revision IN" in statement:
+            read.append(len(parameters) - 1)
+
+    counted = []
+    for n in range(6):
+        there.now += timedelta(minutes=1)
+        there.teach(1, ("spam", "ham")[n % 2])
+        here.now = there.now
+        page = there.offer()
+        with reading(engine) as connection:
+            known = follow.cursor_of(connection, here.profile.id, "there")
+        read.clear()
+        here.take("there", known, page)
+        counted.append(sum(read))
+
+    assert counted[2] == counted[5]

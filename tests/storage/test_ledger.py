@@ -18,7 +18,7 @@ from app.ledger.entry import epoch_of
 from app.ledger.teaching import Teaching
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
-from app.storage.ledger import append, latest_of, rows_after
+from app.storage.ledger import append, get_many, latest_of, rows_after
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -334,6 +334,19 @@ def test_the_newest_row_of_a_message_is_found(engine):
 
     assert (3, "ham") == (found.revision, found.label)
     assert missing is None
+
+
+@on_sqlite
+def test_any_number_of_rows_is_read_by_their_revisions(engine):
+    """Also more than there may be variables in one statement."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {"lunch": 1}) for n in range(3)))
+    with reading(engine) as connection:
+        driver = connection.connection.driver_connection
+        driver.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+        rows = get_many(connection, profile.id, range(1_200, 1, -1))
+
+    assert [2, 3] == [row.revision for row in rows]
 
 
 def test_rows_are_followed_a_few_at_a_time(engine):

@@ -148,6 +148,28 @@ def test_what_is_not_folded_or_followed_is_not_erased(engine):
     assert 1 == erase(engine, profile)
 
 
+def test_a_message_with_many_rows_is_erased_in_steps(engine):
+    """However often it was moved, a step reads no more rows than it may."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"secret": 1}))
+    teach(engine, profile, *(taught(1, label) for label in ["ham", "spam"] * 5))
+    teach(engine, profile, taught(1, None))
+    fold_all(engine, profile)
+    steps = []
+    while True:
+        with reading(engine) as connection:
+            found = retention.prepare_erasure(connection, profile, upto=NEWEST, limit=5)
+        if found is None:
+            break
+        with writing(engine) as connection:
+            assert retention.write(connection, profile, found)
+        assert sound(engine, profile)
+        steps.append(len(found.revisions))
+
+    assert [5, 5, 2] == steps
+    assert [] == kept(engine, profile)
+
+
 def test_a_message_that_was_learned_again_keeps_what_it_has_now(engine):
     """Only what was before it was forgotten goes."""
     profile = new_profile(engine)
