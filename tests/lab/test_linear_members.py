@@ -68,6 +68,21 @@ def test_the_linear_form_keeps_the_difference_of_large_measurements(answer, mode
         assert 1.5 == pytest.approx(spam - ham, rel=1e-9)
 
 
+def test_logistic_regression_keeps_the_difference_of_large_measurements(answer):
+    """Unix times have the probabilities and the flat gradient of small numbers."""
+    options = (*TARGET, "--model", "logistic", "--predict")
+    found = []
+    for start in (0, 1_700_000_000):
+        times = zip("aaabababbb", range(10), strict=True)
+        table = "\n".join(["class,t", *(f"{c},{start + t}" for c, t in times)])
+        found.append(answer(table, *options, f"t={start + 7}"))
+    small, large = (each["predictions"][0]["linear"][1] for each in found)
+    (maximum,) = found[1]["learned"]
+
+    assert small == pytest.approx(large, rel=1e-9)
+    assert maximum["rows"][1]["numbers"][0]["value"] < 1e-9
+
+
 def test_shared_variances_make_a_logistic_function(answer, run):
     """By hand: variances 2/3 and 2, so 6 x + 2 y - 24 as well; own ones are curved."""
     options = (*TARGET, "--predict", "x=3,y=2.5")

@@ -281,26 +281,37 @@ class LogisticRegression:
     ----------
     weights : ndarray of float64, shape (D, K)
         Nats per unit of each column; 0 for the first class.
-    bias : ndarray of float64, shape (K,)
-        Unit: nats; 0 for the first class.
+    level : ndarray of float64, shape (K,)
+        Score at the centre, as in `app.bayes.linear.LinearForm`; 0 for the first class.
+        Unit: nats.
+    centre : ndarray of float64, shape (D,)
+        The mean of the rows.
     log_likelihood : float
         Sum of ``log P(class | row)`` over the rows, without the prior.  Unit: nats.
     gradient : float
-        Largest magnitude of a derivative at the maximum.
+        Largest magnitude of a derivative with respect to a weight or level at the
+        maximum.
     unique : bool
         Whether no column is a linear function of others.  If one is, other weights
         are equally good, and these are the shortest for columns of variance 1.
     """
 
     weights: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    level: NDArray[np.float64]
+    centre: NDArray[np.float64]
     log_likelihood: float
     gradient: float
     unique: bool
 
+    @property
+    def bias(self) -> NDArray[np.float64]:
+        """Score at x = 0, shape (K,).  Unit: nats."""
+        bias: NDArray[np.float64] = self.level - self.centre @ self.weights
+        return bias
+
     def scores(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``w . x + b`` of rows (..., D), shape (..., K).  Unit: nats."""
-        scores: NDArray[np.float64] = x @ self.weights + self.bias
+        scores: NDArray[np.float64] = (x - self.centre) @ self.weights + self.level
         return scores
 
 
@@ -414,15 +425,15 @@ def regress(
             _require_a_maximum(scaled, labels, n_classes)
     _require_flat(scaled, away(now), precision @ theta)
     by_class = np.hstack([np.zeros((d + 1, 1)), theta.reshape(d + 1, n_classes - 1)])
-    weights = by_class[:d] / unit[:, np.newaxis]
-    bias = by_class[d] - centre @ weights
-    final = log_posterior(x @ weights + bias)
-    slopes = np.concatenate([x.T @ away(final), away(final).sum(axis=0)[np.newaxis]])
+    weights, level = by_class[:d] / unit[:, np.newaxis], by_class[d]
+    final = log_posterior((x - centre) @ weights + level)
+    slopes = np.vstack([(x - centre).T @ away(final), away(final).sum(axis=0)])
     if deviation is not None:
         slopes[:d] -= (weights[:, 1:] @ _of_differences(n_classes)) / deviation**2
     return LogisticRegression(
         weights,
-        bias,
+        level,
+        centre,
         math.fsum(final[np.arange(n), labels].tolist()),
         float(np.abs(slopes).max(initial=0.0)),
         unique,
