@@ -125,7 +125,7 @@ class FadingPrior:
         Largest odds that the prior gives one side against the other, or one class of
         a side against another.
     messages : float, default 3.0
-        Learned messages after which the log-odds of a side are halved.
+        Learned messages after which the log of a side, or of a class, is halved.
 
     Raises
     ------
@@ -137,9 +137,10 @@ class FadingPrior:
     With :math:`n_s` learned and :math:`v_s` arrived messages of side *s* (spam, or
     not), *a* = `pseudo` and *m* = `messages`,
 
-    .. math:: \log P(s) = - \frac{m}{m + n_s} \, \min\Bigl(\log
-        \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr)
-        + \mathrm{const} .
+    .. math:: \ell_s = - \frac{m}{m + n_s} \, \min\Bigl(\log
+        \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr) ,
+
+    which is :math:`\log P(s)` up to a constant where each side is one class.
 
     Without fading and bound, this is Laplace's rule of succession [1]_: after nine
     messages that were all spam, the odds that the next one is spam are 10 to 1.
@@ -147,8 +148,11 @@ class FadingPrior:
     is evidence then (`app.bayes.smoothing`).  As the rarer side learns messages,
     features become evidence and the prior approaches `UniformPrior`, because
     people do not teach a fair sample of their mail.
-    The classes of a side share its probability by the same formula, with the learned
-    messages in place of the arrived ones, so a label that nobody uses gets no mail.
+    The log of a class is that of its side and the same formula among the classes of the
+    side, with the learned messages in place of the arrived ones, added up.  So the best
+    taught class of a side has the value of the side in full, and a label that nobody
+    uses gets little mail; all classes are then normalised together, so a side with more
+    taught classes has more in total.
 
     References
     ----------

@@ -126,6 +126,18 @@ def test_the_fading_prior_is_a_distribution_over_any_number_of_classes():
     assert prior[0] == prior[1] > prior[3] > prior[2] == prior[4] > 0
 
 
+def test_labels_do_not_divide_the_probability_of_their_side():
+    """Three labels of ham against one of spam: three to one when all have learned."""
+    spam, arrived = np.array([False, False, False, True]), np.array([9.0, 9.0])
+    many, alone = (
+        np.exp(FadingPrior().log_prior(np.array(learned), arrived, spam))
+        for learned in ([10**9] * 4, [9, 0, 0, 9])
+    )
+
+    assert [0.25] * 4 == pytest.approx(many.tolist(), abs=1e-8)
+    assert [10, 1, 1, 10] == pytest.approx((alone * 22).tolist(), abs=1e-12)
+
+
 @pytest.mark.parametrize("name", ["pseudo", "most", "messages"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_a_fading_prior_needs_positive_numbers(name, value):
