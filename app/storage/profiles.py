@@ -14,6 +14,7 @@ from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from app.classifier.policy import Policy
 from app.classifier.specification import require_label
@@ -216,17 +217,15 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
     ProfileExists
         If another profile has it.
     """
-    there = connection.execute(select(profile.c.id).where(profile.c.name == name))
-    if there.first() is not None:
+    statement = update(profile).where(profile.c.id == row.id)
+    try:
+        connection.execute(statement.values(name=name, lists=profile.c.lists + 1))
+    # Not looked for before: another process may make the profile in between.
+    except IntegrityError as error:
         raise ProfileExists(
             f"the profile {name!r} already exists; choose another name, or delete "
             "that profile"
-        )
-    connection.execute(
-        update(profile)
-        .where(profile.c.id == row.id)
-        .values(name=name, lists=profile.c.lists + 1)
-    )
+        ) from error
 
 
 MonthlyCounts = Counter[tuple[str | None, int, str | None]]

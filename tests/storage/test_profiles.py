@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from threading import Thread
 
 import pytest
+from sqlalchemy import text
 
 from app.errors import ProfileExists, UnknownProfile
-from app.storage import profiles
+from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import APRIL, MARCH
+from tests.support.databases import on_postgresql
 
 
 def create(engine, name, labels=("ham", "spam"), spam_labels=("spam",), at=MARCH):
@@ -57,6 +60,33 @@ def test_a_profile_keeps_its_labels(engine, labels, spam_labels):
         ProfileExists, match="'site' already exists, with the labels ham, spam"
     ):
         create(engine, "site", labels, spam_labels)
+
+
+@on_postgresql
+def test_a_name_that_is_taken_meanwhile_is_not_given_twice(engine):
+    """Whoever renames waits for the other, and is told that it was faster."""
+    old = create(engine, "old")
+    refused = []
+
+    def rename():
+        with pytest.raises(ProfileExists) as caught, writing(engine) as connection:
+            profiles.rename(connection, old, "new")
+        refused.append(str(caught.value))
+
+    thread = Thread(target=rename)
+    waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with writing(engine) as connection:
+        connection.execute(
+            tables.profile.update()
+            .where(tables.profile.c.id == create(engine, "other").id)
+            .values(name="new")
+        )
+        thread.start()
+        while thread.is_alive() and not connection.scalar(waits):
+            pass
+    thread.join()
+
+    assert "the profile 'new' already exists" in refused[0]
 
 
 def test_a_profile_that_is_not_there_is_an_error(engine):
