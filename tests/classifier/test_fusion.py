@@ -329,14 +329,6 @@ def test_a_rule_that_never_fits_is_refused():
         FusionRule(every=0, window=10)
 
 
-def test_examples_are_few_however_long_the_ledger_is():
-    """Memory holds the window, however long the ledger is."""
-    fusion = followed([good(revision) for revision in range(1, 99)])
-
-    assert 10 == len(fusion.examples)
-    assert np.isfinite(fusion.weights).all()
-
-
 def test_nothing_is_fitted_to_the_filters_own_labels():
     """When a person labels the message, the first scores are used."""
     rows = [good(revision) for revision in range(1, 8)]

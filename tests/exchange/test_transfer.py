@@ -109,16 +109,6 @@ def test_a_second_export_has_the_same_bytes(engine, contents):
         assert first.header.revision == second.header.revision
 
 
-@on_sqlite
-def test_exports_of_one_state_are_the_same_bytes(engine, contents):
-    """No clock and no chance is in a file, so that backups can be compared."""
-    profile = taught_profile(engine)
-
-    assert exported(engine, profile, contents=contents) == exported(
-        engine, profile, contents=contents
-    )
-
-
 histories = st.lists(
     st.tuples(
         st.integers(0, 6),
@@ -745,27 +735,6 @@ def test_rows_without_vectors_are_written_in_many_blocks(engine, monkeypatch):
 
     assert 3 == kinds.count(LEDGER)
     assert state(engine, profile.name) == state(engine, "copy")
-
-
-@on_sqlite
-def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
-    """Retention drops vectors; who learned what stays known."""
-    rows = [
-        replace(row, vector=None, encoded_names=None)
-        for row in read_rows(
-            next(
-                content
-                for kind, content in BlockReader(
-                    BytesIO(exported(engine, taught_profile(engine), contents="ledger"))
-                )
-                if kind == LEDGER
-            ),
-            ("ham", "spam"),
-            Amounts(),
-        )
-    ]
-
-    assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"), Amounts())
 
 
 @on_sqlite

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.bayes.state import State
-from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
+from app.errors import CorruptVector, InvalidObservation
 from app.storage import bulk, tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import WEIGHT_OF_SUM, latest_of, rows_after
@@ -18,7 +18,6 @@ from tests.support.builders import (
     APRIL,
     MARCH,
     counts_of,
-    digest,
     feature,
     fold,
     fold_all,
@@ -148,18 +147,6 @@ def test_a_view_keeps_its_kind(engine):
     assert 1 == len(rows_of(engine, tables.ledger, profile))
 
 
-def test_a_profile_that_is_gone_is_an_error(engine):
-    """Its ledger does not grow without it."""
-    profile = new_profile(engine)
-    with writing(engine) as connection:
-        for table in (tables.fold, tables.profile):
-            key = "id" if table is tables.profile else "profile_id"
-            connection.execute(table.delete().where(table.c[key] == profile.id))
-
-    with pytest.raises(ProfileReplaced, match="send it again"):
-        add(engine, profile, {202603: learned()})
-
-
 def test_a_step_takes_few_sums(engine, monkeypatch):
     """A sum counts as many messages, and the first row is always taken."""
     monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
@@ -173,18 +160,6 @@ def test_a_step_takes_few_sums(engine, monkeypatch):
 
     assert [1, 1, 1, 1] == steps
     assert (True, 4) == audited(engine, profile)
-
-
-def test_the_digest_tells_the_place_too(engine):
-    """What is imported twice has four digests."""
-    profile = new_profile(engine)
-    rows = [
-        *add(engine, profile, {202603: learned()}),
-        *add(engine, profile, {202603: learned()}),
-    ]
-
-    assert 2 == len({row.digest for row in rows})
-    assert digest(1) not in {row.digest for row in rows}
 
 
 words = st.sampled_from(["a", "b", "c", "d", "e"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from threading import Barrier, Event, Thread
 
-from app.bayes.state import State
 from app.errors import DatabaseUnavailable
 from app.storage.database.engine import open_engine, reading, writing
-from app.storage.fold import audit, load, prepare, write
+from app.storage.fold import audit, prepare, write
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
-from tests.support.builders import fold, new_profile, taught, teach
+from tests.support.builders import new_profile, taught, teach
 
 WRITERS = 6
 ROUNDS = 12
@@ -104,53 +103,6 @@ def test_workers_with_engines_of_their_own_lose_nothing(engine, database_url):
     assert [] == failures
     assert found.sound
     assert WRITERS * ROUNDS == found.ledger_rows == found.revision
-
-
-def test_random_teaching_with_folds_between_ends_at_the_replay(engine):
-    """Tables, followers and ledger agree, whoever wrote what when."""
-    profile = new_profile(engine)
-    barrier = Barrier(WRITERS + 1)
-    stop = Event()
-
-    def write(number):
-        rng = random.Random(number)  # noqa: S311  (no secret)
-        barrier.wait()
-        for _ in range(ROUNDS):
-            teach(
-                engine,
-                profile,
-                *(
-                    taught(
-                        rng.randrange(8),
-                        rng.choice(["ham", "spam", None]),
-                        {word: 1 for word in "abcd" if rng.random() < 0.5},
-                        {x: rng.randrange(-9, 9) for x in "xy" if rng.random() < 0.5},
-                    )
-                    for _ in range(3)
-                ),
-            )
-
-    def folding():
-        barrier.wait()
-        while not stop.is_set():
-            with writing(engine) as connection:
-                fold(connection, profile, limit=2)
-
-    folder = Thread(target=folding)
-    folder.start()
-    run_all([Thread(target=write, args=(number,)) for number in range(WRITERS)])
-    stop.set()
-    folder.join()
-    with reading(engine) as connection:
-        found = audit(connection, profile)
-        state = load(connection, profile)
-        rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-    replayed = State.sum(row.delta(profile.labels) for row in rows)
-
-    assert found.sound
-    assert 0 < found.ledger_rows == state.revision
-    assert {"words", "sizes"} == replayed.keys()
-    assert replayed == state.tables
 
 
 def test_many_writers_and_folds_never_deadlock(engine, database_url):

@@ -107,18 +107,6 @@ def test_folding_changes_no_state(engine):
         assert audited(engine, profile).sound
 
 
-def test_a_relabelled_message_stays_in_its_epoch(engine):
-    """What was learned in March and moved in April counts in March."""
-    profile = new_profile(engine)
-    teach(engine, profile, taught(1, "ham", {"a": 1}))
-    teach(engine, profile, taught(1, "spam", time=APRIL))
-    fold_all(engine, profile)
-
-    assert [(202603, "words", "spam", 1, "features")] == rows_of(
-        engine, tables.class_count, profile
-    )
-
-
 def test_a_forgotten_message_leaves_nothing(engine):
     """The counts are those of a profile that never learned it."""
     profile, never = new_profile(engine), new_profile(engine)
@@ -340,13 +328,6 @@ def test_rows_that_another_fold_took_are_not_written_twice(engine):
     assert not written
     assert before == contents(engine, profile)
     assert audited(engine, profile).sound
-
-
-def test_nothing_is_prepared_where_all_is_folded(engine):
-    """There is no step without rows."""
-    profile = new_profile(engine)
-    with reading(engine) as connection:
-        assert prepare(connection, profile, limit=9) is None
 
 
 @on_postgresql

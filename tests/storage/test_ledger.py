@@ -318,24 +318,6 @@ def test_a_dropped_vector_of_a_forgotten_message_is_unknown(engine):
     assert ["unknown", "learned"] == kinds(outcomes)
 
 
-def test_the_newest_row_of_a_message_is_found(engine):
-    """It is the last of its rows, or none."""
-    profile = new_profile(engine)
-    teach(
-        engine,
-        profile,
-        taught(1, "spam", {"money": 1}),
-        taught(2, "spam", {"money": 1}),
-        taught(1, "ham"),
-    )
-    with reading(engine) as connection:
-        found = latest_of(connection, profile.id, [digest(1)]).get(digest(1))
-        missing = latest_of(connection, profile.id, [digest(3)]).get(digest(3))
-
-    assert (3, "ham") == (found.revision, found.label)
-    assert missing is None
-
-
 @on_sqlite
 def test_any_number_of_rows_is_read_by_their_revisions(engine):
     """Also more than there may be variables in one statement."""

@@ -110,18 +110,6 @@ def test_a_state_is_one_snapshot(engine):
     assert (2, 1) == (after.revision, folded(engine, profile))
 
 
-def test_a_state_says_how_far_it_goes(engine):
-    """The revision of the newest row, and of the newest folded one."""
-    profile = new_profile(engine)
-    teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(5)))
-    with writing(engine) as connection:
-        fold(connection, profile, limit=3)
-    found = loaded(engine, profile)
-
-    assert (5, 3) == (found.revision, folded(engine, profile))
-    assert [5, 0] == found.tables["words"].messages.tolist()
-
-
 def test_many_rows_are_read_a_part_at_a_time(engine):
     """In order, without a gap, and the last part may be short."""
     profile = new_profile(engine)

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select, text
-from sqlalchemy.engine import make_url
 from sqlalchemy.event import listens_for
 from sqlalchemy.exc import IntegrityError
 
@@ -145,30 +144,6 @@ def test_the_line_that_could_not_be_copied_is_not_quoted(engine):
         copy()
     assert "COPY" not in str(caught.value)
     assert "banana" not in str(caught.value)
-
-
-def test_writers_of_many_threads_take_turns(engine):
-    """None of them fails, and none of their rows is lost."""
-    profile = new_profile(engine)
-    failures = []
-
-    def run(number):
-        try:
-            for n in range(10):
-                teach(engine, profile, taught(f"{number}-{n}", "ham", {"a": 1}))
-        except DatabaseUnavailable as error:
-            failures.append(error)
-
-    threads = [Thread(target=run, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with reading(engine) as connection:
-        last = revision(connection, profile)
-
-    assert [] == failures
-    assert 80 == last
 
 
 def test_a_writer_that_waits_too_long_gives_up(database_url):
@@ -308,7 +283,10 @@ def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
         (sqlite3.SQLITE_IOERR_FSYNC, r"check it, and the log .* Nothing was stored"),
         (sqlite3.SQLITE_READONLY, r"check its disk, and .* Nothing was stored"),
         (sqlite3.SQLITE_CANTOPEN, r"check the path, and .* Nothing was stored"),
-        (sqlite3.SQLITE_CORRUPT, r"Restore a backup as docs/operating.md describes"),
+        (
+            sqlite3.SQLITE_CORRUPT_INDEX,
+            r"Restore a backup as docs/operating.md describes",
+        ),
     ],
 )
 def test_an_error_says_what_to_do_or_to_try_again(engine, code, says):
@@ -356,24 +334,6 @@ def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
     ):
         connection.execute(tables.profile.delete())
     assert [] == naps
-
-
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        (sqlite3.SQLITE_IOERR_SHMSIZE, "The disk of /x.db is full; free some space"),
-        (sqlite3.SQLITE_IOERR_WRITE, "The disk of /x.db failed (disk I/O error): "),
-    ],
-)
-def test_a_disk_without_room_for_the_index_of_the_log_is_full(code, sentence):
-    """SQLite calls it an error of the disk, like any other."""
-    error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode = code
-
-    diagnosis = sqlite.Sqlite().diagnose(make_url("sqlite:////x.db"), error)
-
-    assert DatabaseUnavailable is diagnosis.error
-    assert diagnosis.sentence.startswith(sentence)
 
 
 @on_sqlite
@@ -434,16 +394,6 @@ def test_a_page_that_is_damaged_is_an_error(engine, tmp_path):
 
     with pytest.raises(DatabaseDamaged, match=r"malformed\)\. Restore a backup as"):
         teach(engine, profile, taught(1, "ham", {"a": 1}))
-
-
-@on_sqlite
-def test_what_sqlite_tells_more_exactly_is_the_same(engine):
-    """Which part is damaged is in the higher bytes of its code."""
-    error = sqlite3.DatabaseError("index")
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT_INDEX
-
-    with pytest.raises(DatabaseDamaged), reading(engine):
-        raise error
 
 
 @on_postgresql

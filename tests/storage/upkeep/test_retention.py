@@ -25,7 +25,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import on_sqlite, sqlite_url
+from tests.support.databases import sqlite_url
 from tests.support.ledger import add, audited, begin, finish, labels_of, learned, loaded
 from tests.support.stories import stories, tell
 
@@ -36,17 +36,6 @@ def drop(engine, profile, *, before=APRIL, limit=1000):
     """Drop old vectors and return of how many rows."""
     with writing(engine) as connection:
         return drop_vectors(connection, profile, before=before, limit=limit)
-
-
-def merge_all(engine, profile):
-    """Merge the sealed sums until no level has many runs."""
-    while True:
-        with reading(engine) as connection:
-            merge = runs.prepare_merge(connection, profile, "sealed")
-        if merge is None:
-            return
-        with writing(engine) as connection:
-            assert runs.write_merge(connection, profile, merge)
 
 
 def sealed_levels(engine, profile):
@@ -188,42 +177,6 @@ def test_large_rows_are_dropped_a_few_at_a_time(engine, monkeypatch):
     fold_all(engine, profile)
     assert 1 == drop(engine, profile)
     assert (True, 5) == audited(engine, profile)
-
-
-@on_sqlite
-def test_many_small_sums_become_few(engine):
-    """Sixteen runs of a level are merged into one of the next."""
-    profile = new_profile(engine)
-    rows = [taught(n, "spam", {f"w{n % 7}": 1}) for n in range(RUNS * RUNS)]
-    teach(engine, profile, *rows)
-    fold_all(engine, profile)
-    while drop(engine, profile, limit=1):
-        merge_all(engine, profile)
-
-    assert [2] == sealed_levels(engine, profile)
-    assert (True, RUNS * RUNS) == audited(engine, profile)
-
-
-def test_runs_that_another_process_merged_are_not_merged_again(engine):
-    """Whoever comes second finds other runs, even under the same numbers."""
-    profile = new_profile(engine)
-    for n in range(3 * RUNS):
-        teach(engine, profile, taught(n, "spam", {f"w{n % 7}": 1, f"x{n}": 1}))
-    fold_all(engine, profile)
-    for _ in range(RUNS):
-        drop(engine, profile, limit=1)
-    with reading(engine) as connection:
-        late = runs.prepare_merge(connection, profile, "sealed")
-    merge_all(engine, profile)
-    for _ in range(RUNS):
-        drop(engine, profile, limit=1)
-    before = rows_of(engine, tables.run, profile)
-    with writing(engine) as connection:
-        written = runs.write_merge(connection, profile, late)
-
-    assert written is False
-    assert before == rows_of(engine, tables.run, profile)
-    assert (True, 3 * RUNS) == audited(engine, profile)
 
 
 def test_what_is_sealed_while_runs_are_merged_stays(engine):
