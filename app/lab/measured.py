@@ -95,6 +95,18 @@ def steps(cell: str, places: int) -> Fraction:
     return Fraction(Decimal(cell).scaleb(places)) if float(cell) else Fraction(0)
 
 
+def origin(column: str, table: Table, places: int) -> int:
+    """Return the number of steps from which the values of a column are measured.
+
+    It is 0, unless the values are large and close together, like Unix times: then a
+    double near the value has no digits left for a distance from the mean, and a number
+    midway between two classes would not be a tie.
+    """
+    found = [round(steps(cell, places)) for cell in table.filled(column)]
+    middle = (min(found) + max(found)) // 2
+    return middle if FAR * (max(found) - min(found)) < abs(middle) else 0
+
+
 def number(row: Row, column: str) -> float:
     """Return the number in a cell.
 
@@ -132,6 +144,8 @@ def _varying(state: MomentSums) -> MomentSums:
     )
 
 
+FAR: Final = 1000
+"""Values farther from 0 than so many times their range have an origin of their own."""
 SHRUNK: Final = 1e-11
 """Smallest fraction beyond rounding error; one step of the shrinkage is 1e-10."""
 WEAK: Final = 1e-3
@@ -152,6 +166,9 @@ class Measured(ColumnGroup):
         Their names.
     places : tuple of int
         Decimals of the step of each column, as its largest value allows.
+    origins : tuple of int
+        The number of steps from which the values of each column are measured, in the
+        statistics and the likelihood.
     exact : frozenset of str
         The columns of which each cell is a multiple of the step.
     constant : {"floor", "drop"}
@@ -169,6 +186,7 @@ class Measured(ColumnGroup):
     model: Literal["gaussian", "discriminant"]
     columns: tuple[str, ...]
     places: tuple[int, ...]
+    origins: tuple[int, ...]
     exact: frozenset[str]
     constant: Constant
     shrinkage: Shrinkage
@@ -207,6 +225,7 @@ class Measured(ColumnGroup):
             model=model,
             columns=tuple(columns),
             places=tuple(places.values()),
+            origins=tuple(origin(c, table, n) for c, n in places.items()),
             exact=exact,
             constant=constant,
             shrinkage=shrinkage,
@@ -241,7 +260,7 @@ class Measured(ColumnGroup):
     def estimate(
         self, state: MomentSums
     ) -> GaussianLikelihood | DiscriminantLikelihood:
-        """Return the likelihood, in the units of the columns.
+        """Return the likelihood, in the units of the columns, from their origins on.
 
         A column that never varies is left out: it cannot tell the classes apart, and
         with the smallest variance, any other value in a question would cost all classes
@@ -265,7 +284,7 @@ class Measured(ColumnGroup):
         )
 
     def encode(self, row: Row) -> Measurements | None:
-        """Return the measurements of a row in steps."""
+        """Return the measurements of a row in steps from the origins."""
         found = {}
         for field, column in enumerate(self.columns):
             if column in row.cells:
@@ -276,8 +295,15 @@ class Measured(ColumnGroup):
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
                         "a thousand times the values in the table"
                     )
-                found[field] = round(steps(row.cells[column], places))
+                exact = steps(row.cells[column], places) - self.origins[field]
+                found[field] = round(exact)
         return Measurements.of(found, fraction_bits=0) if found else None
+
+    def means(
+        self, likelihood: GaussianLikelihood | DiscriminantLikelihood
+    ) -> NDArray[np.float64]:
+        """Return the mean of each class, shape (D, K), in the units of the columns."""
+        return likelihood.means + self._starts(likelihood.ids)[:, np.newaxis]
 
     def dropped(
         self, likelihood: GaussianLikelihood | DiscriminantLikelihood
@@ -318,7 +344,7 @@ class Measured(ColumnGroup):
         means = [
             tuple(
                 self._shown(float(value), self._mean(state, rows[field], c), (field,))
-                for c, value in enumerate(likelihood.means[i])
+                for c, value in enumerate(self.means(likelihood)[i])
             )
             for i, field in enumerate(fields)
         ]
@@ -379,25 +405,39 @@ class Measured(ColumnGroup):
         """Return the weight of each column; None with variances of each class."""
         nothing = np.zeros(state.n_classes)
         if isinstance(likelihood, DiscriminantLikelihood):
-            return discriminant_form(likelihood, nothing)
-        if self.variances == "class":
+            form = discriminant_form(likelihood, nothing)
+        elif self.variances == "class":
             return None
-        return gaussian_form(likelihood, nothing)
+        else:
+            form = gaussian_form(likelihood, nothing)
+        starts = self._starts(form.ids)
+        centre = form.centre + starts
+        # What the new centre was rounded by.
+        moved = (centre - starts) - form.centre
+        return replace(form, centre=centre, level=form.level + moved @ form.weights)
 
     def values_of(self, x: Measurements) -> NDArray[np.float64]:
         """Return the measurements in the units of their columns."""
         found = zip(x.values.tolist(), x.ids.tolist(), strict=True)
-        return np.array([value / 10 ** self.places[field] for value, field in found])
+        return np.array(
+            [(v + self.origins[i]) / 10 ** self.places[i] for v, i in found]
+        )
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a measurement, and its cell."""
         column = self.columns[number]
         return column, row.cells[column]
 
+    def _starts(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the origins of some columns in their units."""
+        return np.array([self.origins[i] / 10 ** self.places[i] for i in ids.tolist()])
+
     def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
         n = int(state.documents[row, c])
-        unit = self._unit(state, row)
-        return Fraction(state.sums[row, c], n) * unit if n else None
+        if not n:
+            return None
+        start = self.origins[int(state.ids[row])]
+        return (Fraction(state.sums[row, c], n) + start) * self._unit(state, row)
 
     def _variance(self, state: MomentSums, row: int, c: int) -> Fraction | None:
         counts = state.documents[row].tolist()

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from markupsafe import Markup
 
 from app.bayes.models.discriminant import DiscriminantLikelihood
-from app.bayes.models.gaussian import GaussianLikelihood
 from app.drawing import (
     WIDTH,
     Axis,
@@ -28,6 +27,7 @@ from app.drawing import (
 )
 from app.lab.fitted import Fitted
 from app.lab.groups import probability
+from app.lab.measured import Measured
 from app.lab.measured import number as measured
 from app.lab.prediction import decided
 from app.lab.report import confusion_table, effects_table, learned_rows, nats
@@ -164,19 +164,24 @@ def _densities(model: Fitted | Regressed) -> list[Markup]:
     drawn = []
     classes = model.design.classes
     for name, part in model.design.parts.items():
-        likelihood = model.likelihood.likelihoods[name]
-        if isinstance(likelihood, GaussianLikelihood):
-            variances = likelihood.variances
-        elif isinstance(likelihood, DiscriminantLikelihood):
+        if not isinstance(part, Measured):
+            continue
+        likelihood: Any = model.likelihood.likelihoods[name]
+        if isinstance(likelihood, DiscriminantLikelihood):
             # The marginal distribution of one column.
             variances = np.repeat(
                 np.diagonal(likelihood.covariance)[:, np.newaxis], len(classes), axis=1
             )
         else:
-            continue
+            variances = likelihood.variances
         for i, field in enumerate(likelihood.ids.tolist()):
             drawn.append(
-                _curves(part.columns[field], classes, likelihood.means[i], variances[i])
+                _curves(
+                    part.columns[field],
+                    classes,
+                    part.means(likelihood)[i],
+                    variances[i],
+                )
             )
     return drawn
 

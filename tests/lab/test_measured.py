@@ -139,6 +139,22 @@ def test_large_whole_numbers_are_exact(learned):
 
 
 @pytest.mark.parametrize("model", ["gaussian", "discriminant"])
+def test_a_value_midway_between_large_means_is_a_tie(run, learned, model):
+    """Thirds have no double near a Unix time, but the likelihood does not need one."""
+    start, options = 1_700_000_000, ("--target", "class", "--model", model)
+    rows = ("a", 0), ("a", 1), ("a", 0), ("b", 3), ("b", 4), ("b", 4)
+    table = "\n".join(["class,t", *(f"{c},{start + t}" for c, t in rows)])
+    _, printed, _ = run(table, *options, "--predict", f"t={start + 2}")
+    title = "p(t | class), normal" if model == "gaussian" else "mean of each class"
+    means = learned(table, *options)[title]
+
+    assert "A tie of a and b\n" in printed
+    assert Fraction(3 * start + 1, 3) == Fraction(
+        means["mean" if model == "gaussian" else "t", "a"]["fraction"]
+    )
+
+
+@pytest.mark.parametrize("model", ["gaussian", "discriminant"])
 @pytest.mark.parametrize("constant", ["floor", "drop"])
 def test_a_column_that_never_varies_is_left_out(answer, model, constant):
     """Not even a question with another value is a tie, and a note names the column."""
