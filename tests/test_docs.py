@@ -283,7 +283,11 @@ def test_python_in_the_documents_runs(service):
             ran += 1
 
     assert ran
-    assert 11 == service.client.get("/profiles/default").json()["revision"]
+    learned = {
+        each["name"]: each["revision"]
+        for each in service.client.get("/profiles").json()["profiles"]
+    }
+    assert {"default": 10, "comments": 1} == learned
 
 
 def folded(service):

@@ -249,8 +249,9 @@ class Feedback:
             # nothing, and the ledger refuses a different one.
             return self._submit(live, digest, label, source, via=via)
         raise UnknownMessage(
-            f"nothing is stored about message {digest.hex()}: it was not scored here, "
-            "was scored too long ago, or was forgotten; send the message itself"
+            f"nothing is stored about message {digest.hex()} in the profile "
+            f"{profile!r}: it was scored in another profile or too long ago, or was "
+            "forgotten; name the profile that scored it, or send the message itself"
         )
 
     def start_forget(

@@ -212,7 +212,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. With curl, `-d` "
-        "alone sends the body as a form.",
+        "alone sends the body as a form; in Python, `requests` sends the type with "
+        "`json=`, but not with `data=json.dumps(…)`.",
         operations=READING,
     ),
     errors.Unauthenticated: Advice(

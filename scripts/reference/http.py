@@ -35,9 +35,10 @@ Numbers are rounded to three decimals.
 
 _BODY: Final = """
 The body is the message itself, as `message/rfc822` (also `message/global`,
-`application/octet-stream`, or no type at all), or JSON as `application/json` with these
-fields. Only the first 4 MiB of a raw message are read. A larger one, up to
-`POSTBAYES_MAX_REQUEST_BYTES`, has the defect `message-too-large`. JSON may have 8 MiB.
+`application/octet-stream` or, except for `/feedback`, no type at all), or JSON as
+`application/json` with these fields. Only the first 4 MiB of a raw message are read. A
+larger one, up to `POSTBAYES_MAX_REQUEST_BYTES`, has the defect `message-too-large`.
+JSON may have 8 MiB.
 """
 
 _JSON_BODY: Final = """

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
+from app.doors.http.body import MAX_JSON_BYTES
 from app.doors.serving import request as intake
 from app.errors import DatabaseUnavailable
 from app.services.application import Application
@@ -460,7 +461,7 @@ def test_what_the_parser_does_not_look_at_is_not_kept(tmp_path):
     assert (413, "message-too-large") == (status, kind)
     # Of JSON no setting raises the limit, and a message needs not be longer.
     assert "message/rfc822; its first 4194304 bytes are enough" in detail
-    assert "raise" not in detail
+    assert f"up to {MAX_JSON_BYTES >> 20} MiB for JSON" in detail
 
 
 def test_half_a_character_does_not_get_around_the_filter(client):
@@ -477,6 +478,19 @@ def test_json_that_is_none_is_refused(client, body):
     status, kind, _ = problem(client.post("/classify", content=body, headers=JSON))
 
     assert (400, "malformed-request") == (status, kind)
+
+
+@pytest.mark.parametrize("url", ["/classify", "/feedback?label=ham", "/message"])
+def test_json_without_a_type_is_not_taken_for_a_message(client, url):
+    """Clients forget the type, and would get verdicts on braces and names of fields."""
+    body = b'{"subject": "Lunch", "body": "At noon?"}'
+
+    status, kind, detail = problem(client.post(url, content=body))
+
+    assert (415, "unsupported-content-type") == (status, kind)
+    assert "send it as application/json" in detail
+    assert 200 == client.post(url, content=body, headers=RAW).status_code
+    assert 200 == client.post("/classify", content=b"A: b\n\n" + body).status_code
 
 
 def test_a_compressed_body_is_not_taken_for_text(client):

@@ -156,7 +156,7 @@ async def read_body(request: Request) -> bytes:
     Raises
     ------
     UnsupportedContentType
-        If it is neither a message nor JSON; nothing of it is read.
+        If it is neither a message nor JSON, or is JSON that does not say so.
     MessageTooLarge
         If it is over the limit; the rest is not read.
     SlowRequest
@@ -179,6 +179,12 @@ async def read_body(request: Request) -> bytes:
         raise EmptyMessage(
             "the request has no body; send the message itself as message/rfc822, "
             "or JSON as application/json"
+        )
+    # No header begins so (RFC 5322 section 2.2): a client forgot the type of its JSON.
+    if body.startswith(b'{"') and "content-type" not in request.headers:
+        raise UnsupportedContentType(
+            "the body is JSON without a content type; send it as application/json, or "
+            "a raw message as message/rfc822"
         )
     return body
 

@@ -196,7 +196,8 @@ async def classify_batch(
     Each message has the JSON fields of `/classify`. The results are in the order of
     the messages: an answer of `/classify` for each, or a problem document if it cannot
     be used, which does not affect the others. The profile and the recipients apply to
-    all messages.
+    all messages. JSON cannot hold bytes that are not UTF-8: mail that has some gets the
+    `id` of the original only if it is sent raw, to `/classify`.
     """
     require_json(request)
     async with BATCHES:

@@ -197,9 +197,9 @@ class Site:
             page = _shown(origin).partition("://")[2]
             if host is None or page.lower() != _shown(host).lower():
                 raise Forbidden(
-                    f"pages of {_shown(origin)!r} may not change anything here; a "
-                    "proxy in front of this service must pass the Host header "
-                    "unchanged"
+                    f"pages of {_shown(origin)!r} may not change anything here; let "
+                    "the server of these pages send the request or, if they are those "
+                    "of this service, let its proxy pass the Host header unchanged"
                 )
 
     def _knows(self, host: bytes) -> bool:
@@ -285,7 +285,7 @@ async def hung_up(request: Request) -> None:
 
 def _too_large(limit: int) -> str:
     return (
-        f"the body is larger than {limit} bytes; send the message raw, as "
+        f"the body is larger than {limit} bytes; send each message raw, as "
         f"message/rfc822; its first {MAX_BYTES} bytes are enough, and "
-        "POSTBAYES_MAX_REQUEST_BYTES sets the limit"
+        "POSTBAYES_MAX_REQUEST_BYTES sets the limit, up to 8 MiB for JSON"
     )
