@@ -105,7 +105,7 @@ def teaching(
     return Teaching(
         digest=seen.digest,
         label=entry.label,
-        evidence=ScoredRow.of(seen.browsable(), time=now()),
+        evidence=ScoredRow.of(seen.stored(words=True), time=now()),
         source="benchmark",
         time=now(),
         scores=SCORES,

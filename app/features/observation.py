@@ -68,15 +68,6 @@ class Observation:
                     names[view] = names_at(names[view], places)
         return replace(self, views=views, names=names)
 
-    def browsable(self) -> Observation:
-        """Return the observation with the names to store for people.
-
-        Names of pairs are left out: they consist of two words that are stored anyway,
-        and would more than double the size of a message.
-        """
-        names = {view: kept for view, kept in self.names.items() if view != "pairs"}
-        return replace(self, names=names)
-
     def with_pair_names(self) -> Observation:
         """Return the observation with the names of pairs restored.
 
@@ -93,12 +84,14 @@ class Observation:
         return replace(self, names={**self.names, "pairs": found})
 
     def stored(self, *, words: bool) -> Observation:
-        """Return the observation to store, with or without the text of features."""
-        return self.browsable() if words else self.nameless()
+        """Return the observation to store, with or without the text of features.
 
-    def nameless(self) -> Observation:
-        """Return the observation without the text of its features."""
-        return replace(self, names={})
+        Names of pairs are left out: they consist of two words that are stored anyway,
+        and would more than double the size of a message.
+        """
+        given = self.names.items() if words else ()
+        names = {view: kept for view, kept in given if view != "pairs"}
+        return replace(self, names=names)
 
 
 DIGEST_BYTES: Final = 16

@@ -186,7 +186,3 @@ class Budget:
             return False
         self.left[work] -= wanted
         return True
-
-    def spent(self, work: Work) -> int:
-        """Return the amount of a kind of work that was spent."""
-        return BUDGET[work][0] - self.left[work]

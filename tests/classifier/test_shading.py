@@ -143,6 +143,6 @@ def test_features_without_names_are_shown_by_their_id():
     added = attribute(score(SHIPPED, seen.views), SHIPPED)
     places = passages(message)
     count = SHIPPED.in_messages
-    found = shade(places, placed(places), seen.nameless(), added, count)
+    found = shade(places, placed(places), seen.stored(words=False), added, count)
 
     assert "#" == segments(found)[0].features[0]["feature"][0]

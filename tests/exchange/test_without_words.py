@@ -56,7 +56,7 @@ def read(raw, label, *, time=MARCH, source="anna"):
     return Teaching(
         digest=found.digest,
         label=label,
-        evidence=ScoredRow.of(found.browsable(), time=time),
+        evidence=ScoredRow.of(found.stored(words=True), time=time),
         source=source,
         time=time,
     )

@@ -53,7 +53,7 @@ def test_the_names_of_pairs_are_found_among_those_of_the_words(words):
     """A stored message has only the names of its words."""
     text = " ".join(words)
     seen = extract(parse(f"Subject: a b\n\n{text}".encode()))
-    named = seen.browsable().with_pair_names()
+    named = seen.stored(words=True).with_pair_names()
 
     assert seen.names.get("pairs") == named.names.get("pairs")
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import (
-        CTE,
         Column,
         ColumnElement,
         Connection,
@@ -534,12 +533,6 @@ def tuple_of(columns: Iterable[Column[Any]], values: Iterable[object]) -> Tuple:
     """Return values as the database compares them with some columns."""
     pairs = zip(columns, values, strict=True)
     return tuple_(*(literal(value, column.type) for column, value in pairs))
-
-
-def materialized(query: Select[Any], name: str) -> CTE:
-    """Return a query as a common table expression that is computed once."""
-    # SQLite computes one with GROUP BY once by itself, and knows the word since 3.35.
-    return query.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
 
 
 PER_QUERY: Final = 512
