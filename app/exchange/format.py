@@ -430,6 +430,10 @@ def read_undo(content: bytes) -> UndoRow:
         )
 
 
+# Characters; some reasons quote a value as it is, and a block may be one value.
+_LONGEST_REASON: Final = 500
+
+
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
     """Convert all errors that bytes of an export can cause to `MalformedExport`."""
@@ -448,7 +452,8 @@ def _reading(what: str) -> Iterator[None]:
         InvalidPolicy,
         InvalidSetting,
     ) as error:
-        raise MalformedExport(f"{what} cannot be read: {error}") from error
+        msg = f"{what} cannot be read: {str(error)[:_LONGEST_REASON]}"
+        raise MalformedExport(msg) from error
 
 
 def _row(

@@ -249,6 +249,17 @@ def test_a_row_that_cannot_be_stored_is_refused(engine, change, said):
     assert not is_there(engine, "new")
 
 
+@pytest.mark.parametrize("name", ["time", "kind", "label", "source"])
+@on_sqlite
+def test_a_value_is_not_quoted_at_length(engine, name):
+    """The sentence goes to a terminal, or to the log of who follows a site."""
+    data = crafted(ledger(engine), first(**{name: "x" * 1_000_000}))
+
+    with pytest.raises(MalformedExport) as caught:
+        survey(BytesIO(data))
+    assert len(str(caught.value)) < 1_000
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
