@@ -74,6 +74,18 @@ def test_the_document_says_where_a_key_goes(client):
     assert [] == paths["/healthz"]["get"]["security"]
 
 
+def test_the_page_says_which_key_an_operation_needs(client):
+    """Where a key goes, and its right; what everybody may ask names none."""
+    text = client.get("/docs").text
+    sections = dict(re.findall(r'<h2 id="(.*?)">(.*?)(?=<h2|</body)', text, re.DOTALL))
+
+    assert "Authorization: Bearer" in text
+    assert (
+        "needs the right <code>lists</code>" in sections["post-profiles--name--lists"]
+    )
+    assert "needs the right" not in sections["get-healthz"]
+
+
 def test_nothing_is_loaded_from_elsewhere(client):
     """No script, and no address but those of links in the page and the service."""
     answer = client.get("/docs")

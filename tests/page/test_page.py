@@ -164,6 +164,16 @@ def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     assert ([], []) == (on_a_desk, spilt(browser))
 
 
+def test_the_description_of_the_interface_fits_a_phone(browser):
+    """Long paths and names of fields are broken; commands scroll in themselves."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    show(browser, "/docs")
+
+    assert PHONE["width"] == browser.execute_script(
+        "return document.documentElement.scrollWidth"
+    )
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_screen_reader_names_what_a_page_has(browser, site, path):
     """Each control, table, search and picture; and one heading of the page."""

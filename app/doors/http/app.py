@@ -202,7 +202,7 @@ DESCRIPTION = """
 A spam filter that learns online with naive Bayes, explains every score, and forgets
 exactly. Post a message to `/classify`, and the label that a person gives it to
 `/feedback`. Every error is a problem document (RFC 9457), whose `detail` says what to
-do.
+do. Clients on the same machine need no key; others send `Authorization: Bearer pb_…`.
 """
 ROUTERS: Final = (
     routes.scored,
