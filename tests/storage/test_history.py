@@ -214,6 +214,22 @@ def test_untaught_messages_are_looked_for_among_the_newest(engine):
     assert [line(2), line(5)] == lines
 
 
+def test_other_lines_of_a_message_are_not_read(engine, monkeypatch):
+    """Whoever sends one message again and again makes no page slow."""
+    profile = new_profile(engine)
+    put(engine, profile, *(line(1, minutes=n) for n in range(30)), line(2))
+    places = [(MARCH + timedelta(minutes=n), digest(m)) for n, m in ((7, 1), (2, 2))]
+    read = []
+    real = history._read_line  # noqa: SLF001
+    monkeypatch.setattr(history, "_read_line", lambda row: read.append(1) or real(row))
+    with reading(engine) as connection:
+        lines = history.lines_at(connection, profile.id, places)
+
+    assert [line(1, minutes=7), line(2)] == lines
+    # With the line of the first message at the time of the second.
+    assert 3 == len(read)
+
+
 def test_verdicts_are_counted_by_time_decision_and_door(engine):
     """An hour begins at the full hour in UTC."""
     profile = new_profile(engine)
