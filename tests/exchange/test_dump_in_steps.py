@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.errors import ProfileReplaced
 from app.storage import bulk, hidden, tables
-from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.engine import open_engine, reading
 from app.storage.fold import audit
 from tests.support.builders import digest, new_profile, rows_of, taught, teach
 from tests.support.ledger import counted
@@ -123,21 +123,6 @@ def test_a_dump_that_is_killed_has_taught_nothing(engine, profile, monkeypatch):
     assert before == (seen(engine), rows_of(engine, tables.ledger, profile))
     assert after.sound
     assert "added" == add(engine, profile).outcome
-
-
-def test_a_dump_that_was_taken_for_dead_learns_nothing(engine, profile):
-    """Its process had been suspended; it says what to do."""
-    before = seen(engine), rows_of(engine, tables.ledger, profile)
-
-    def remove():
-        (key,) = stored(engine) - seen(engine)
-        with writing(engine) as connection:
-            while hidden.remove_step(connection, key):
-                pass
-
-    with pytest.raises(DatabaseUnavailable, match="Import it again"):
-        beside(engine, profile, remove)
-    assert before == (seen(engine), rows_of(engine, tables.ledger, profile))
 
 
 def test_the_second_of_two_dumps_at_once_finds_it_learned(engine):

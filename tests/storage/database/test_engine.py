@@ -434,23 +434,6 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch, name):
 
 
 @on_postgresql
-def test_a_connection_that_dies_meanwhile_stores_nothing(engine):
-    """The transaction fails, and the next one has a new connection."""
-    profile = new_profile(engine)
-
-    def killed():
-        with writing(engine) as connection:
-            own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-            with writing(engine) as other:
-                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own})
-            connection.execute(tables.profile.select())
-
-    with pytest.raises(DatabaseUnavailable, match="Nothing was stored"):
-        killed()
-    assert 1 == len(teach(engine, profile, taught(1, "ham", {"a": 1})))
-
-
-@on_postgresql
 def test_connections_that_died_while_idle_are_replaced(engine):
     """A server that was restarted costs nobody a transaction."""
     profile = new_profile(engine)
