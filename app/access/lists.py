@@ -194,8 +194,6 @@ class Identities:
     ----------
     addresses : tuple of str
         Addresses in the header From and the envelope.
-    client : str or None
-        The address of the client; None if unknown.
     """
 
     addresses: tuple[str, ...] = ()
@@ -256,8 +254,6 @@ class ListEntry:
     ----------
     nats : float
         Contribution to the log-odds: negative allows, positive denies.  Unit: nats.
-    source : str
-        Who set it.
     expires_at : datetime or None
         When it expires; None means never.
 

@@ -204,8 +204,6 @@ def strongest_reason(
 
     Parameters
     ----------
-    spam : bool
-        Whether the side is spam.
     named : bool
         Whether to return the text of the feature, or else its id.
 

@@ -63,10 +63,6 @@ class Lesson:
 
     Parameters
     ----------
-    revision : int
-        Its place in the ledger.
-    digest : bytes
-        Identity of the message.
     label_before : str or None
         Previous label of the message; None if it was not learned.
     label : str or None
@@ -336,8 +332,6 @@ class Fusion:
         Last row of the fit; 0 for the shipped weights.
     fitted_messages : int
         Number of messages in the fit; 0 for the shipped weights.
-    arrivals : Arrivals
-        Numbers of messages that arrived.
     waiting : tuple of Lesson
         The rows after `fitted_revision`, in order.
     """

@@ -168,11 +168,6 @@ def taught(
     `bounded` limits the features of every view.  Corrections and grams are taught only
     if the classifier of their name was wrong or nearly so: if the right class did not
     lead all others by `MARGIN`, whatever the term of the view counts in the verdict.
-
-    Parameters
-    ----------
-    verdict : Verdict
-        The verdict from before.
     """
     models = specification.classifiers
     wary = {model.view for model in models.values() if model.learns_errors}

@@ -133,8 +133,6 @@ def shade(
     count : callable
         Returns the numbers of learned messages per label with each of some features of
         a view, by their ids.
-    key : IdKey, optional
-        The key of the ids, if they are keyed.
     most : int
         Most pieces that become separate segments; the strongest ones count.
 

@@ -271,8 +271,6 @@ class Snapshot(Scorer):
 
         Parameters
         ----------
-        delta : mapping of str to Statistics
-            The statistics to add to each view.
         lessons : sequence of Lesson
             The rows themselves, in their order.
 

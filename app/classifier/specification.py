@@ -278,8 +278,6 @@ class Specification:
     ----------
     classifiers : mapping of str to ViewModel
         The naive Bayes classifiers whose posteriors are returned.
-    verdict : VerdictRule
-        Combines their evidence into a decision.
     decay : Decay or None
         Weight of old messages; None means that all count the same.  Use `decaying`,
         which converts everything else to the same unit.

@@ -33,8 +33,6 @@ class ViewScore:
 
     Parameters
     ----------
-    event_model : str
-        Name of its event model.
     log_posterior : ndarray of float64, shape (K,)
         Log-posterior of each class. Unit: nats.
     log_odds : float
@@ -55,8 +53,6 @@ class Verdict:
 
     Parameters
     ----------
-    decision : {'spam', 'ham', 'unsure'}
-        The decision of the filter.
     label : int
         Index of the most probable class; the first one in a tie.
     probability : float
@@ -232,12 +228,8 @@ class HistoryLine:
     ----------
     digest : bytes
         Identity of the message, 16 bytes.
-    time : datetime
-        When it was scored.
     door : str
         The door that asked: `http`, `milter`, `spamd` or `rspamd`.
-    decision : str
-        The decision then.
     log_odds : float or None
         The log-odds then; None if not finite.  Unit: nats.
     size : int
@@ -324,10 +316,6 @@ class Count(NamedTuple):
     ----------
     begin : int
         Start of the period.  Unit: seconds since 1970 in UTC.
-    decision, door : str
-        Decision and door of the lines.
-    lines : int
-        Their number.
     """
 
     begin: int

@@ -208,8 +208,6 @@ def chunks(
     ----------
     size : callable
         Returns the size of one.  Unit: bytes.
-    most : int, default `CHUNK`
-        Most messages of a chunk.
 
     Examples
     --------

@@ -250,12 +250,6 @@ def noisy_labels(
 
     Parameters
     ----------
-    labels : sequence of str
-        Gold labels.
-    all_labels : sequence of str
-        All labels of the profile.
-    spam_labels : sequence of str
-        Those of them that stand for spam.
     noise : float
         Probability that a user takes spam for ham, or ham for spam.
 

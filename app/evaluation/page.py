@@ -64,18 +64,10 @@ class Document:
 
     Parameters
     ----------
-    command : str
-        The command that made it.
-    protocol : tuple of str
-        The protocol, in sentences.
-    runs : tuple of Run
-        The runs, stream by stream.
     comparisons : tuple of Comparison
         Each configuration except the first, compared with the first.
     reasons : mapping of str to Names
         Names of the features of the worst mistakes, by stream.
-    seed : int
-        Seed of the intervals.
     """
 
     command: str

@@ -90,8 +90,6 @@ class PartOutcome:
     ----------
     scored : ndarray of `SCORED`, shape (n,)
         The messages in the order in which they were scored.
-    seconds : float
-        Duration of scoring and learning.
     mistakes : tuple of Mistake
         The worst ham lost and the worst spam missed, worst first.
     """
@@ -144,12 +142,8 @@ def run(
 
     Parameters
     ----------
-    part : sequence of Action
-        The steps of the filter.
     subject : Subject
         The filter, which has learned nothing.
-    messages : Corpus
-        The views of all messages of the stream.
     labels : sequence of str
         The label that each message is learned with.
     is_spam : sequence of bool
@@ -269,8 +263,6 @@ class Run:
 
     Parameters
     ----------
-    stream, configuration : str
-        Their names.
     in_time : bool
         Whether messages were scored in the order of the stream.
     """

@@ -121,13 +121,7 @@ class Training:
         return cls(margin=distance) if kind == "near" else cls(own_from=distance)
 
     def wants(self, verdict: Verdict, label: str, specification: Specification) -> bool:
-        """Return whether a labelled message is learned.
-
-        Parameters
-        ----------
-        verdict : Verdict
-            The verdict on it before.
-        """
+        """Return whether a labelled message is learned."""
         rule = specification.verdict
         if label in specification.spam_labels:
             return verdict.log_odds - rule.spam_threshold <= self.margin
@@ -337,10 +331,6 @@ class Corpus:
 
     Parameters
     ----------
-    columns : mapping of str to Column
-        View by view.
-    measured : frozenset of str
-        The views that hold measurements.
     seconds : float
         Duration of reading and parsing.
     unreadable : mapping of int to str

@@ -115,8 +115,6 @@ class DumpTally:
 
     Parameters
     ----------
-    messages : TokenCounts
-        Messages that the other filter has learned.
     carried : Counter of str
         Tokens that became features, by kind.
     left : Counter of str
@@ -196,11 +194,6 @@ class DumpTally:
         self, labels: Sequence[str], *, ham: str, spam: str
     ) -> tuple[State, dict[str, dict[int, str]]]:
         """Return the counts of the dump as statistics, and the text of its features.
-
-        Parameters
-        ----------
-        ham, spam : str
-            The labels for the two kinds of mail.
 
         Raises
         ------

@@ -320,8 +320,6 @@ class HiddenProfile:
     ----------
     name : str
         The name that it gets when it becomes visible.
-    clock : callable
-        Returns the time now, in UTC.
     """
 
     engine: Engine

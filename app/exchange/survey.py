@@ -65,14 +65,8 @@ class Survey:
         Digest of its contents.
     features : int
         Number of counts of features, for all labels and months.
-    rows : int
-        Rows of the ledger.
     dropped : int
         Rows with features that were dropped because of their age, or are in a sum.
-    undos : int
-        Undos of the ledger.
-    amounts : Amounts
-        Amounts of everything that it counts.
     """
 
     header: ExportHeader
@@ -267,8 +261,6 @@ class Source:
         Whether to store the text of features, if present.
     progress : callable
         Called with the position of reading.  Unit: bytes.
-    key : IdKey or None
-        The key of the database, if there is one.
     """
 
     file: BinaryIO

@@ -437,8 +437,6 @@ class Amount:
 
     Parameters
     ----------
-    messages : float
-        Messages of all labels.
     occurrences : float
         Occurrences of all features, and the messages that have them.
     measured : float

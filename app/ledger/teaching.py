@@ -87,10 +87,6 @@ class Outcome:
 
     Parameters
     ----------
-    kind : str
-        See `Kind`.
-    digest : bytes
-        Identity of the message.
     label_before : str or None
         Label before the teaching; None if the message was not learned.
     row : LedgerRow or None

@@ -49,10 +49,6 @@ class Pruning:
         Revision of the newest ledger row at the time of the search.
     sums : History
         The sums to add to each month, with negative counts.
-    features : mapping of str to int
-        Number of features to remove, view by view.
-    rows : int
-        Number of rows of counts to remove.
     """
 
     revision: int

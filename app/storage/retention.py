@@ -198,8 +198,6 @@ def prepare(
 
     Parameters
     ----------
-    before : datetime
-        Newer rows keep their vectors.
     limit : int
         Rows at most, and fewer where they are large (`BYTES`).
 

@@ -229,15 +229,7 @@ def histories(
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
-    """Yield each message, its rows, and which of them are taken back.
-
-    Parameters
-    ----------
-    in_force : frozenset of int
-        Undos that are in force.
-    taken_back : frozenset of int
-        Further rows that are taken back.
-    """
+    """Yield each message, its rows, and which of them are taken back."""
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(

@@ -126,8 +126,6 @@ class Dialect(ABC):
         ----------
         busy_timeout : float
             Time to wait for a lock. Unit: seconds.
-        make : bool
-            Whether a missing file may be created.
 
         Raises
         ------
