@@ -179,7 +179,7 @@ class MessageRow:
     note : bool
         Whether it adds nothing and only stores the word of another site.
     content : bytes
-        Its vector, needed if words of different sites have the same time.
+        Its vector, if it is one of `tied`.
     """
 
     revision: int
@@ -321,6 +321,35 @@ def standing(
     history: Sequence[MessageRow], taken_back: Collection[int]
 ) -> Assignment | None:
     """Return the change to the state that the words of all sites determine."""
+    words = _words(history, taken_back)
+    if len(words) > 1:
+        learned = {step.revision: step for step in history}
+        kept = vectors(history)
+
+        def rank(word: Word) -> tuple[datetime, bool, str, int, bytes]:
+            # At the same time, forgetting wins.
+            if word.label is None:
+                return word.time, True, "", 0, b""
+            row = learned[kept.get(word.chain, word.chain)]
+            return word.time, False, word.label, row.epoch, row.content
+
+        words = [max(words, key=rank)]
+    if not words or words[0].label is None:
+        return None
+    return Assignment(words[0].label, words[0].chain)
+
+
+def tied(history: Sequence[MessageRow], taken_back: Collection[int]) -> set[int]:
+    """Return the rows whose vectors may decide which word of a message is greatest."""
+    words = _words(history, taken_back)
+    latest = max((word.time for word in words), default=NEVER)
+    chains = [word.chain for word in words if word.time == latest]
+    kept = vectors(history)
+    return {kept.get(chain, chain) for chain in chains if chain and len(chains) > 1}
+
+
+def _words(history: Sequence[MessageRow], taken_back: Collection[int]) -> list[Word]:
+    """Return the words of all sites that have one, that of this site first."""
     words = [] if (own := own_word(history, taken_back)) is None else [own]
     chains = _chains(history)
     received: dict[str, Word] = {}
@@ -329,20 +358,7 @@ def standing(
             chain = 0 if step.label is None else chains[step.revision]
             received[step.source] = Word(step.time, step.label, chain)
     words += (word for word in received.values() if word[:2] != (NEVER, None))
-    if len(words) > 1:
-        learned = {step.revision: step for step in history}
-
-        def rank(word: Word) -> tuple[datetime, bool, str, int, bytes]:
-            # At the same time, forgetting wins.
-            if word.label is None:
-                return word.time, True, "", 0, b""
-            row = learned[vectors(history).get(word.chain, word.chain)]
-            return word.time, False, word.label, row.epoch, row.content
-
-        words = [max(words, key=rank)]
-    if not words or words[0].label is None:
-        return None
-    return Assignment(words[0].label, words[0].chain)
+    return words
 
 
 def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word | None:

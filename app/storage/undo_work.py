@@ -18,7 +18,7 @@ from sqlalchemy import case, delete, func, insert, select
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
 from app.ledger.sums import encode_sum
-from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
+from app.ledger.undo import MessageRow, UndoRow, in_force, tied, to_take, transition
 from app.storage import ledger, profiles, tables, undo_records
 from app.storage.database.dialect import chunks
 from app.storage.ledger import WEIGHT_OF_SUM
@@ -263,21 +263,21 @@ def histories(
         # 40,000 rows took ten times as long as one of 10,000.
         gone |= revisions & taken_back
         for digest, history in found_of.items():
-            yield digest, _told_apart(connection, profile_id, history), gone
+            yield digest, _told_apart(connection, profile_id, history, gone), gone
 
 
 def _told_apart(
-    connection: Connection, profile_id: int, history: list[MessageRow]
+    connection: Connection,
+    profile_id: int,
+    history: list[MessageRow],
+    taken_back: set[int],
 ) -> list[MessageRow]:
-    """Return rows with their vectors, if sites have words with the same time."""
-    times = Counter(step.time for step in history if step.taught)
-    if max(times.values(), default=0) < 2 or not any(step.of_site for step in history):  # noqa: PLR2004
+    """Return rows with the vectors that decide between words of the same time."""
+    if not any(step.of_site for step in history):
         return history
-    stored = ledger.get_many(
-        connection, profile_id, (each.revision for each in history)
-    )
+    stored = ledger.get_many(connection, profile_id, tied(history, taken_back))
     vectors = {row.revision: row.vector or b"" for row in stored}
-    return [replace(step, content=vectors[step.revision]) for step in history]
+    return [replace(x, content=vectors.get(x.revision, b"")) for x in history]
 
 
 def _require_known(
