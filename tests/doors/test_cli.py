@@ -199,6 +199,25 @@ def test_a_folder_an_mbox_and_a_maildir_are_learned(run, tmp_path):
     assert {"ham": 2, "spam": 4} == rows
 
 
+def test_each_message_of_an_mbox_gets_a_verdict_and_one_is_taught(run, tmp_path):
+    """All of it as one message would be scored or taught by its first header alone."""
+    box = mailbox.mbox(tmp_path / "some.mbox")
+    for raw in SPAM[:2]:
+        box.add(raw)
+    box.close()
+
+    code, out, err = run("classify", tmp_path / "some.mbox", "--json")
+    assert (0, "") == (code, err)
+    ids = [json.loads(line)["id"] for line in out.splitlines()]
+    assert 2 == len(set(ids))
+    code, _, err = run("feedback", tmp_path / "some.mbox", "--label", "spam")
+    assert 64 <= code < 70
+    assert "some.mbox is a mailbox with several messages; `postbayes learn" in err
+    assert 2 == learned(run, "--label", "spam", tmp_path / "some.mbox")["learned"]
+    code, out, _ = run("feedback", "--id", ids[0], "--label", "ham", "--json")
+    assert (0, "relabelled") == (code, json.loads(out)["outcome"])
+
+
 def test_a_table_shows_which_folder_gets_which_label(run, tmp_path):
     """Before anything is learned: a folder that is taken for another can be seen."""
     maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)

@@ -46,7 +46,7 @@ WIDTH: Final = 36
 
 def classify(
     files: list[Path] | None = argument(
-        "Files of one message each; standard input if none, or for -."
+        "Messages, or mboxes of them; standard input if none, or for -."
     ),
     explain: int = option(
         "Number of reasons to show on each side.", min=0, max=MAX_EXPLAINED, default=0
@@ -238,7 +238,13 @@ def feedback(
         raise InvalidInput("--forget needs the --id of the message")
     raw = None
     if message_id is None:
-        ((_, raw),) = read_messages([file] if file else [])
+        messages = read_messages([file] if file else [])
+        _, raw = next(messages, ("", b""))
+        if next(messages, None) is not None:
+            raise InvalidInput(
+                f"{file} is a mailbox with several messages; `postbayes learn --label "
+                f"{label} {file}` teaches all of them"
+            )
     if url is None:
         document = _teach(raw, message_id, label, source, profile)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import httpx2
 from pydantic import ValidationError
 
+from app.corpora.mailbox import read_mailbox
 from app.doors.cli.console import EXAMPLE, STANDARD, opened, read_standard
 from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
@@ -121,16 +122,21 @@ def parse(kind: type[Out], url: str, answer: bytes) -> Out:
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and message of each file; no file, or -, is standard input.
+    """Yield name and message of each file, and of each message of an mbox.
 
-    No more is kept than the parser takes, and notes that there is more.
+    No file, or -, is standard input, which is one message.  No more of one is kept than
+    the parser takes, and notes that there is more.
     """
     for file in files or [Path(STANDARD)]:
         if str(file) == STANDARD:
             yield STANDARD, read_standard(MAX_BYTES + 1)
-            continue
-        with opened(file) as source:
-            yield str(file), source.read(MAX_BYTES + 1)
+        # A pipe cannot be read from its beginning again, as an mbox is.
+        elif file.is_file() and file.stat().st_size:
+            for message in read_mailbox(file, label=None):
+                yield message.where, message.raw[: MAX_BYTES + 1]
+        else:
+            with opened(file) as source:
+                yield str(file), source.read(MAX_BYTES + 1)
 
 
 @contextmanager
