@@ -137,22 +137,18 @@ class FadingPrior:
     With :math:`n_s` learned and :math:`v_s` arrived messages of side *s* (spam, or
     not), *a* = `pseudo` and *m* = `messages`,
 
-    .. math:: \ell_s = - \frac{m}{m + n_s} \, \min\Bigl(\log
-        \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr) ,
-
-    which is :math:`\log P(s)` up to a constant where each side is one class.
+    .. math:: \log P(s) = - \frac{m}{m + n_s} \, \min\Bigl(\log
+        \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr)
+        + \mathrm{const} .
 
     Without fading and bound, this is Laplace's rule of succession [1]_: after nine
     messages that were all spam, the odds that the next one is spam are 10 to 1.
     Nothing else is known while only one side has been taught, because no feature
     is evidence then (`app.bayes.smoothing`).  As the rarer side learns messages,
-    features become evidence and the prior approaches `UniformPrior`, because
+    features become evidence and the sides become equally probable, because
     people do not teach a fair sample of their mail.
-    The log of a class is that of its side and the same formula among the classes of the
-    side, with the learned messages in place of the arrived ones, added up.  So the best
-    taught class of a side has the value of the side in full, and a label that nobody
-    uses gets little mail; all classes are then normalised together, so a side with more
-    taught classes has more in total.
+    The classes of a side share its probability by the same formula, with the learned
+    messages in place of the arrived ones, so a label that nobody uses gets little mail.
 
     References
     ----------
@@ -213,7 +209,10 @@ class FadingPrior:
         learned = np.array([messages @ side for side in sides])
         of_sides = self._faded(learned, arrived)
         for side, log in zip(sides, of_sides, strict=True):
-            logs[side] = log + self._faded(messages[side], messages[side])
+            # Divided: a label that only divides the ham must not make ham more probable
+            # (experiment 0111).
+            within = self._faded(messages[side], messages[side])
+            logs[side] = log + within - np.logaddexp.reduce(within)
         normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs)
         return normalised
 

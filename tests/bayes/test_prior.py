@@ -123,19 +123,30 @@ def test_the_fading_prior_is_a_distribution_over_any_number_of_classes():
     )
 
     assert 1.0 == pytest.approx(prior.sum(), abs=1e-12)
-    assert prior[0] == prior[1] > prior[3] > prior[2] == prior[4] > 0
+    assert prior[1] > prior[0] > prior[3] > prior[2] > 0 < prior[4] < prior[1]
 
 
-def test_labels_do_not_divide_the_probability_of_their_side():
-    """Three labels of ham against one of spam: three to one when all have learned."""
-    spam, arrived = np.array([False, False, False, True]), np.array([9.0, 9.0])
-    many, alone = (
-        np.exp(FadingPrior().log_prior(np.array(learned), arrived, spam))
-        for learned in ([10**9] * 4, [9, 0, 0, 9])
+def test_labels_divide_the_probability_of_their_side():
+    """Three labels of ham against one of spam: spam is as probable as with one."""
+    spam, arrived = np.array([False, False, False, True]), np.array([9.0, 29.0])
+    for learned in ([10**9] * 4, [9, 0, 0, 9], [3, 4, 2, 9]):
+        *ham, of_spam = np.exp(
+            FadingPrior().log_prior(np.array(learned), arrived, spam)
+        )
+        both = np.array([sum(learned[:3]), learned[3]])
+        one, other = np.exp(FadingPrior().log_prior(both, arrived, SPAM))
+
+        assert [one, other] == pytest.approx([sum(ham), of_spam], abs=1e-12)
+
+
+def test_a_label_of_a_side_that_nobody_uses_gets_little_mail():
+    """One in twelve, beside one that has learned nine and another unused one."""
+    spam = np.array([False, False, False, True])
+    prior = np.exp(
+        FadingPrior().log_prior(np.array([9, 0, 0, 9]), np.array([9.0, 9.0]), spam)
     )
 
-    assert [0.25] * 4 == pytest.approx(many.tolist(), abs=1e-8)
-    assert [10, 1, 1, 10] == pytest.approx((alone * 22).tolist(), abs=1e-12)
+    assert [10, 1, 1, 12] == pytest.approx((prior * 24).tolist(), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["pseudo", "most", "messages"])
