@@ -186,38 +186,6 @@ def test_unlearning_is_the_exact_inverse_of_learning(case, data):
     )
 
 
-@every_model
-@quick
-@given(data=st.data(), random=st.randoms(use_true_random=False))
-def test_order_never_matters(case, data, random):
-    """A shuffled history gives the same state and the same scores."""
-    n_classes, history, queries = data.draw(trainings(case))
-    shuffled = list(history)
-    random.shuffle(shuffled)
-    state, other = train(case, history, n_classes), train(case, shuffled, n_classes)
-
-    assert state == other
-    for x in queries:
-        assert (
-            case.model.estimate(state)(x).tobytes()
-            == case.model.estimate(other)(x).tobytes()
-        )
-
-
-@every_model
-@quick
-@given(data=st.data())
-def test_merging_equals_training_on_everything(case, data):
-    """However the data is cut into batches, the sum is the same."""
-    n_classes, history, _ = data.draw(trainings(case))
-    cut = data.draw(st.integers(0, len(history)))
-    here, there = history[:cut], history[cut:]
-
-    assert train(case, history, n_classes) == (
-        train(case, here, n_classes) + train(case, there, n_classes)
-    )
-
-
 @pytest.mark.parametrize(
     "case",
     [case for case in CASES if case.zero == FeatureCounts.zero],
