@@ -22,7 +22,7 @@ from tests.support.messages import ham, spam
 ROOT = Path(__file__).parent.parent.parent
 # What a command is at work with when the signal comes, and comes once more.
 HALFWAY = """
-import os, signal, sys, time
+import time
 from pathlib import Path
 
 unlink = Path.unlink
@@ -51,34 +51,26 @@ RUN = """
 from app.doors.cli.main import main
 main(sys.argv[1:])
 """
-
-
-def heed():
-    """Ignore no signal, whatever started the tests: `nohup`, or a shell with `&`."""
-    for number in (signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
+# Whatever started the tests ignores: `nohup`, or a shell with `&`.
+HEED = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 
 
 @pytest.fixture
-def python(tmp_path):
-    """Run Python in an empty folder that has a database of its own."""
+def run(tmp_path, monkeypatch):
+    """Run lines of Python, forked, in an empty folder that has a database of its own."""
     url = sqlite_url(tmp_path, "site.db")
     open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", "sqlite:///site.db")
 
-    def python(*arguments, path=ROOT):
-        return subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            check=False,
-            capture_output=True,
-            cwd=tmp_path,
-            env=os.environ
-            | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db", "PYTHONPATH": str(path)},
-            preexec_fn=heed,
-            text=True,
-            timeout=command.PATIENCE,
-        )
+    def run(lines, *arguments):
+        main = partial(exec, HEED + lines, {})
+        return command.run_program(main, arguments, folder=tmp_path)
 
-    return python
+    return run
 
 
 @pytest.mark.parametrize(
@@ -91,14 +83,14 @@ def python(tmp_path):
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_copy_that_is_stopped_leaves_nothing(
-    python, tmp_path, arguments, patch, told, number
+    run, tmp_path, arguments, patch, told, number
 ):
     """However it is stopped, and twice, as `timeout` does it.
 
     A cron job has another name each day, so nobody else would remove it.
     """
     sent = f"number = {int(number)}"
-    done = python("-c", sent + HALFWAY + patch + RUN, *arguments)
+    done = run(sent + HALFWAY + patch + RUN, *arguments)
 
     code = 130 if number == signal.SIGINT else -number
     assert (code, f"postbayes: interrupted; {told}\n") == (done.returncode, done.stderr)
@@ -106,9 +98,7 @@ def test_a_copy_that_is_stopped_leaves_nothing(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
-    python, tmp_path, processes
-):
+def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(run, tmp_path, processes):
     """The parts before it are not counted twice, and half of it not once."""
     (tmp_path / "index").write_text(
         "".join(f"{'spam' if n % 2 else 'ham'} {n}\n" for n in range(20))
@@ -118,7 +108,6 @@ def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
     arguments = ["learn", "--sums", "--index", "index", "--json"]
     arguments += ["--processes", processes]
     killed = dedent("""
-        import os, signal, sys
         from app.services import learn as command
         real, stored = command.append, []
         def append(*given):
@@ -128,15 +117,10 @@ def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
             return real(*given)
         command.append = append
         """)
-    first = python("-c", killed + RUN, *arguments, "--batch", "4")
-    run = partial(
-        command.run,
-        environment=os.environ | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db"},
-        folder=tmp_path,
-    )
-    again = run(arguments)
-    audit = run(["audit"])
-    profiles = run(["profiles"])
+    first = run(killed + RUN, *arguments, "--batch", "4")
+    again = run(RUN, *arguments)
+    audit = run(RUN, "audit")
+    profiles = run(RUN, "profiles")
 
     assert -signal.SIGKILL == first.returncode
     assert {"learned": 12, "unchanged": 8}.items() <= json.loads(again.stdout).items()
@@ -144,9 +128,9 @@ def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
     assert "learned 10 ham, 10 spam" in profiles.stdout
 
 
-def test_a_signal_that_is_ignored_stays_so(python, tmp_path):
+def test_a_signal_that_is_ignored_stays_so(run, tmp_path):
     """As under `nohup`: the terminal that is closed does not end a backup."""
-    ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    ignored = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     sent = dedent("""
         from app.services import upkeep as command
         real = command.copy
@@ -155,16 +139,16 @@ def test_a_signal_that_is_ignored_stays_so(python, tmp_path):
             return real(*given, **more)
         command.copy = copy
         """)
-    done = python("-c", ignored + HALFWAY + sent + RUN, "backup", "today.db")
+    done = run(ignored + HALFWAY + sent + RUN, "backup", "today.db")
 
     assert (0, "") == (done.returncode, done.stderr)
     assert (tmp_path / "today.db").exists()
 
 
-def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
+def test_the_check_of_a_copy_can_be_interrupted(run):
     """It is one statement, and Python hears of no signal while it runs."""
     code = dedent("""
-        import os, signal, sqlite3, sys
+        import sqlite3
         from contextlib import closing
         from functools import partial
         from pathlib import Path
@@ -190,7 +174,7 @@ def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
         except KeyboardInterrupt as error:
             sys.exit(type(error.__cause__).__name__)
         """)
-    done = python("-c", code)
+    done = run(code)
 
     assert "OperationalError\n" == done.stderr
 
@@ -200,9 +184,7 @@ def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
     [("typer", ["profiles"]), ("sqlalchemy", ["profiles"])],
     ids=["of the command line", "of a command"],
 )
-def test_ctrl_c_while_modules_are_imported_says_nothing(
-    python, tmp_path, module, arguments
-):
+def test_ctrl_c_while_modules_are_imported_says_nothing(tmp_path, module, arguments):
     """A person who was too quick is not shown Python's own affairs."""
     (tmp_path / "stubs").mkdir()
     (tmp_path / "stubs" / f"{module}.py").write_text(
@@ -211,49 +193,42 @@ def test_ctrl_c_while_modules_are_imported_says_nothing(
         "time.sleep(5)\n"
         "raise SystemExit('not heard')\n"
     )
-    done = python(
-        "-m", "app.doors.cli", *arguments, path=f"{tmp_path}/stubs{os.pathsep}{ROOT}"
+    path = f"{tmp_path}/stubs{os.pathsep}{ROOT}"
+    done = subprocess.run(
+        [sys.executable, "-m", "app.doors.cli", *arguments],
+        check=False,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": path},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        text=True,
+        timeout=command.PATIENCE,
     )
 
     assert (130, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
-def test_ctrl_c_between_two_steps_says_nothing(python):
+def test_ctrl_c_between_two_steps_says_nothing(run):
     """Neither in what typer does before and after it calls a command."""
     code = dedent("""
-        import sys
         from app.doors.cli import main
         def interrupted(*_, **__):
             raise KeyboardInterrupt
         main.cli = interrupted
         main.main()
         """)
-    done = python("-c", code)
+    done = run(code)
 
     assert (130, "") == (done.returncode, done.stderr)
 
 
-def test_a_reader_that_stops_reading_is_no_error(python, tmp_path):
+@pytest.mark.parametrize("name", ["profiles", "figures"])
+def test_a_reader_that_stops_reading_is_no_error(run, name):
     """`figures | head` says nothing, and ends as what a signal ends."""
-    read, write = os.pipe()
-    os.close(read)
-    code = f"import os; os.dup2({write}, 1); from app.doors.cli.main import main; main({{}})"
-    database = {"POSTBAYES_DATABASE_URL": f"sqlite:///{tmp_path}/p.db"}
-    subprocess.run(
-        [sys.executable, "-m", "app.doors.cli", "profiles", "--create", "more"],
-        env={**os.environ, **database, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    for arguments in (["profiles"], ["figures"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code.format(arguments)],
-            env={**os.environ, **database, "PYTHONPATH": str(ROOT)},
-            stderr=subprocess.PIPE,
-            pass_fds=[write],
-            check=False,
-            text=True,
-        )
+    unread = dedent("""
+        read, write = os.pipe()
+        os.close(read)
+        os.dup2(write, 1)
+        """)
+    done = run(unread + RUN, name)
 
-        assert (141, "") == (done.returncode, done.stderr)
-    os.close(write)
+    assert (141, "") == (done.returncode, done.stderr)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -172,19 +170,6 @@ def test_what_is_sent_is_what_is_described(client):
 
             assert 200 == each.status_code
             assert shown.model_dump_json().encode() == each.content
-
-
-def test_the_source_is_read_only_for_a_description():
-    """Importing the door reads no source: that took 0.1 s of CPU at each start."""
-    program = (
-        "import app.doors.http.app, app.settings;"
-        "print(app.settings.texts_below.cache_info().misses)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert "0\n" == done.stdout
 
 
 def test_every_field_is_described_in_one_line(client):

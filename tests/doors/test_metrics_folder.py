@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from app.doors.cli.serve import counting
 from app.services.metrics import SHARED
+from tests.support import command
 
 # A service that is killed.
 KILLED = """
-import os, signal
+import os, signal, tempfile
 from app.doors.cli.serve import counting
+tempfile.tempdir = None
 with counting(2):
     print(os.environ["PROMETHEUS_MULTIPROC_DIR"], flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -34,10 +35,7 @@ def temporary(tmp_path, monkeypatch):
 
 def killed():
     """Return the folder of a service that was killed."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip()
+    return command.run_program(partial(exec, KILLED, {}), []).stdout.strip()
 
 
 def test_the_folder_of_a_service_that_was_killed_is_removed(temporary):

@@ -15,6 +15,7 @@ tally = Tally()
 for _ in range(3):
     tally.classified("spam")
 print(tally.counts("postbayes_classified", "decision"))
+print(tally.registry.get_sample_value("postbayes_started_seconds"))
 """
 
 
@@ -72,40 +73,27 @@ def test_a_stage_begins_where_the_one_before_ends():
     assert 0 < sum(sums) <= whole
 
 
-def test_workers_that_share_a_folder_add_up(tmp_path):
-    """The second process sees what the first, which has ended, had counted."""
-    said = [
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What two processes said that shared a folder; the first has ended."""
+    shared = {SHARED: str(tmp_path_factory.mktemp("shared"))}
+    command = [sys.executable, "-c", COUNT]
+    return [
         subprocess.run(
-            [sys.executable, "-c", COUNT],
-            env={SHARED: str(tmp_path)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+            command, env=shared, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
         for _ in range(2)
     ]
 
-    assert ["{'spam': 3}\n", "{'spam': 6}\n"] == said
+
+def test_workers_that_share_a_folder_add_up(said):
+    """The second process sees what the first, which has ended, had counted."""
+    assert ["{'spam': 3}", "{'spam': 6}"] == [counts for counts, _ in said]
 
 
-START = """
-from app.services.metrics import Tally
-print(Tally().registry.get_sample_value("postbayes_started_seconds"))
-"""
-
-
-def test_a_service_is_as_old_as_its_first_worker(tmp_path):
+def test_a_service_is_as_old_as_its_first_worker(said):
     """One that took the place of another is no new service."""
-    first, second = (
-        subprocess.run(
-            [sys.executable, "-c", START],
-            env={SHARED: str(tmp_path)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for _ in range(2)
-    )
+    first, second = (started for _, started in said)
 
     assert float(first) > 0
     assert first == second

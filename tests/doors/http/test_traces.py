@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -18,7 +17,7 @@ from app.errors import InvalidSetting
 from app.services import application as applications
 from app.services import metrics
 from app.services.application import Application
-from app.services.metrics import STAGES, Tally, TracedTally, tally_of
+from app.services.metrics import STAGES, TracedTally, tally_of
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
@@ -146,21 +145,6 @@ def test_a_collector_that_hangs_does_not_keep_a_service(monkeypatch):
 
     assert ended.wait(30)
     assert not before
-
-
-def test_nothing_is_imported_where_nobody_traces():
-    """A separate process shows it, because the tests import the library."""
-    code = (
-        "import sys, app.doors.service; from app.settings import Settings; "
-        "from app.services.metrics import tally_of; tally_of(Settings(_env_file=None)); "
-        "print([x for x in sys.modules if x.startswith('opentelemetry.sdk')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-
-    assert "[]\n" == done.stdout
-    assert Tally.tracer is None
 
 
 def test_spans_go_to_the_collector(collector):
