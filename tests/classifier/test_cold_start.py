@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from app.bayes.state import State
 from app.classifier.explain import attribute
 from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
@@ -41,25 +42,23 @@ def seen(kind, number):
 
 
 @cache
+def learned(kind, label, count, n_classes):
+    """Return the statistics of so many messages of one kind."""
+    moved = [
+        delta(seen(kind, number), before=None, after=label, n_classes=n_classes)
+        for number in range(count)
+    ]
+    return State.sum(moved)
+
+
+@cache
 def taught(which, *, hams=0, spams=0):
     """Return the snapshot after so many messages of each side."""
     specification = SPECIFICATIONS[which]
-    moved = [
-        delta(
-            seen(kind, number),
-            before=None,
-            after=specification.labels.index(label),
-            n_classes=specification.n_classes,
-        )
+    state = State.sum(
+        learned(kind, specification.labels.index(label), count, specification.n_classes)
         for kind, label, count in ((ham, "ham", hams), (spam, "spam", spams))
-        for number in range(count)
-    ]
-    states = {
-        view: type(first).sum(
-            [each[view] for each in moved], n_classes=specification.n_classes
-        )
-        for view, first in (moved[0].items() if moved else ())
-    }
+    )
     scores = record(
         score(Snapshot.empty(specification), {}), specification, arrived=ARRIVED[which]
     )
@@ -74,7 +73,7 @@ def taught(which, *, hams=0, spams=0):
         )
         for number, label in enumerate(labels, 1)
     ]
-    return Snapshot.of(specification, states, revision=len(moved), lessons=lessons)
+    return Snapshot.of(specification, state, revision=len(labels), lessons=lessons)
 
 
 def verdicts(which, **messages):
