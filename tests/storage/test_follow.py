@@ -437,3 +437,42 @@ def test_a_page_reads_one_word_of_the_site_on_each_message(engine, minutes):
         counted.append(sum(read))
 
     assert counted[2:4] == counted[4:]
+
+
+@on_sqlite
+def test_a_message_that_was_moved_often_is_offered_once(engine):
+    """Its history is read once, and not for each of its rows."""
+    there = Site(engine, "berlin")
+    moves = [
+        taught("moved", ("spam", "ham")[n % 2], {"pills": 1}, time=there.now)
+        for n in range(300)
+    ]
+    with writing(engine) as connection:
+        append(connection, there.profile, moves)
+    page = there.offer()
+    there.undo("anna")
+    undone = there.offer(page.cursor)
+
+    assert [("ham", 0), (None, 0)] == [
+        (word.label, each.left) for each in (page, undone) for word in each.words
+    ]
+
+
+@on_sqlite
+def test_a_page_ends_where_long_histories_were_read(engine, monkeypatch):
+    """Messages that were moved often come in more pages, each of bounded work."""
+    monkeypatch.setattr(follow, "_READ", 60)
+    there = Site(engine, "berlin")
+    moves = [
+        taught(message, label, {"pills": 1}, time=there.now)
+        for message in range(48)
+        for label in ("spam", "ham")
+    ]
+    with writing(engine) as connection:
+        append(connection, there.profile, moves)
+    first = there.offer()
+    second = there.offer(first.cursor)
+
+    assert [(32, True), (16, False)] == [
+        (len(page.words), page.left > 0) for page in (first, second)
+    ]
