@@ -1238,6 +1238,24 @@ def test_a_command_that_looks_makes_no_database(
     assert ["message"] == [file.name for file in tmp_path.iterdir()]
 
 
+def test_a_database_in_a_closed_folder_is_not_called_missing(
+    run_anew, tmp_path, monkeypatch
+):
+    """Users who may not enter the folder of the service have the error of SQLite."""
+    assert 0 == run_anew("profiles", "--create", "ann")[0]
+    monkeypatch.chdir("/")
+    user = os.geteuid()
+    tmp_path.chmod(0)
+    os.seteuid(user or 65534)
+    try:
+        code, _, err = run_anew("profiles")
+    finally:
+        os.seteuid(user)
+        tmp_path.chmod(0o700)
+
+    assert (75, True) == (code, "postbayes.db cannot be opened: check" in err)
+
+
 @pytest.mark.parametrize("content", ["nothing", "tables"])
 def test_an_empty_database_is_none(run_anew, tmp_path, content):
     """An empty file, and one with tables and no profile."""

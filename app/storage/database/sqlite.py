@@ -110,9 +110,10 @@ class Sqlite(Dialect):
         self, url: URL, *, busy_timeout: float, make: bool, options: dict[str, Any]
     ) -> Engine:
         """Return an engine for a file, which is made with its folder if it may be."""
-        if not make and not Path(self.place(url)).exists():
-            raise missing(self.place(url))
-        _make_folder(str(url.database))
+        if make:
+            _make_folder(str(url.database))
+        else:
+            _require_file(self.place(url))
         engine = create_engine(
             url,
             # No isolation level: the driver would begin transactions by itself, late
@@ -323,6 +324,20 @@ def _make_folder(place: str) -> None:
             f"{error.strerror}. Create it for user {os.geteuid()}, or correct the "
             "database URL."
         ) from error
+
+
+def _require_file(place: str) -> None:
+    """Refuse a database that is not there, as far as the user may see.
+
+    `Path.exists` raises PermissionError in a closed folder, and says no from Python
+    3.14 on.
+    """
+    try:
+        Path(place).stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise missing(place) from error
+    except OSError:
+        pass  # It prevents SQLite too, which says so.
 
 
 def _make_private(path: Path) -> None:
