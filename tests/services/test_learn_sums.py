@@ -178,6 +178,7 @@ def test_a_long_message_teaches_as_much_in_an_archive_as_by_feedback(app):
     assert MOST_TAUGHT == len(names["words"])
 
 
+@on_sqlite
 def test_a_message_that_was_taught_whole_is_taken_back_whole(app, monkeypatch):
     """The row has what was learned, whatever a message may teach today."""
     nothing = state_of(app)

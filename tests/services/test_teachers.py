@@ -15,6 +15,7 @@ from app.services.clock import now
 from app.services.figures import OTHERS, SUSPECT, SourceFigures, by_source, suspects
 from app.storage.scored import Scored
 from tests.support.application import running, served, teach
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
 RAW = {"content-type": "message/rfc822"}
@@ -101,6 +102,7 @@ def test_there_are_fewer_suspects_than_teachers_who_agree():
     assert (bob, web) == suspects([archive, of("ann"), of("carl"), bob, web])
 
 
+@on_sqlite
 def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
     """And goes on teaching, unless the operator wants otherwise."""
     with running(database_url=database_url, suspects="log") as app:
