@@ -29,6 +29,7 @@ from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfil
 from app.mail.authentication import is_server_name, normal_address, verified_sender
 from app.services.access import note
 from app.services.profiles import key_for
+from app.services.recipients import candidates
 from app.storage import lists, profiles
 from app.storage.database.engine import reading, with_short_timeout, writing
 from app.storage.lists import CorrespondentFigures, CorrespondentRow
@@ -298,6 +299,9 @@ class Correspondents:
         if not self.on or len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
             return 0
         user = login or sender
+        # One user, however it is spelt: each spelling would have a limit of its own.
+        names = [each for each in candidates(user) if not each.startswith("@")]
+        user = names[-1] if names else user
         with self._lock:
             addresses = sorted(filter(None, found))
             return sum(self._count(user, owners, each) for each in addresses)

@@ -291,6 +291,18 @@ def test_a_stolen_password_makes_few_friends(app):
     assert 1 == write(tomorrow, "w@others.example", login=ANN)
 
 
+@pytest.mark.parametrize("field", ["login", "sender"])
+def test_the_spellings_of_a_user_share_a_day(app, field):
+    """A key for one profile may state any sender that has this profile."""
+    spellings = (ANN, ANN.upper(), f"<{ANN}>", ANN.replace("@", "+x@"))
+    counted = sum(
+        write(app.correspondents, f"v{n}@victims.example", **{field: spellings[n % 4]})
+        for n in range(MOST_NEW + 5)
+    )
+
+    assert MOST_NEW == counted
+
+
 def test_each_recipient_counts_once(app):
     """The sender does not count, nor does an invalid address."""
     known = app.correspondents
