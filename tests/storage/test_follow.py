@@ -439,7 +439,6 @@ def test_a_page_reads_one_word_of_the_site_on_each_message(engine, minutes):
     assert counted[2:4] == counted[4:]
 
 
-@on_sqlite
 def test_a_message_that_was_moved_often_is_offered_once(engine):
     """Its history is read once, and not for each of its rows."""
     there = Site(engine, "berlin")
