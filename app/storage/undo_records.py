@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import and_, bindparam, exists, func, insert, or_, select
+from sqlalchemy import bindparam, exists, func, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
@@ -66,14 +66,14 @@ def matching(
     connection: Connection, profile_id: int, asked: Selection
 ) -> list[TaughtRow]:
     """Return the taught rows that a selection is true of, in force or not."""
-    conditions = [_LEDGER.c.profile_id == profile_id, _LEDGER.c.undo.is_(None)]
-    conditions += ledger.asked_for(asked)
+    conditions = [_LEDGER.c.undo.is_(None), *ledger.asked_for(asked)]
     if not asked.ids:
-        return _taught(connection, conditions)
+        return _taught(connection, profile_id, *conditions)
     conditions.append(_LEDGER.c.kind != "sum")
     found = []
     for chunk in chunks(sorted(asked.ids)):
-        found += _taught(connection, [*conditions, _LEDGER.c.digest.in_(chunk)])
+        of_them = _LEDGER.c.digest.in_(chunk)
+        found += _taught(connection, profile_id, *conditions, of_them)
     return found
 
 
@@ -100,10 +100,7 @@ def rows_of(
         of_it = select(_UNDONE.c.revision).where(
             _UNDONE.c.profile_id == profile_id, _UNDONE.c.number == number
         )
-        found += _taught(
-            connection,
-            [_LEDGER.c.profile_id == profile_id, _LEDGER.c.revision.in_(of_it)],
-        )
+        found += _taught(connection, profile_id, _LEDGER.c.revision.in_(of_it))
     return found
 
 
@@ -145,21 +142,12 @@ def oldest_kept(
 
 
 def _taught(
-    connection: Connection, conditions: Iterable[ColumnElement[bool]]
+    connection: Connection, profile_id: int, *conditions: ColumnElement[bool]
 ) -> list[TaughtRow]:
     """Return the rows that some conditions are true of, oldest first.
 
     Not those of a message up to where it was forgotten: they are settled.
     """
-    later = _LEDGER.alias("later")
-    forgotten = exists().where(
-        later.c.profile_id == _LEDGER.c.profile_id,
-        later.c.digest == _LEDGER.c.digest,
-        later.c.revision >= _LEDGER.c.revision,
-        later.c.kind == "message",
-        later.c.label.is_(None),
-        later.c.undo.is_(None),
-    )
     rows = connection.execute(
         select(
             _LEDGER.c.revision,
@@ -169,10 +157,30 @@ def _taught(
             or_(_LEDGER.c.vector.is_not(None), _LEDGER.c.kind == "note").label("kept"),
             _LEDGER.c.vector.is_not_distinct_from(IN_SUM).label("in_sum"),
         )
-        .where(and_(*conditions), ~forgotten)
+        .where(_LEDGER.c.profile_id == profile_id, *conditions)
         .order_by(_LEDGER.c.revision)
+    ).all()
+    # Once for each message: asked of each row, whether a later one forgets, it took
+    # 0.7 s for a message that was moved 2,000 times, and 16 s for 10,000.
+    forgotten = where_in(
+        connection,
+        select(_LEDGER.c.digest, func.max(_LEDGER.c.revision))
+        .where(
+            _LEDGER.c.profile_id == profile_id,
+            _LEDGER.c.kind == "message",
+            _LEDGER.c.label.is_(None),
+            _LEDGER.c.undo.is_(None),
+        )
+        .group_by(_LEDGER.c.digest),
+        _LEDGER.c.digest,
+        sorted({row.digest for row in rows}),
     )
-    return [TaughtRow(**row._asdict()) for row in rows]
+    upto = dict(map(tuple, forgotten))
+    return [
+        TaughtRow(**row._asdict())
+        for row in rows
+        if row.revision > upto.get(row.digest, 0)
+    ]
 
 
 def read(connection: Connection, profile_id: int) -> Iterator[UndoRow]:

@@ -31,7 +31,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import sqlite_url
+from tests.support.databases import on_sqlite, sqlite_url
 from tests.support.ledger import (
     MAIL,
     add,
@@ -438,6 +438,32 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)
+
+
+@on_sqlite
+def test_a_plan_is_linear_in_the_moves_of_one_message(engine):
+    """Instructions of the database: four times the rows take four times the work."""
+
+    def instructions(moves):
+        profile = new_profile(engine)
+        labels = ("spam", "ham") * (moves // 2)
+        teach(engine, profile, *[taught("moved", label, {"a": 1}) for label in labels])
+        counted = 0
+
+        def count():
+            nonlocal counted
+            counted += 1
+
+        with reading(engine) as connection:
+            database = connection.connection.driver_connection
+            database.set_progress_handler(count, 100)
+            undo_work.plan(
+                connection, profile, Selection(source="anna"), source="x", time=APRIL
+            )
+            database.set_progress_handler(None, 0)
+        return counted
+
+    assert 0 < instructions(800) < 6 * instructions(200)
 
 
 @given(stories)
