@@ -160,8 +160,8 @@ def _taught(
         .where(_LEDGER.c.profile_id == profile_id, *conditions)
         .order_by(_LEDGER.c.revision)
     ).all()
-    # Once for each message: asked of each row, whether a later one forgets, it took
-    # 0.7 s for a message that was moved 2,000 times, and 16 s for 10,000.
+    # Once for each message.  Where each row asked whether a later one forgets, an undo
+    # of a message that was moved 10,000 times took 44 s instead of 1.2 s.
     forgotten = where_in(
         connection,
         select(_LEDGER.c.digest, func.max(_LEDGER.c.revision))
