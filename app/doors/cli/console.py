@@ -8,7 +8,6 @@ import pwd
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
@@ -460,13 +459,9 @@ class StateFile:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=self.path.parent, prefix=".state-")
-            try:
-                with os.fdopen(number, "w", encoding="utf-8") as file:
-                    file.write(text)
-                Path(name).replace(self.path)
-            finally:
-                Path(name).unlink(missing_ok=True)
-        except OSError as error:
-            msg = f"{self.variable}, {self.path}, cannot be written: {reason(error)}"
+            with complete_or_absent(self.path.resolve()) as part:
+                part.write_text(text, encoding="utf-8")
+        except (OSError, UnwritableFile) as error:
+            said = reason(error.__cause__ or error)
+            msg = f"{self.variable}, {self.path}, cannot be written: {said}"
             raise InvalidSetting(msg) from error

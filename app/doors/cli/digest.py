@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from email.message import EmailMessage
-    from pathlib import Path
 
     from app.services.application import Application
 
@@ -58,24 +57,19 @@ def digest(
     with loaded() as app:
         settings = app.settings
         links, (sender, url) = links_of(settings), sending_of(settings)
-        memory = LastDigests(settings.digest_state)
+        store = StateFile(settings.digest_state, "POSTBAYES_DIGEST_STATE")
+        times = _last_digests(store)
         sent = refused = 0
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
                 until = now()
-                since = memory.last(name)
+                since = times.get(name)
                 # The latter after a clock that ran ahead.
                 if since is None or since > until:
                     since = until - timedelta(hours=hours)
                 found = collect(app.history, name, since=since, until=until)
                 if found.entries:
-                    made = mail(
-                        found,
-                        links,
-                        sender=sender,
-                        recipient=address,
-                        url=url,
-                    )
+                    made = mail(found, links, sender=sender, recipient=address, url=url)
                     try:
                         send(made)
                     # The others do not wait for an address without a mailbox.
@@ -85,7 +79,8 @@ def digest(
                         continue
                     sent += 1
                 if not stdout:
-                    memory.keep(name, until)
+                    times[name] = until
+                    store.write(_TIMES.dump_json(times).decode())
     if not stdout:
         OUT.print(number_of(sent, "digest"))
     if refused:
@@ -149,36 +144,18 @@ def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
 _TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=True))
 
 
-class LastDigests:
-    """Times of each profile's last digest, in a file that is replaced atomically.
+def _last_digests(file: StateFile) -> dict[str, datetime]:
+    """Return the time of each profile's last digest.
 
     Raises
     ------
     InvalidSetting
         If the file cannot be read.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._file = StateFile(path, "POSTBAYES_DIGEST_STATE")
-        try:
-            self._times = _TIMES.validate_json(self._file.read() or "{}")
-        except ValidationError as error:
-            raise InvalidSetting(
-                f"POSTBAYES_DIGEST_STATE, {path}, is not a state file of `postbayes "
-                "digest`; remove it, and the next digests begin anew"
-            ) from error
-
-    def last(self, profile: str) -> datetime | None:
-        """Return the time of a profile's last digest; None if it had none."""
-        return self._times.get(profile)
-
-    def keep(self, profile: str, time: datetime) -> None:
-        """Store the time of a profile's last digest.
-
-        Raises
-        ------
-        InvalidSetting
-            If it cannot be written.
-        """
-        self._times[profile] = time
-        self._file.write(_TIMES.dump_json(self._times).decode())
+    try:
+        return _TIMES.validate_json(file.read() or "{}")
+    except ValidationError as error:
+        raise InvalidSetting(
+            f"{file.variable}, {file.path}, is not a state file of `postbayes digest`; "
+            "remove it, and the next digests begin anew"
+        ) from error

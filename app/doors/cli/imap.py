@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,13 @@ from app.doors.cli.console import (
 )
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import HAM, SPAM, logged_in
-from app.doors.imap.follower import Follower
+from app.doors.imap.follower import Follower, Memory
 from app.errors import InvalidSetting, UnreadableMessage
 from app.ledger.entry import MAX_SOURCE
 from app.services.log import keep_log
 from app.settings import load_settings, read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.settings import Settings
 
 
@@ -52,6 +49,10 @@ def imap(
             "mailbox to follow"
         )
     keep_log(settings)
+    if once:
+        # Lines that are the same in each run, because cron mails them.
+        logging.getLogger(logged_in.__module__).setLevel(logging.WARNING)
+    store = StateFile(settings.imap_state, "POSTBAYES_IMAP_STATE")
     follower = Follower(
         connect=partial(
             logged_in,
@@ -63,15 +64,16 @@ def imap(
         ),
         folders=folders(settings),
         teach=partial(_teach, url or url_of(settings), user, profile),
-        store=StateFile(settings.imap_state, "POSTBAYES_IMAP_STATE"),
+        memory=Memory.load(store.read(), file=store.path),
+        keep=store.write,
         marks=settings.imap_marks,
     )
     # A signal ends it at once: there is nothing to clean up, and a log-out may take a
     # minute.
     with interruptible("interrupted; everything taught is kept", ending=()):
         if once:
-            with _quiet(), follower.connect() as account:
-                number = follower.look(account, follower.memory())
+            with follower.connect() as account:
+                number = follower.look(account)
             passed = follower.passed_over.total()
             OUT.print(
                 number_of(number, "message") + (f", {passed} skipped" if passed else "")
@@ -80,18 +82,6 @@ def imap(
             return
         for _ in follower.follow():
             pass
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress lines that are the same in each run, because cron mails them."""
-    logger = logging.getLogger(logged_in.__module__)
-    usual = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(usual)
 
 
 def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:

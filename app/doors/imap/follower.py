@@ -13,9 +13,15 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, PlainSerializer, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 
 from app.doors.imap.account import CAPACITY, HAM, SPAM
 from app.errors import (
@@ -28,9 +34,8 @@ from app.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from app.doors.imap.account import Account, Folder
 
@@ -38,31 +43,23 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 16
 
 
-class _Stored(BaseModel):
-    """The format of the file."""
-
-    version: Literal[1]
-    read: dict[str, tuple[int, int]]
-    known: Annotated[
-        dict[str, str],
-        BeforeValidator(dict),
-        PlainSerializer(lambda known: [*known.items()]),
-    ]
-    marked: dict[str, dict[str, list[int]]] = {}
+_PAIRS: Final = TypeAdapter(list[tuple[str, str]])
 
 
-class Memory:
-    """The messages that were seen in one mailbox.
+class Memory(BaseModel):
+    """The messages that were seen in one mailbox, as they stand in the file.
 
-    Parameters
-    ----------
-    capacity : int
-        Most remembered messages; a new one replaces the oldest.
+    Of `CAPACITY` remembered messages a new one replaces the oldest.
     """
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
-        self._stored = _Stored(version=1, read={}, known={})
+    version: Literal[1]
+    read: dict[str, tuple[int, int]] = {}
+    known: Annotated[
+        dict[str, str],
+        BeforeValidator(lambda pairs: dict(_PAIRS.validate_python(pairs))),
+        PlainSerializer(lambda known: [*known.items()]),
+    ] = {}
+    marked: dict[str, dict[str, list[int]]] = {}
 
     def first_unread(self, folder: str, validity: int) -> int | None:
         """Return the first UID of a folder that was not read.
@@ -72,12 +69,12 @@ class Memory:
         int or None
             None if nothing was read, or the server has renumbered the folder.
         """
-        validity_before, uid = self._stored.read.get(folder, (None, 1))
+        validity_before, uid = self.read.get(folder, (None, 1))
         return uid if validity_before == validity else None
 
     def mark_read(self, folder: str, validity: int, uid: int) -> None:
         """Remember that the messages below a UID were read."""
-        self._stored.read[folder] = (validity, uid)
+        self.read[folder] = (validity, uid)
 
     def note(self, headers: bytes, label: str) -> None:
         """Remember a message that was in a folder at the first look."""
@@ -92,7 +89,7 @@ class Memory:
 
         Examples
         --------
-        >>> memory, marked = Memory(), b"Subject: x\nX-Postbayes: spam\n\n"
+        >>> memory, marked = Memory(version=1), b"Subject: x\nX-Postbayes: spam\n\n"
         >>> memory.says("spam", marked)
         >>> memory.says("ham", marked)
         'ham'
@@ -101,7 +98,7 @@ class Memory:
         'spam'
         """
         name = key(headers)
-        before = self._stored.known.get(name)
+        before = self.known.get(name)
         if label == HAM:
             return None if before in {None, HAM} else HAM
         if before is None and verdict(headers, label):
@@ -115,54 +112,33 @@ class Memory:
         The message need not have been moved before.
         """
         if label == HAM:
-            return None if self._stored.known.get(key(headers)) == HAM else HAM
+            return None if self.known.get(key(headers)) == HAM else HAM
         return self.says(label, headers)
-
-    def marked(self, folder: str, label: str) -> set[int] | None:
-        """Return the messages of a folder that had a mark; None at the first look."""
-        found = self._stored.marked.get(folder, {}).get(label)
-        return None if found is None else set(found)
-
-    def mark(self, folder: str, label: str, uids: Iterable[int]) -> None:
-        """Remember the messages of a folder that have a mark."""
-        self._stored.marked.setdefault(folder, {})[label] = sorted(uids)
-
-    def forget_marks(self, folder: str) -> None:
-        """Forget the marks of a folder, after its messages were renumbered."""
-        self._stored.marked.pop(folder, None)
 
     def taught(self, headers: bytes, label: str) -> None:
         """Remember the label of a message that was taught."""
         self._remember(key(headers), label)
 
     def _remember(self, name: str, word: str) -> None:
-        self._stored.known.pop(name, None)
-        self._stored.known[name] = word
-        if len(self._stored.known) > self._capacity:
-            del self._stored.known[next(iter(self._stored.known))]
-
-    def dump(self) -> str:
-        """Return the memory as text."""
-        return self._stored.model_dump_json()
+        self.known.pop(name, None)
+        self.known[name] = word
+        if len(self.known) > CAPACITY:
+            del self.known[next(iter(self.known))]
 
     @classmethod
-    def load(cls, text: str | None, *, file: object) -> Memory:
-        """Return the memory from a text of `dump`; an empty memory if there is none.
+    def load(cls, text: str | None, *, file: object) -> Self:
+        """Return the memory in a file's text; an empty memory if there is none.
 
         Raises
         ------
         InvalidSetting
-            If the text is not from `dump`.
+            If the text is not that of a memory.
         """
-        memory = cls()
-        if text is None:
-            return memory
         try:
-            memory._stored = _Stored.model_validate_json(text)
+            return cls(version=1) if text is None else cls.model_validate_json(text)
         except ValidationError as error:
             msg = f"{file} is not a state file of `postbayes imap`; remove it"
             raise InvalidSetting(msg) from error
-        return memory
 
 
 def key(headers: bytes) -> str:
@@ -199,23 +175,6 @@ FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
 
 
-class Store(Protocol):
-    """Stores a memory as text."""
-
-    @property
-    def path(self) -> Path:
-        """Path of the file, for messages."""
-        ...
-
-    def read(self) -> str | None:
-        """Return the text; None if there is none yet."""
-        ...
-
-    def write(self, text: str, /) -> None:
-        """Replace the stored text."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
     """Teaches the messages that are moved in one mailbox.
@@ -225,6 +184,10 @@ class Follower:
     folders : tuple of (str, str or None)
         Label and name of each folder.  The name None means the folder that the server
         marks as junk; the archive is added.  The follower waits in the last folder.
+    memory : Memory
+        What was seen before.
+    keep : callable
+        Stores the memory, as JSON.
     marks : bool
         Whether messages that are marked as junk or not junk are taught too.
     passed_over : Counter of str
@@ -234,26 +197,23 @@ class Follower:
     connect: Callable[[], AbstractContextManager[Account]]
     folders: tuple[tuple[str, str | None], ...]
     teach: Callable[[bytes, str], None]
-    store: Store
+    memory: Memory
+    keep: Callable[[str], None]
     marks: bool = False
     passed_over: Counter[str] = field(default_factory=Counter)
 
-    def memory(self) -> Memory:
-        """Return the stored state of the mailbox."""
-        return Memory.load(self.store.read(), file=self.store.path)
-
-    def look(self, account: Account, memory: Memory) -> int:
+    def look(self, account: Account) -> int:
         """Teach messages that are newly moved or marked; return their number."""
         number = 0
         for label, folder in self._opened(account):
-            first = memory.first_unread(folder.name, folder.validity)
+            first = self.memory.first_unread(folder.name, folder.validity)
             # A mailbox that was restored from a backup issues its numbers again.
             if first is None or first > folder.next_uid:
-                self._begin(account, memory, label, folder)
+                self._begin(account, label, folder)
             elif first < folder.next_uid:
-                number += self._new(account, memory, label, folder, first)
+                number += self._new(account, label, folder, first)
             if self.marks:
-                number += self._marked(account, memory, folder)
+                number += self._marked(account, folder)
         return number
 
     def follow(self) -> Iterator[int]:
@@ -264,27 +224,22 @@ class Follower:
         InvalidSetting
             If the mailbox cannot be opened with the settings.
         """
-        memory, pause, opened = self.memory(), FIRST_PAUSE, False
+        pause, opened = FIRST_PAUSE, False
         while True:
             try:
                 with self.connect() as account:
                     seen: list[Folder] = []
                     while True:
-                        yield self.look(account, memory)
+                        yield self.look(account)
                         pause, opened = FIRST_PAUSE, True
-                        folders = self._settled(account, memory)
+                        folders = self._settled(account)
                         if not folders:
                             continue
                         account.wait(LOOK_AGAIN if folders == seen else LOOK_SOON)
                         seen = folders
                         if not account.idles:
                             time.sleep(POLL)
-            except (
-                Unavailable,
-                TooManyRequests,
-                Inconsistent,
-                InvalidInput,
-            ) as error:
+            except (Unavailable, TooManyRequests, Inconsistent, InvalidInput) as error:
                 # A password that worked may work again, and a damaged database may be
                 # restored. A password that never worked ends the command.
                 if not opened and isinstance(error, InvalidInput):
@@ -302,7 +257,7 @@ class Follower:
         for label, name in (*others, last):
             yield label, account.open(name)
 
-    def _settled(self, account: Account, memory: Memory) -> list[Folder]:
+    def _settled(self, account: Account) -> list[Folder]:
         """Open the folders; return them, or none if a message was moved meanwhile.
 
         The last one is opened before and after the others, so that a move between
@@ -312,64 +267,56 @@ class Follower:
         before = account.open(last)
         folders = [folder for _, folder in self._opened(account)]
         settled = before == folders[-1] and all(
-            memory.first_unread(folder.name, folder.validity) == folder.next_uid
+            self.memory.first_unread(folder.name, folder.validity) == folder.next_uid
             for folder in folders
         )
         return folders if settled else []
 
-    def _begin(
-        self, account: Account, memory: Memory, label: str, folder: Folder
-    ) -> None:
+    def _store(self) -> None:
+        self.keep(self.memory.model_dump_json())
+
+    def _begin(self, account: Account, label: str, folder: Folder) -> None:
         """Note the messages that are in a folder at first; they are not feedback."""
         if label != HAM:
             for _, headers in account.newest(folder, CAPACITY):
-                memory.note(headers, label)
-        memory.forget_marks(folder.name)
-        memory.mark_read(folder.name, folder.validity, folder.next_uid)
-        self.store.write(memory.dump())
+                self.memory.note(headers, label)
+        self.memory.marked.pop(folder.name, None)
+        self.memory.mark_read(folder.name, folder.validity, folder.next_uid)
+        self._store()
 
-    def _new(
-        self,
-        account: Account,
-        memory: Memory,
-        label: str,
-        folder: Folder,
-        first: int,
-    ) -> int:
+    def _new(self, account: Account, label: str, folder: Folder, first: int) -> int:
         """Teach the new messages of a folder; return their number."""
         number = 0
         unread = folder.next_uid
         for uid, headers in account.headers(first):
-            word = memory.says(label, headers)
-            number += self._taught(account, memory, folder, uid, headers, word)
+            word = self.memory.says(label, headers)
+            number += self._taught(account, folder, uid, headers, word)
             unread = max(unread, uid + 1)
-            memory.mark_read(folder.name, folder.validity, uid + 1)
+            self.memory.mark_read(folder.name, folder.validity, uid + 1)
             # Stored after each message, so that none is taught twice.
-            self.store.write(memory.dump())
-        memory.mark_read(folder.name, folder.validity, unread)
-        self.store.write(memory.dump())
+            self._store()
+        self.memory.mark_read(folder.name, folder.validity, unread)
+        self._store()
         return number
 
-    def _marked(self, account: Account, memory: Memory, folder: Folder) -> int:
+    def _marked(self, account: Account, folder: Folder) -> int:
         """Teach messages that were newly marked; return their number."""
-        number = 0
+        number, marks = 0, self.memory.marked.setdefault(folder.name, {})
         for label in (SPAM, HAM):
             uids = account.marked(folder, label)
-            before = memory.marked(folder.name, label)
             # Marks from before the first look are not feedback.
-            new = set() if before is None else uids - before
+            new = uids.difference(marks.get(label, uids))
             for uid, headers in account.headers_of(sorted(new)):
-                word = memory.says_mark(label, headers)
-                number += self._taught(account, memory, folder, uid, headers, word)
-            if uids != before:
-                memory.mark(folder.name, label, uids)
-                self.store.write(memory.dump())
+                word = self.memory.says_mark(label, headers)
+                number += self._taught(account, folder, uid, headers, word)
+            if sorted(uids) != marks.get(label):
+                marks[label] = sorted(uids)
+                self._store()
         return number
 
     def _taught(
         self,
         account: Account,
-        memory: Memory,
         folder: Folder,
         uid: int,
         headers: bytes,
@@ -386,5 +333,5 @@ class Follower:
             log.warning("%s was skipped: %s", where, error)
             self.passed_over[type(error).__name__] += 1
             return False
-        memory.taught(headers, word)
+        self.memory.taught(headers, word)
         return True

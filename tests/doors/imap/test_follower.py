@@ -11,7 +11,7 @@ import pytest
 from app.doors.cli.console import StateFile
 from app.doors.imap import follower as module
 from app.doors.imap.account import Folder
-from app.doors.imap.follower import Follower
+from app.doors.imap.follower import Follower, Memory
 from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
@@ -115,7 +115,8 @@ def follower(account, taught, tmp_path, monkeypatch):
         connect=connect,
         folders=(("spam", "Junk"), ("ham", "INBOX")),
         teach=lambda raw, word: taught.append((raw.split(b"\r")[0], word)),
-        store=StateFile(tmp_path / "state" / "imap.json", "POSTBAYES_IMAP_STATE"),
+        memory=Memory(version=1),
+        keep=StateFile(tmp_path / "state" / "imap.json", "POSTBAYES_IMAP_STATE").write,
     )
 
 
@@ -307,13 +308,21 @@ def test_of_a_large_junk_folder_the_newest_are_remembered(
     assert [(b"third", "ham")] == taught
 
 
-def test_a_restart_goes_on_where_the_last_one_ended(account, follower, taught):
+def test_a_restart_goes_on_where_the_last_one_ended(
+    account, follower, taught, tmp_path
+):
     """Moves between two runs are learned at the second."""
-    list(islice(follower.follow(), 1))
+
+    def run_once():
+        text = StateFile(tmp_path / "state" / "imap.json", "x").read()
+        memory = Memory.load(text, file="x")
+        list(islice(replace(follower, memory=memory).follow(), 1))
+
+    run_once()
     account.put("Junk", b"meanwhile")
 
-    list(islice(follower.follow(), 1))
-    list(islice(follower.follow(), 1))
+    run_once()
+    run_once()
 
     assert [(b"meanwhile", "spam")] == taught
 
