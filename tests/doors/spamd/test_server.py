@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.doors.spamd import server
 from app.doors.spamd.server import Spamd
 from app.errors import PostbayesError
+from app.services.recipients import MAX_RECIPIENTS
 from app.settings import Settings
 from tests.support import transcript
 from tests.support.spamd import SPAM, Pieces, answer, request
@@ -57,6 +58,16 @@ def test_the_user_says_which_profile_answers():
     assert [True, False, False, False] == [
         b"X-Postbayes-Profile: bob@example.org\n" in each for each in profiles
     ]
+
+
+def test_users_beyond_the_limit_do_not_choose_the_profile():
+    """The fields of a request have room for a million users."""
+    many = f"Rcpt: {','.join(400 * ['bob@example.org'])}"
+    rest = f"Rcpt: {','.join((MAX_RECIPIENTS - 800) * ['bob@example.org'])},carl"
+
+    said = answer(request("CHECK RSPAMC/1.3", many, many, rest))
+
+    assert b"Profile: bob@example.org\r\n" in said
 
 
 def test_the_score_is_on_the_scale_of_the_settings():
