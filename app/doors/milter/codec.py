@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 MAX_PACKET_BYTES: Final = 1024 * 1024
 # A connection's macros are kept until its end. Sendmail has some sixty.
 MAX_MACROS: Final = 100
+# Longer names and addresses are cut. Postfix cuts lines of clients (line_length_limit)
+# at this length; 300 recipients of 1 MB took 300 MB.
+MAX_TEXT_BYTES: Final = 2_048
 _LENGTH: Final = Struct("!I")
 _OPTIONS: Final = Struct("!III")
 
@@ -170,8 +173,8 @@ def header(data: bytes) -> tuple[bytes, bytes]:
 
 
 def text(data: bytes) -> str:
-    """Return the bytes before a NUL as text for logs and look-ups."""
-    return data.partition(b"\0")[0].decode("utf-8", "replace")
+    """Return the bytes before a NUL as text for logs and look-ups, cut if long."""
+    return data[:MAX_TEXT_BYTES].partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def packet(command: bytes, data: bytes = b"") -> bytes:

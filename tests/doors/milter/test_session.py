@@ -184,10 +184,13 @@ def test_a_large_message_is_bounded_where_it_cannot_be_skipped():
 
 
 def test_recipients_are_bounded():
-    """Recipients beyond the limit are dropped."""
-    made = opened(MAIL, *[recipient(f"<{n}@b.example>") for n in range(2000)])
+    """Recipients beyond the limit are dropped, and long ones are cut."""
+    made = opened(MAIL, *[recipient(f"<{n}@b.example>" * 200) for n in range(2000)])
 
-    assert MAX_RECIPIENTS == len(made.receive(end()).envelope.recipients)
+    found = made.receive(end()).envelope.recipients
+
+    assert MAX_RECIPIENTS == len(found)
+    assert {codec.MAX_TEXT_BYTES} == set(map(len, found))
 
 
 def test_forged_headers_are_deleted_from_the_last_one_up():
