@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from html import escape
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -241,39 +241,7 @@ def written(value: float) -> str:
 
 WIDTH: Final = 560
 HEIGHT: Final = 340
-_LEFT: Final = 58
-_RIGHT: Final = 24
-_TOP: Final = 14
-_BOTTOM: Final = 46
 Point = tuple[float, float]
-
-
-def tag(name: str, *content: str, **attributes: float | str) -> str:
-    """Return an element; content is markup, attributes are escaped.
-
-    Examples
-    --------
-    >>> tag("text", "a", x=1.0, class_="tick")
-    '<text x="1" class="tick">a</text>'
-    """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for key, value in attributes.items()
-    )
-    inside = "".join(content)
-    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
-
-
-def _attribute(value: float | str) -> str:
-    if isinstance(value, str):
-        return escape(value)
-    # A tenth of a pixel is not seen, and halves the page.
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _straight(begin: Point, end: Point, class_: str) -> str:
-    (x1, y1), (x2, y2) = begin, end
-    return tag("line", x1=x1, x2=x2, y1=y1, y2=y2, class_=class_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,68 +254,44 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A rectangle between two axes.
+    """A rectangle between two axes; its marks are macros of `drawing.html`.
 
     Parameters
     ----------
     x, y : Axis
-        The horizontal and the vertical axis.
-    height : int, default 340
-        Unit: pixels, at the width of 560.
+        The axes.
+    height : int
+        Height of the picture.  Unit: pixels.
     """
+
+    width: ClassVar = WIDTH
+    left: ClassVar = 58
+    right: ClassVar = WIDTH - 24
+    top: ClassVar = 14
+    below: ClassVar = 46
 
     x: Axis
     y: Axis
     height: int = HEIGHT
 
+    @property
+    def floor(self) -> int:
+        """The vertical position of the x axis.  Unit: pixels."""
+        return self.height - self.below
+
     def across(self, value: float) -> float:
         """Return the horizontal position of a value.  Unit: pixels."""
-        return _LEFT + self.x.scale.position(value) * (WIDTH - _LEFT - _RIGHT)
+        return self.left + self.x.scale.position(value) * (self.right - self.left)
 
     def down(self, value: float) -> float:
         """Return the vertical position of a value.  Unit: pixels."""
-        tall = self.height - _TOP - _BOTTOM
-        return self.height - _BOTTOM - self.y.scale.position(value) * tall
+        return self.floor - self.y.scale.position(value) * (self.floor - self.top)
 
-    def axes(self) -> str:
+    def axes(self) -> Markup:
         """Return the grid, the ticks and the titles."""
-        floor, right = self.height - _BOTTOM, WIDTH - _RIGHT
-        parts = []
-        for value, text in self.x.scale.ticks():
-            x = self.across(value)
-            parts += [
-                _straight((x, _TOP), (x, floor), "grid"),
-                tag("text", escape(text), x=x, y=floor + 17, class_="tick middle"),
-            ]
-        for value, text in self.y.scale.ticks():
-            y = self.down(value)
-            parts += [
-                _straight((_LEFT, y), (right, y), "grid"),
-                tag("text", escape(text), x=_LEFT - 7, y=y + 4, class_="tick end"),
-            ]
-        middle = (_LEFT + right) / 2
-        parts += [
-            _straight((_LEFT, floor), (right, floor), "axis"),
-            _straight((_LEFT, _TOP), (_LEFT, floor), "axis"),
-            tag(
-                "text",
-                escape(self.x.title),
-                x=middle,
-                y=self.height - 8,
-                class_="title middle",
-            ),
-            tag(
-                "text",
-                escape(self.y.title),
-                x=0,
-                y=0,
-                class_="title middle",
-                transform=f"translate(13 {(_TOP + floor) / 2:.0f}) rotate(-90)",
-            ),
-        ]
-        return "".join(parts)
+        return macro("axes", self)
 
-    def line(self, points: Iterable[Point | None], *, class_: str) -> str:
+    def line(self, points: Iterable[Point | None], *, class_: str) -> Markup:
         """Return a line through points; None lifts the pen."""
         path: list[str] = []
         last = ""
@@ -360,70 +304,52 @@ class Plot:
             if not down or position != last:
                 path.append(f"{'L' if down else 'M'}{position}")
             down, last = True, position
-        return tag("path", d="".join(path), class_=f"line {class_}")
+        return macro("line", "".join(path), class_)
 
-    def steps(self, points: Sequence[Point], *, class_: str) -> str:
+    def steps(self, points: Sequence[Point], *, class_: str) -> Markup:
         """Return a line of steps: across, then up or down to the next point."""
-        corners: list[Point] = []
-        for at, point in enumerate(points):
-            if at:
-                corners.append((point[0], points[at - 1][1]))
-            corners.append(point)
-        return self.line(corners, class_=class_)
+        corners = [
+            corner
+            for before, point in pairwise(points)
+            for corner in ((point[0], before[1]), point)
+        ]
+        return self.line([*points[:1], *corners], class_=class_)
 
-    def bar(self, low: float, high: float, value: float, *, class_: str) -> str:
+    def bar(self, low: float, high: float, value: float, *, class_: str) -> Markup:
         """Return a bar from the floor of the plot up to a value."""
-        left, right = self.across(low), self.across(high)
-        top, floor = self.down(value), self.height - _BOTTOM
-        return tag(
-            "rect",
-            x=left + 0.5,
-            y=top,
-            width=max(0.5, right - left - 1),
-            height=max(0.0, floor - top),
-            class_=f"bar {class_}",
-        )
+        left, right, top = self.across(low), self.across(high), self.down(value)
+        wide, tall = max(0.5, right - left - 1), max(0.0, self.floor - top)
+        return macro("rect", left + 0.5, top, wide, tall, f"bar {class_}")
 
-    def dot(self, x: float, y: float, *, class_: str, says: str) -> str:
+    def area(self, corner: Point, other: Point, *, class_: str) -> Markup:
+        """Return a rectangle from its lower left corner to its upper right one."""
+        (left, low), (right, high) = (
+            (self.across(x), self.down(y)) for x, y in (corner, other)
+        )
+        return macro("rect", left, high, right - left, low - high, f"area {class_}")
+
+    def dot(self, x: float, y: float, *, class_: str, says: str) -> Markup:
         """Return a mark, with a text that shows when it is pointed at."""
-        return tag(
-            "circle",
-            tag("title", escape(says)),
-            cx=self.across(x),
-            cy=self.down(y),
-            r=4.0,
-            class_=f"dot {class_}",
-        )
+        return macro("dot", self.across(x), self.down(y), class_, says)
 
-    def upright(self, x: float, low: float, high: float, *, class_: str) -> str:
+    def upright(self, x: float, low: float, high: float, *, class_: str) -> Markup:
         """Return an upright line, such as an interval or a threshold."""
-        at = self.across(x)
-        ends = (at, self.down(low)), (at, self.down(high))
-        return _straight(*ends, f"upright {class_}")
+        at, ends = self.across(x), (self.down(low), self.down(high))
+        return macro("straight", at, ends[0], at, ends[1], f"upright {class_}")
 
-    def note(self, x: float, text: str, *, side: Literal["left", "right"]) -> str:
+    def note(self, x: float, text: str, *, side: Literal["left", "right"]) -> Markup:
         """Return a word at the top of the plot, beside a position on the x axis."""
-        beside = self.across(x) + (4 if side == "right" else -4)
-        class_ = "note" if side == "right" else "note end"
-        return tag("text", escape(text), x=beside, y=_TOP + 11, class_=class_)
+        at, class_ = (4, "note") if side == "right" else (-4, "note end")
+        return macro("label", text, self.across(x) + at, self.top + 11, class_)
 
-    def drawn(self, *content: str, title: str, description: str) -> str:
+    def drawn(self, *content: str, title: str, description: str) -> Markup:
         """Return the whole picture, with its name and its description in words."""
-        return tag(
-            "svg",
-            tag("title", escape(title)),
-            tag("desc", escape(description)),
-            self.axes(),
-            *content,
-            viewBox=f"0 0 {WIDTH} {self.height}",
-            role="img",
-            aria_label=f"{title}. {description}",
-        )
+        return macro("plot", self, "".join(content), title, description)
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("app", ""),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
@@ -431,6 +357,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    # A tenth of a pixel is not seen, and halves the page.
+    made.filters["px"] = lambda pixels: f"{pixels:.1f}".removesuffix(".0")
+    return made
 
 
 def template(name: str) -> Template:
@@ -444,15 +373,15 @@ def template(name: str) -> Template:
     return _environment().get_template(name)
 
 
-def _macro(name: str, *given: object) -> Markup:
-    """Return what a macro of `app/drawing.html` makes."""
+def macro(name: str, *given: object) -> Markup:
+    """Return what a macro of `app/drawing.html` makes; it escapes texts."""
     made: Markup = getattr(template("drawing.html").module, name)(*given)
     return made
 
 
 def legend(names: Sequence[tuple[str, str]]) -> Markup:
     """Return the names of lines, given as (name, class); nothing for a single one."""
-    return _macro("legend", names)
+    return macro("legend", names)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -484,7 +413,7 @@ def table(
     text : int
         Number of first columns that hold words; the others hold numbers.
     """
-    return _macro("table", caption, headings, rows, text)
+    return macro("table", caption, headings, rows, text)
 
 
 SERIES: Final = 6
@@ -516,4 +445,4 @@ def figure(
     numbers_table : str
         The same in numbers; markup.
     """
-    return _macro("figure", heading, says, drawing, names, numbers_table)
+    return macro("figure", heading, says, drawing, names, numbers_table)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.drawing import HEIGHT, WIDTH, Axis, Linear, Logarithmic, Plot, series, tag
+from markupsafe import Markup
+
+from app.drawing import HEIGHT, WIDTH, Axis, Linear, Logarithmic, Plot, macro, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +36,10 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
     rows = -(-len(curves) // _ACROSS)
     across, down = _ACROSS * WIDTH, rows * HEIGHT + _LEGEND
     panels = [
-        tag(
-            "g",
+        _moved(
+            at % _ACROSS * WIDTH,
+            _LEGEND + at // _ACROSS * HEIGHT,
             _panel(stream, of_stream, names),
-            transform=f"translate({at % _ACROSS * WIDTH} "
-            f"{_LEGEND + at // _ACROSS * HEIGHT})",
         )
         for at, (stream, of_stream) in enumerate(curves.items())
     ]
@@ -73,27 +73,34 @@ def growth(
         plot.line(zip(sizes, values, strict=True), class_=series(at))
         for at, (_, values) in enumerate(lines)
     ]
-    panel = tag("g", plot.axes(), *drawn, transform=f"translate(0 {_LEGEND})")
+    panel = _moved(0, _LEGEND, Markup().join([plot.axes(), *drawn]))
     names = [name for name, _ in lines]
     return _picture("Growth", WIDTH, HEIGHT + _LEGEND, *_legend(names, WIDTH), panel)
 
 
-def _picture(title: str, across: int, down: int, *content: str) -> str:
+def _moved(right: int, down: int, content: Markup) -> Markup:
+    return Markup('<g transform="translate({} {})">{}</g>').format(right, down, content)
+
+
+def _picture(title: str, across: int, down: int, *content: Markup) -> str:
     style = files("app").joinpath("drawing.css").read_text("utf-8")
-    picture = tag(
-        "svg",
-        tag("title", title),
-        tag("style", escape(style, quote=False)),
-        tag("rect", width=across, height=down, fill="var(--card)"),
-        *content,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {across} {down}",
-        font_family="system-ui, sans-serif",
+    return (
+        Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {across} {down}" '
+            'font-family="system-ui, sans-serif"><title>{title}</title>'
+            '<style>{style}</style><rect width="{across}" height="{down}" '
+            'fill="var(--card)"/>{content}</svg>\n'
+        )
+    ).format(
+        across=across,
+        down=down,
+        title=title,
+        style=style,
+        content=Markup().join(content),
     )
-    return f"{picture}\n"
 
 
-def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> str:
+def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> Markup:
     scale = Logarithmic(LOWEST, 100.0, zero=True)
     plot = Plot(
         x=Axis(scale, "ham lost (1 - ham recall), per cent"),
@@ -103,7 +110,7 @@ def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> str:
         plot.steps(list(_thinned(plot, curves[name])), class_=series(at))
         for at, name in enumerate(names)
     ]
-    return "".join([plot.axes(), *lines, plot.note(100.0, stream, side="left")])
+    return Markup().join([plot.axes(), *lines, plot.note(100.0, stream, side="left")])
 
 
 def _thinned(plot: Plot, curve: Roc) -> Iterator[Point]:
@@ -123,9 +130,9 @@ def _thinned(plot: Plot, curve: Roc) -> Iterator[Point]:
             yield x, y
 
 
-def _legend(names: Sequence[str], across: int) -> Iterator[str]:
+def _legend(names: Sequence[str], across: int) -> Iterator[Markup]:
     each = across / len(names)
     for at, name in enumerate(names):
         left = at * each + 14
-        yield tag("path", d=f"M{left:.0f} 16h28", class_=f"line {series(at)}")
-        yield tag("text", escape(name), x=left + 34, y=20.0)
+        yield macro("line", f"M{left:.0f} 16h28", series(at))
+        yield macro("label", name, left + 34, 20, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +18,10 @@ from app.drawing import (
     Logarithmic,
     Plot,
     figure,
+    macro,
     number,
     series,
     table,
-    tag,
     template,
 )
 from app.lab.fitted import Fitted
@@ -49,7 +48,6 @@ BARS: Final = 30
 """Largest number of weights in the diagram; the table has all of them."""
 DOTS: Final = 400
 """Largest number of rows in a plane; more could not be distinguished."""
-_BAR: Final = 20
 _NAMES: Final = 170
 
 
@@ -276,47 +274,20 @@ def _weights(linear: LearnedTable | None) -> list[Markup]:
     return drawn if linear.rows[:-1] else []
 
 
-def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> str:
+def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> Markup:
     """Return horizontal bars, given as name, class and value."""
-    low = min([0.0, *(value for _, _, value in bars)])
-    high = max([0.0, *(value for _, _, value in bars)]) or (0.0 if low else 1.0)
-    room = WIDTH - _NAMES - 70
+    values = [value for _, _, value in bars]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    # A bar to the left has its number to the left of it.
+    before = _NAMES + 50 * (low < 0)
+    scale, room = Linear(low, high or float(not low)), WIDTH - 70 - before
 
-    def across(value: float) -> float:
-        return (
-            _NAMES
-            + 50 * (low < 0)
-            + (value - low) / (high - low) * (room - 50 * (low < 0))
-        )
+    def ends(value: float) -> tuple[float, float]:
+        zero, at = (before + room * scale.position(each) for each in (0.0, value))
+        return min(zero, at), max(zero, at)
 
-    parts = []
-    for i, (name, class_, value) in enumerate(bars):
-        left, right = sorted((across(0.0), across(value)))
-        beside = (right + 4, "tick") if value >= 0 else (left - 4, "tick end")
-        short = name if len(name) <= 24 else name[:23] + "…"  # noqa: PLR2004
-        parts += [
-            tag(
-                "text", escape(short), x=_NAMES - 8, y=_BAR * i + 15, class_="tick end"
-            ),
-            tag(
-                "rect",
-                tag("title", escape(f"{name}: {value:.6g}")),
-                x=left,
-                y=_BAR * i + 4.0,
-                width=max(0.5, right - left),
-                height=_BAR - 6.0,
-                class_=f"bar {class_}",
-            ),
-            tag("text", f"{value:.3g}", x=beside[0], y=_BAR * i + 15, class_=beside[1]),
-        ]
-    return tag(
-        "svg",
-        tag("title", escape(title)),
-        *parts,
-        viewBox=f"0 0 {WIDTH} {_BAR * len(bars) + 6}",
-        role="img",
-        aria_label=title,
-    )
+    drawn = [(name, class_, value, *ends(value)) for name, class_, value in bars]
+    return macro("bars", drawn, WIDTH, _NAMES, title)
 
 
 def _boundary(document: LabDocument) -> list[Markup]:
@@ -346,11 +317,10 @@ def _boundary(document: LabDocument) -> list[Markup]:
             members = list(run)
             if best is not None:
                 areas.append(
-                    _area(
-                        plot,
+                    plot.area(
                         (left + members[0] * across, low + j * up),
                         (left + (members[-1] + 1) * across, low + (j + 1) * up),
-                        series(best),
+                        class_=series(best),
                     )
                 )
     dots = [
@@ -396,21 +366,6 @@ def _decision(model: Fitted | Regressed, cells: dict[str, float]) -> int | None:
     row = Row("a place", {column: f"{value:.17g}" for column, value in cells.items()})
     best = decided(model.log_joint(model.encode(row)), lambda: None)
     return best[0] if len(best) == 1 else None
-
-
-def _area(
-    plot: Plot, corner: tuple[float, float], other: tuple[float, float], class_: str
-) -> str:
-    (left, low), (right, high) = corner, other
-    x, y = plot.across(left), plot.down(high)
-    return tag(
-        "rect",
-        x=x,
-        y=y,
-        width=plot.across(right) - x,
-        height=plot.down(low) - y,
-        class_=f"area {class_}",
-    )
 
 
 def _alphas(document: LabDocument) -> list[Markup]:
