@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.errors import InvalidObservation
-from app.figures.metrics import require_alike
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -71,11 +68,6 @@ def reliability(
         equal probabilities are in one bin, chosen by the middle of their ranks,
         so there are fewer bins if many probabilities are equal.
 
-    Raises
-    ------
-    InvalidObservation
-        If the shapes differ, a probability is not in [0, 1] or there is no bin.
-
     Notes
     -----
     Bins of equal mass, not of equal width: nearly all mail gets less than 1 % or
@@ -97,9 +89,6 @@ def reliability(
     ... ]
     [(2, 0.1, 0.0), (2, 0.8, 0.5)]
     """
-    _require(is_spam, probability)
-    if bins < 1:
-        raise InvalidObservation(f"there must be at least one bin, got {bins}")
     ordered = np.sort(probability)
     # Twice the middle rank of equal probabilities.  With their lowest rank, a large
     # group would share the bin of the few messages below it.
@@ -123,7 +112,7 @@ def reliability(
 
 
 def expected_calibration_error(
-    is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
+    is_spam: NDArray[np.bool_], probability: NDArray[np.float64]
 ) -> float | None:
     r"""Return the average distance between the predicted and the actual shares.
 
@@ -133,18 +122,11 @@ def expected_calibration_error(
         Gold labels.
     probability : ndarray of float64, shape (n,)
         Probabilities of spam.
-    bins : int, default 15
-        How many bins at most, each of equally many messages.
 
     Returns
     -------
     float or None
         From 0 to 1; None without messages.
-
-    Raises
-    ------
-    InvalidObservation
-        As `reliability`.
 
     Notes
     -----
@@ -168,7 +150,7 @@ def expected_calibration_error(
     >>> expected_calibration_error(is_spam, np.array([0.25, 0.25, 0.75, 0.75]))
     0.25
     """
-    groups = reliability(is_spam, probability, bins=bins)
+    groups = reliability(is_spam, probability)
     if not groups:
         return None
     away = sum(each.messages * abs(each.mean - each.share) for each in groups)
@@ -192,11 +174,6 @@ def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float
         messages.  The score is proper: its expectation is best for a filter that
         states its true belief [1]_.
 
-    Raises
-    ------
-    InvalidObservation
-        If the shapes differ or a probability is not in [0, 1].
-
     References
     ----------
     .. [1] G. W. Brier, "Verification of forecasts expressed in terms of
@@ -207,19 +184,6 @@ def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float
     >>> brier(np.array([True, False]), np.array([0.5, 0.0]))
     0.125
     """
-    _require(is_spam, probability)
     if not probability.size:
         return None
     return float(np.square(probability - is_spam).mean())
-
-
-def _require(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> None:
-    """Raise unless there is one probability for each label."""
-    require_alike(is_spam, probability, "probabilities")
-    # Not (p < 0) | (p > 1): NaN is neither.
-    strange = np.flatnonzero(~((probability >= 0) & (probability <= 1)))
-    if strange.size:
-        raise InvalidObservation(
-            f"probability {strange[0]} is {probability[strange[0]]!r}, which is not "
-            "from 0 to 1"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from app.errors import InvalidObservation
 from app.figures.calibration import brier, expected_calibration_error, reliability
 
 # Few distinct probabilities, so that ties are common, and all that there are.
@@ -97,10 +95,10 @@ def test_calibration_ignores_the_order_of_messages(rows, random):
     )
 
 
-@given(forecasts.filter(bool), st.integers(1, 20))
-def test_the_expected_calibration_error_is_a_share(rows, bins):
+@given(forecasts.filter(bool))
+def test_the_expected_calibration_error_is_a_share(rows):
     """It is 0 for exact probabilities, and never more than 1."""
-    assert 0 <= expected_calibration_error(*arrays(rows), bins=bins) <= 1
+    assert 0 <= expected_calibration_error(*arrays(rows)) <= 1
 
 
 @given(st.lists(st.booleans(), min_size=1))
@@ -132,26 +130,3 @@ def test_no_message_has_no_calibration():
     assert () == reliability(*nothing)
     assert expected_calibration_error(*nothing) is None
     assert brier(*nothing) is None
-
-
-@pytest.mark.parametrize("figure", [reliability, expected_calibration_error, brier])
-@pytest.mark.parametrize(
-    ("probability", "sentence"),
-    [
-        ([0.5], r"got shapes \(2,\) and \(1,\)"),
-        ([[0.5, 0.5]], "one-dimensional"),
-        ([0.5, 1.5], "probability 1 is .*1.5.*, which is not from 0 to 1"),
-        ([-0.1, 1.5], "probability 0 is .*-0.1"),
-        ([0.5, math.nan], "probability 1 is .*nan"),
-    ],
-)
-def test_what_is_not_a_probability_is_refused(figure, probability, sentence):
-    """A figure of log-odds or percentages would mean nothing."""
-    with pytest.raises(InvalidObservation, match=sentence):
-        figure(np.zeros(2, np.bool_), np.array(probability))
-
-
-def test_at_least_one_bin_is_needed():
-    """Messages must go somewhere."""
-    with pytest.raises(InvalidObservation, match="at least one bin, got 0"):
-        reliability(np.zeros(1, np.bool_), np.zeros(1), bins=0)

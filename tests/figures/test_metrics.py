@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from app.errors import InvalidObservation
 from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
 
 # Few distinct scores, so that ties are common, and all that floats can be.
@@ -244,31 +243,6 @@ def test_lam_of_known_rates_is_the_published_formula():
     )
 
 
-@pytest.mark.parametrize(
-    ("log_odds", "is_spam", "sentence"),
-    [
-        (np.zeros(2), np.zeros(3, np.bool_), r"got shapes \(3,\) and \(2,\)"),
-        (np.zeros((1, 1)), np.zeros((1, 1), np.bool_), "one-dimensional"),
-        (np.array([0, math.nan]), np.zeros(2, np.bool_), "score 1 is not a number"),
-    ],
-)
-def test_a_ranking_needs_one_number_and_one_label_for_each_message(
-    log_odds, is_spam, sentence
-):
-    """What is not a ranking is refused, not measured."""
-    with pytest.raises(InvalidObservation, match=sentence):
-        roca_pct(log_odds, is_spam)
-    with pytest.raises(InvalidObservation, match=sentence):
-        spam_missed_at(log_odds, is_spam, ham_lost_pct=0.1)
-
-
-@pytest.mark.parametrize("ham_lost_pct", [-0.1, 100, math.nan])
-def test_a_share_of_ham_to_lose_is_below_all_of_it(ham_lost_pct):
-    """With all ham lost there is no threshold to speak of."""
-    with pytest.raises(InvalidObservation, match="ham_lost_pct must be from 0"):
-        spam_missed_at(np.zeros(1), np.ones(1, np.bool_), ham_lost_pct=ham_lost_pct)
-
-
 def test_nearly_all_of_a_few_ham_leaves_a_threshold():
     """Rounding never allows more ham to be lost than there is."""
     log_odds = np.array([1.0, 2.0])
@@ -276,17 +250,3 @@ def test_nearly_all_of_a_few_ham_leaves_a_threshold():
     assert 0 == spam_missed_at(
         log_odds, np.array([False, True]), ham_lost_pct=99.9999999999
     )
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 1)])
-def test_decisions_and_labels_are_counted_in_pairs(shape):
-    """Decisions that do not match the labels one by one are refused."""
-    with pytest.raises(InvalidObservation, match="equally long"):
-        Errors.of(np.zeros(2, np.bool_), np.zeros(shape, np.bool_))
-
-
-@pytest.mark.parametrize(("lost", "missed"), [(3, 0), (0, 3), (-1, 0), (0, -1)])
-def test_there_are_never_more_errors_than_messages(lost, missed):
-    """A count of errors is between none and all."""
-    with pytest.raises(InvalidObservation, match="between 0 and the messages"):
-        Errors(ham=2, ham_lost=lost, spam=2, spam_missed=missed)
