@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from app.bayes.linear import LinearForm
     from app.bayes.models.categorical import CategoricalLikelihood
     from app.bayes.sparse import Counting
+    from app.lab.groups import Choices
     from app.lab.table import Row, Table
 
 NO_WORD: Final = "(no word)"
@@ -65,18 +66,11 @@ class Categories(ColumnGroup):
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     smoothing: Rule
-    declared: frozenset[str] = frozenset()
+    declared: frozenset[str]
     model: str = "categorical"
 
     @classmethod
-    def of(
-        cls,
-        columns: Sequence[str],
-        table: Table,
-        *,
-        smoothing: Rule,
-        declared: Mapping[str, tuple[str, ...]],
-    ) -> Categories:
+    def of(cls, columns: tuple[str, ...], table: Table, choices: Choices) -> Categories:
         """Return the group with the declared values, or those of a table.
 
         Raises
@@ -87,15 +81,15 @@ class Categories(ColumnGroup):
         values = []
         for column in columns:
             found = set(table.filled(column))
-            stated = declared.get(column, tuple(sorted(found)))
+            stated = choices.values.get(column, tuple(sorted(found)))
             if beyond := sorted(found.difference(stated)):
                 raise MalformedTable(
                     f"column {column!r} holds {beyond[0]!r}, which is not among its "
                     f"declared values; add it to --values {column}=..."
                 )
             values.append(stated)
-        stated_of = frozenset(declared).intersection(columns)
-        return cls(tuple(columns), tuple(values), smoothing, stated_of)
+        declared = frozenset(choices.values).intersection(columns)
+        return cls(columns, tuple(values), choices.smoothing, declared)
 
     @property
     def _fields(self) -> Iterable[tuple[int, str, tuple[str, ...]]]:
@@ -223,27 +217,6 @@ class Bag(ColumnGroup):
     words: tuple[str, ...]
     declared: bool
     smoothing: Rule
-
-    @classmethod
-    def of_text(
-        cls,
-        column: str,
-        table: Table,
-        *,
-        model: Literal["bernoulli", "multinomial"],
-        vocabulary: tuple[str, ...] | None,
-        smoothing: Rule,
-    ) -> Bag:
-        """Return the group of a column of text."""
-        seen = {word for cell in table.filled(column) for word in of_text(cell)}
-        return cls(
-            model=model,
-            columns=(column,),
-            text=True,
-            words=vocabulary or tuple(sorted(seen)),
-            declared=vocabulary is not None,
-            smoothing=smoothing,
-        )
 
     @cached_property
     def ids(self) -> Mapping[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from app.bayes.models.discriminant import LedoitWolf, Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
@@ -12,75 +13,22 @@ from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.counted import Bag, Categories
+from app.lab.groups import Choices
 from app.lab.measured import Measured
 from app.lab.table import TAKES, Kind, Model, Table, is_number, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from app.bayes.models.gaussian import Constant, Variances
+    from app.bayes.models.gaussian import Constant
     from app.lab.groups import ClassPrior, ColumnGroup, Rule
     from app.lab.table import Row
 
-T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
 """Largest number of classes; a column with more is a measurement or a name."""
 SMALLEST_ADDED: Final = 1e-30
 LARGEST_ADDED: Final = 1e30
 """Largest constant for a variance; the values of columns are below 1e11."""
-PLAIN = StatedFraction(0.0)
-"""Maximum likelihood, as in the lectures."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """The choices of a user.
-
-    Parameters
-    ----------
-    target : str
-        The column that is to be predicted.
-    model : Model
-        The event model of the columns.
-    columns : tuple of str or None
-        The columns that teach; None for all but the target.
-    kinds : mapping of str to Kind
-        Kinds that override the detected ones.
-    smoothing : Rule
-        Treatment of rare and missing counts.
-    prior : ClassPrior
-        The class prior.
-    vocabulary : str or None
-        Words of the text columns; None for the words in them.
-    values : mapping of str to tuple of str
-        Declared values of columns of categories; other columns have the values in
-        them.
-    constant : {"floor", "drop"}
-        Treatment of a measurement that does not vary.
-    added : float or None
-        Constant to add to each variance instead.
-    shrinkage : Shrinkage
-        Shrinkage of the discriminant.
-    variances : {"class", "shared"}
-        Whether each class has its own variances.
-    deviation : float or None
-        Standard deviation of the prior of a weight, for logistic regression; None
-        for maximum likelihood.
-    """
-
-    target: str
-    model: Model = Model.AUTO
-    columns: tuple[str, ...] | None = None
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
-    prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
-    vocabulary: str | None = None
-    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    constant: Constant = "floor"
-    added: float | None = None
-    shrinkage: Shrinkage = PLAIN
-    variances: Variances = "class"
-    deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,30 +144,23 @@ def design(table: Table, choices: Choices) -> Design:
 def _require_effect(choices: Choices) -> None:
     """Refuse options that would have no effect."""
     model, plain = choices.model, Choices(target=choices.target)
-    logistic = model is Model.LOGISTIC
-    for option, what, changed in (
-        ("--prior", "class prior", choices.prior != plain.prior),
-        ("--smoothing", "pseudo-counts", choices.smoothing != plain.smoothing),
-        ("--variances", "variances", choices.variances != plain.variances),
-        (
-            "--constant",
-            "variances",
-            (choices.constant, choices.added) != (plain.constant, plain.added),
-        ),
+    for option, fields, what, takes in (
+        ("--prior", ("prior",), "class prior", None),
+        ("--smoothing", ("smoothing",), "pseudo-counts", None),
+        ("--variances", ("variances",), "variances", "gaussian"),
+        ("--constant", ("constant", "added"), "variances", None),
+        ("--deviation", ("deviation",), None, "logistic"),
+        ("--shrinkage", ("shrinkage",), None, "discriminant"),
     ):
-        if logistic and changed:
+        if all(getattr(choices, each) == getattr(plain, each) for each in fields):
+            continue
+        if what and model is Model.LOGISTIC:
             msg = f"logistic regression has no {what}; leave out {option}"
             raise InvalidObservation(msg)
-    if choices.deviation is not None and not logistic:
-        msg = f"--deviation is for --model logistic, not {model}; leave it out"
-        raise InvalidObservation(msg)
-    takes = {Model.AUTO, Model.MIXED, Model.GAUSSIAN}
-    if choices.variances != plain.variances and model not in takes:
-        msg = f"--variances is for --model gaussian, not {model}; leave it out"
-        raise InvalidObservation(msg)
-    if choices.shrinkage != plain.shrinkage and model is not Model.DISCRIMINANT:
-        msg = f"--shrinkage is for --model discriminant, not {model}; leave it out"
-        raise InvalidObservation(msg)
+        mixed = takes == Model.GAUSSIAN and model in {Model.AUTO, Model.MIXED}
+        if takes not in {None, model} and not mixed:
+            msg = f"{option} is for --model {takes}, not {model}; leave it out"
+            raise InvalidObservation(msg)
 
 
 def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
@@ -311,56 +252,41 @@ def _parts(
 ) -> dict[str, ColumnGroup]:
     """Return the event models, in the order of the kinds."""
 
-    def of(kind: Kind) -> list[str]:
-        return [column for column, k in kinds.items() if k is kind]
+    def of(kind: Kind) -> tuple[str, ...]:
+        return tuple(column for column, k in kinds.items() if k is kind)
 
+    model = choices.model
+    bag = partial(
+        Bag,
+        model="bernoulli" if model is Model.BERNOULLI else "multinomial",
+        smoothing=choices.smoothing,
+    )
     parts: dict[str, ColumnGroup] = {}
-    smoothing = choices.smoothing
     if categories := of(Kind.CATEGORY):
-        parts["categories"] = Categories.of(
-            categories, table, smoothing=smoothing, declared=choices.values
-        )
-    measured = of(Kind.MEASUREMENT)
-    of_one: Literal["gaussian", "discriminant"] = (
-        "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
-    )
+        parts["categories"] = Categories.of(categories, table, choices)
+    measured, texts, counts = of(Kind.MEASUREMENT), of(Kind.TEXT), of(Kind.COUNT)
     # Under the Gaussian model columns are independent, and each has its own step.
-    together = [measured] if of_one == "discriminant" and measured else []
-    for group in together or [[c] for c in measured]:
-        parts[f"measurements {group[0]}"] = Measured.of(
-            group,
-            table,
-            model=of_one,
-            constant=choices.constant,
-            shrinkage=choices.shrinkage,
-            variances=choices.variances,
-            added=choices.added,
-        )
-    bag: Literal["bernoulli", "multinomial"] = (
-        "bernoulli" if choices.model is Model.BERNOULLI else "multinomial"
-    )
-    texts, counts = of(Kind.TEXT), of(Kind.COUNT)
+    apart = [(column,) for column in measured]
+    for group in filter(None, [measured] if model is Model.DISCRIMINANT else apart):
+        parts[f"measurements {group[0]}"] = Measured.of(group, table, choices)
     vocabulary = _vocabulary(choices.vocabulary, texts)
     for column in texts:
-        parts[f"text {column}"] = Bag.of_text(
-            column, table, model=bag, vocabulary=vocabulary, smoothing=smoothing
+        seen = {word for cell in table.filled(column) for word in of_text(cell)}
+        words = vocabulary or tuple(sorted(seen))
+        parts[f"text {column}"] = bag(
+            columns=(column,), text=True, words=words, declared=vocabulary is not None
         )
     # Under Bernoulli each column is separate: an unknown cell is no evidence, but in
     # a common vocabulary it would be an absent word.
-    together = [counts] if bag == "multinomial" and counts else []
-    for group in together or [[c] for c in counts]:
-        parts[f"counts {group[0]}"] = Bag(
-            model=bag,
-            columns=tuple(group),
-            text=False,
-            words=tuple(group),
-            declared=True,
-            smoothing=smoothing,
+    apart = [(column,) for column in counts]
+    for group in filter(None, apart if model is Model.BERNOULLI else [counts]):
+        parts[f"counts {group[0]}"] = bag(
+            columns=group, text=False, words=group, declared=True
         )
     return parts
 
 
-def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
+def _vocabulary(stated: str | None, texts: Sequence[str]) -> tuple[str, ...] | None:
     """Return the words of a declared vocabulary, split like text."""
     if stated is None:
         return None
@@ -386,20 +312,20 @@ def smoothing(words: str) -> Rule:
     >>> smoothing("laplace"), smoothing("epsilon=1e-6"), smoothing("lidstone=1/2")
     (Lidstone(alpha=1.0), Epsilon(epsilon=1e-06), Lidstone(alpha=0.5))
     """
-    named: dict[str, Rule] = {"none": NoSmoothing(), "laplace": Lidstone(1.0)}
-    stated: dict[str, Callable[[str], Rule]] = {
-        "lidstone": lambda value: _lidstone(_number(value, words)),
-        "epsilon": lambda value: Epsilon(_number(value, words)),
-    }
+    match words.split("=", 1):
+        case ["none"]:
+            return NoSmoothing()
+        case ["laplace"]:
+            return Lidstone(1.0)
+        case ["lidstone", alpha]:
+            if not (pseudo_count := _number(alpha, words)):
+                msg = "a pseudo-count of 0 is no smoothing; use --smoothing none"
+                raise InvalidObservation(msg)
+            return Lidstone(pseudo_count)
+        case ["epsilon", epsilon]:
+            return Epsilon(_number(epsilon, words))
     rule = "the smoothing must be none, laplace, lidstone=A or epsilon=E"
-    return _chosen(words, named, stated, rule)
-
-
-def _lidstone(alpha: float) -> Lidstone:
-    if not alpha:
-        msg = "a pseudo-count of 0 is no smoothing; use --smoothing none"
-        raise InvalidObservation(msg)
-    return Lidstone(alpha)
+    raise InvalidObservation(f"{rule}, not {words!r}")
 
 
 def pseudo_counts(words: str) -> tuple[Lidstone, ...]:
@@ -426,29 +352,16 @@ def prior(words: str) -> ClassPrior:
     >>> prior("fixed=1/4,3/4")
     FixedPrior(probabilities=(0.25, 0.75))
     """
-    named: dict[str, ClassPrior] = {"fitted": FittedPrior(), "uniform": UniformPrior()}
-    stated: dict[str, Callable[[str], ClassPrior]] = {
-        "smoothed": lambda value: SmoothedPrior(_number(value, words)),
-        "fixed": lambda value: FixedPrior(
-            tuple(_number(p, words) for p in value.split(","))
-        ),
-    }
+    match words.split("=", 1):
+        case ["fitted"]:
+            return FittedPrior()
+        case ["uniform"]:
+            return UniformPrior()
+        case ["smoothed", alpha]:
+            return SmoothedPrior(_number(alpha, words))
+        case ["fixed", listed]:
+            return FixedPrior(tuple(_number(p, words) for p in listed.split(",")))
     rule = "the prior must be fitted, uniform, smoothed=A or fixed=P,P..."
-    return _chosen(words, named, stated, rule)
-
-
-def _chosen(
-    words: str,
-    named: Mapping[str, T],
-    stated: Mapping[str, Callable[[str], T]],
-    rule: str,
-) -> T:
-    """Return the choice that is written as ``name`` or ``name=value``."""
-    name, given, value = words.partition("=")
-    if words in named:
-        return named[words]
-    if given and name in stated:
-        return stated[name](value)
     raise InvalidObservation(f"{rule}, not {words!r}")
 
 
@@ -465,20 +378,20 @@ def constant(words: str) -> tuple[Constant, float | None]:
     >>> constant("drop"), constant("add=1/4")
     (('drop', None), ('floor', 0.25))
     """
-    named: dict[str, tuple[Constant, float | None]] = {
-        "floor": ("floor", None),
-        "drop": ("drop", None),
-    }
-    stated: dict[str, Callable[[str], tuple[Constant, float | None]]] = {
-        "add": lambda value: ("floor", _number(value, words))
-    }
-    found = _chosen(words, named, stated, "--constant must be floor, drop or add=E")
-    if found[1] is not None and not SMALLEST_ADDED <= found[1] <= LARGEST_ADDED:
-        raise InvalidObservation(
-            f"the amount added to a variance must be from {SMALLEST_ADDED:g} to "
-            f"{LARGEST_ADDED:g}, got {found[1]!r}"
-        )
-    return found
+    match words.split("=", 1):
+        case ["floor"]:
+            return "floor", None
+        case ["drop"]:
+            return "drop", None
+        case ["add", constant]:
+            added = _number(constant, words)
+            if SMALLEST_ADDED <= added <= LARGEST_ADDED:
+                return "floor", added
+            raise InvalidObservation(
+                f"the amount added to a variance must be from {SMALLEST_ADDED:g} to "
+                f"{LARGEST_ADDED:g}, got {added!r}"
+            )
+    raise InvalidObservation(f"--constant must be floor, drop or add=E, not {words!r}")
 
 
 def shrinkage(words: str) -> Shrinkage:

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.models.discriminant import Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+from app.lab.table import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
 
     from app.bayes.likelihood import Contributions
     from app.bayes.linear import LinearForm
+    from app.bayes.models.gaussian import Constant, Variances
     from app.bayes.moments import MomentSums
-    from app.lab.table import Row
+    from app.lab.table import Kind, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +221,59 @@ Rule = Lidstone | Epsilon | NoSmoothing
 """The smoothings that have an exact form."""
 ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
 """The priors that have an exact form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The choices of a user.
+
+    Parameters
+    ----------
+    target : str
+        The column that is to be predicted.
+    model : Model
+        The event model of the columns.
+    columns : tuple of str or None
+        The columns that teach; None for all but the target.
+    kinds : mapping of str to Kind
+        Kinds that override the detected ones.
+    smoothing : Rule
+        Treatment of rare and missing counts.
+    prior : ClassPrior
+        The class prior.
+    vocabulary : str or None
+        Words of the text columns; None for the words in them.
+    values : mapping of str to tuple of str
+        Declared values of columns of categories; other columns have the values in
+        them.
+    constant : {"floor", "drop"}
+        Treatment of a measurement that does not vary.
+    added : float or None
+        Constant to add to each variance instead.
+    shrinkage : Shrinkage
+        Shrinkage of the discriminant.
+    variances : {"class", "shared"}
+        Whether each class has its own variances.
+    deviation : float or None
+        Standard deviation of the prior of a weight, for logistic regression; None
+        for maximum likelihood.
+    """
+
+    target: str
+    model: Model = Model.AUTO
+    columns: tuple[str, ...] | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
+    prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
+    vocabulary: str | None = None
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constant: Constant = "floor"
+    added: float | None = None
+    shrinkage: Shrinkage = StatedFraction(0.0)  # noqa: RUF009  as in the lectures
+    variances: Variances = "class"
+    deviation: float | None = None
+
+
 WRITTEN_CHARS: Final = 32
 """Length of the longest fraction that is written out."""
 FACTORS: Final = 500

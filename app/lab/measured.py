@@ -14,7 +14,6 @@ from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
 from app.bayes.models.discriminant import (
     Discriminant,
     DiscriminantLikelihood,
-    Shrinkage,
     StatedFraction,
 )
 from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
@@ -22,14 +21,14 @@ from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import MalformedTable
 from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
-from app.lab.table import is_number, with_comma, with_point
+from app.lab.table import Model, is_number, with_comma, with_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.models.gaussian import Constant, Variances
+    from app.lab.groups import Choices
     from app.lab.table import Row, Table
 
 # A question may hold a thousand times the largest value of the table.
@@ -171,14 +170,8 @@ class Measured(ColumnGroup):
         statistics and the likelihood.
     exact : frozenset of str
         The columns of which each cell is a multiple of the step.
-    constant : {"floor", "drop"}
-        Treatment of a column that does not vary.
-    shrinkage : Shrinkage
-        Rule for the shrinkage of the discriminant.
-    variances : {"class", "shared"}
-        Variances of each class, or shared ones, for the Gaussian.
-    added : float or None
-        Constant to add to each variance; None for a floor.
+    choices : Choices
+        The treatment of variances and correlations.
     """
 
     statistics: ClassVar[type[MomentSums]] = MomentSums
@@ -188,23 +181,10 @@ class Measured(ColumnGroup):
     places: tuple[int, ...]
     origins: tuple[int, ...]
     exact: frozenset[str]
-    constant: Constant
-    shrinkage: Shrinkage
-    variances: Variances
-    added: float | None = None
+    choices: Choices
 
     @classmethod
-    def of(
-        cls,
-        columns: Sequence[str],
-        table: Table,
-        *,
-        model: Literal["gaussian", "discriminant"],
-        constant: Constant,
-        shrinkage: Shrinkage,
-        variances: Variances,
-        added: float | None,
-    ) -> Self:
+    def of(cls, columns: tuple[str, ...], table: Table, choices: Choices) -> Self:
         """Return the group of some columns of a table.
 
         Raises
@@ -221,16 +201,14 @@ class Measured(ColumnGroup):
                 for cell in table.filled(column)
             )
         )
+        discriminant = choices.model is Model.DISCRIMINANT
         return cls(
-            model=model,
-            columns=tuple(columns),
+            model="discriminant" if discriminant else "gaussian",
+            columns=columns,
             places=tuple(places.values()),
             origins=tuple(origin(c, table, n) for c, n in places.items()),
             exact=exact,
-            constant=constant,
-            shrinkage=shrinkage,
-            variances=variances,
-            added=added,
+            choices=choices,
         )
 
     @property
@@ -239,23 +217,25 @@ class Measured(ColumnGroup):
         if self.model == "gaussian":
             return Gaussian(
                 fraction_bits=0,
-                constant=self.constant,
-                variances=self.variances,
+                constant=self.choices.constant,
+                variances=self.choices.variances,
                 floor=self._floor(Floor()),
             )
         # Columns have different steps, so their variances cannot be compared, and only
         # the step itself gives a floor.
         return Discriminant(
             fraction_bits=0,
-            constant=self.constant,
-            shrinkage=self.shrinkage,
+            constant=self.choices.constant,
+            shrinkage=self.choices.shrinkage,
             floor=self._floor(Floor(0.0)),
         )
 
     def _floor(self, otherwise: Floor) -> Floor | Added:
-        if self.added is None:
+        if self.choices.added is None:
             return otherwise
-        return Added({i: self.added * 100.0**d for i, d in enumerate(self.places)})
+        return Added(
+            {i: self.choices.added * 100.0**d for i, d in enumerate(self.places)}
+        )
 
     def estimate(
         self, state: MomentSums
@@ -266,7 +246,7 @@ class Measured(ColumnGroup):
         with the smallest variance, any other value in a question would cost all classes
         so many nats that nothing else counts.
         """
-        if self.added is None:
+        if self.choices.added is None:
             state = _varying(state)
         found = self.event_model.estimate(state)
         step = np.array([10.0 ** -self.places[i] for i in found.ids.tolist()])
@@ -311,7 +291,7 @@ class Measured(ColumnGroup):
         """Return the columns that the model left out, and why."""
         used = set(likelihood.ids.tolist())
         why = "it never varies"
-        if self.constant == "drop":
+        if self.choices.constant == "drop":
             why = "constant in some class"
         if self.model == "discriminant":
             why = "not every row has it, or it never varies"
@@ -326,7 +306,7 @@ class Measured(ColumnGroup):
             shrunk = self._shrunk(state, likelihood)
             if shrunk > SHRUNK:
                 why = ""
-                if self.shrinkage == StatedFraction(0.0):
+                if self.choices.shrinkage == StatedFraction(0.0):
                     why = ", because the matrix is singular"
                 notes.append(f"The correlations are shrunk by {shrunk:.2g}{why}.")
         return notes
@@ -406,7 +386,7 @@ class Measured(ColumnGroup):
         nothing = np.zeros(state.n_classes)
         if isinstance(likelihood, DiscriminantLikelihood):
             form = discriminant_form(likelihood, nothing)
-        elif self.variances == "class":
+        elif self.choices.variances == "class":
             return None
         else:
             form = gaussian_form(likelihood, nothing)
@@ -451,7 +431,7 @@ class Measured(ColumnGroup):
             )
         ]
         unit = self._unit(state, row) ** 2
-        if self.variances == "shared":
+        if self.choices.variances == "shared":
             weighted = (n * s for n, s in zip(counts, spreads, strict=True))
             pooled: Fraction = sum(weighted, Fraction(0)) / sum(counts)
             return pooled * unit + self._added
@@ -459,7 +439,7 @@ class Measured(ColumnGroup):
 
     @property
     def _added(self) -> Fraction:
-        return rational(self.added or 0.0)
+        return rational(self.choices.added or 0.0)
 
     def _unit(self, state: MomentSums, row: int) -> Fraction:
         return Fraction(1, 10 ** self.places[int(state.ids[row])])

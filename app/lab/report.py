@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.smoothing import Lidstone
-    from app.lab.design import Choices, Design
-    from app.lab.groups import LearnedTable
+    from app.lab.design import Design
+    from app.lab.groups import Choices, LearnedTable
     from app.lab.prediction import Prediction
     from app.lab.table import Row, Table
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import MalformedTable
-from app.lab.design import Choices, design
+from app.lab.design import design
 from app.lab.fitted import CHUNK, fit, sums
-from app.lab.groups import FACTORS
+from app.lab.groups import FACTORS, Choices
 from app.lab.report import cross_validate
 from app.lab.table import Kind, Model, Row, Table, read_text
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lab.design import Choices, design
+from app.lab.design import design
 from app.lab.fitted import fit
+from app.lab.groups import Choices
 from app.lab.table import Model, Row, read_text
 
 LARGE = "class,x,y\na,1.71,262144\na,1.82,300000\nb,2.5,1000000\nb,2.7,999999\n"

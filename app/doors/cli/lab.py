@@ -20,8 +20,15 @@ from app.doors.cli.console import (
 )
 from app.errors import MalformedTable
 from app.lab import design as rules
-from app.lab.design import Choices, design
-from app.lab.groups import four_digits, power, probability, with_decimals, written
+from app.lab.design import design
+from app.lab.groups import (
+    Choices,
+    four_digits,
+    power,
+    probability,
+    with_decimals,
+    written,
+)
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
 from app.lab.report import (
