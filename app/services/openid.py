@@ -29,7 +29,7 @@ from app.errors import (
 from app.services.clock import Buckets, Failures
 from app.services.log import shown
 from app.services.webhook import NoAnswer, ask
-from app.settings import read_secret
+from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -363,16 +363,10 @@ def _is_safe(address: object) -> bool:
     >>> _is_safe("http://127.0.0.1:9000/realms/a")
     True
     """
-    if not isinstance(address, str):
+    if not isinstance(address, str) or not is_web_address(address):
         return False
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname
-    except ValueError:
-        return False
-    if not host:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and host in _HERE)
+    parts = urlsplit(address)
+    return parts.scheme == "https" or parts.hostname in _HERE
 
 
 def provider_of(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, asdict, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 
@@ -153,15 +153,6 @@ def list_people(engine: Engine) -> list[Person]:
     """Return the people who can sign in, in the order of their names."""
     with reading(engine) as connection:
         return access.people(connection)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Somebody who has signed in, and when, in seconds since 1970."""
-
-    name: str
-    revision: int
-    began: int
 
 
 class _Signer(TimestampSigner):
@@ -315,8 +306,9 @@ class Sessions:
         """
         if self.keys.secret is None:
             self.prepare()
-        session = Session(person.name, person.revision, int(self.clock()))
-        return self._signed("session", asdict(session))
+        began = int(self.clock())
+        session = {"name": person.name, "revision": person.revision, "began": began}
+        return self._signed("session", session)
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
         """Return who asks with a cookie, and a new cookie if it is time for one.
@@ -327,11 +319,10 @@ class Sessions:
         fields, age = self._opened("session", cookie, within=self.idle)
         if fields is None:
             return None
-        session = Session(**fields)
-        person = self.keys.people.get(session.name)
-        if person is None or person.revision != session.revision:
+        person = self.keys.people.get(fields["name"])
+        if person is None or person.revision != fields["revision"]:
             return None
-        if self.clock() - session.began >= self.most:
+        if self.clock() - fields["began"] >= self.most:
             return None
         # Not with each page, because answers could overtake each other.
         old = age > self.idle / 10
