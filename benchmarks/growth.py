@@ -122,7 +122,7 @@ def scored(snapshot: Snapshot, fresh: Sequence[bytes]) -> Row:
         after = time.thread_time()
         explain(attribute(found, snapshot), snapshot, seen, strongest=10)
         seconds.append((read - begun, after - read, time.thread_time() - begun))
-    tables = snapshot.feature_tables.values()
+    tables = snapshot.tables.values()
     features = sum(table.vocabulary for table in tables)
     read, of_score, verdict = np.median(seconds, axis=0).tolist()
     return {
@@ -152,7 +152,7 @@ def by_features(wanted: Sequence[int], _: Path) -> Iterator[Row]:
             ]
             messages += len(moves)
             snapshot.learn(sum_of_moves(moves, n_classes=2), revision=messages)
-            known = sum(t.vocabulary for t in snapshot.feature_tables.values())
+            known = sum(t.vocabulary for t in snapshot.tables.values())
         some = [raw for raw, _ in islice(fresh, FRESH)]
         yield {"messages": messages} | scored(snapshot, some)
 

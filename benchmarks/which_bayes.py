@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.features.observation import Payload
 
 BATCH: Final = 100
 FEWEST: Final = 5
@@ -78,7 +77,7 @@ class Message:
 
     spam: bool
     words: SparseCounts
-    views: dict[str, Payload]
+    views: dict[str, SparseCounts]
 
 
 @dataclass(frozen=True, slots=True)

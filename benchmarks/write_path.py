@@ -55,7 +55,7 @@ from benchmarks.clients import (
 from benchmarks.http_latency import learn, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Engine
 
@@ -97,9 +97,7 @@ def below_http(
     engine.dispose()
 
 
-def teaching(
-    entry: CorpusMessage, views: frozenset[str] | Mapping[str, bool]
-) -> Teaching:
+def teaching(entry: CorpusMessage, views: Sequence[str]) -> Teaching:
     """Return what is said about a message, encoded."""
     seen = observe(entry.raw, views)
     return Teaching(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -41,8 +41,6 @@ class Statistics(ABC):
 
     Attributes
     ----------
-    kind : {'features', 'moments'}
-        Counts of features, or sums of measurements.
     messages : ndarray of int64, shape (K,)
         Messages of each class.
     ids : ndarray of int64, shape (V,)
@@ -51,7 +49,6 @@ class Statistics(ABC):
 
     __slots__ = ()
 
-    kind: ClassVar[Literal["features", "moments"]]
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
 
@@ -97,22 +94,6 @@ class Statistics(ABC):
     def documents(self) -> NDArray[np.int64]:
         """Messages of each class that have the feature or field, shape (V, K)."""
 
-    @abstractmethod
-    def between(self, first: int | None, end: int | None) -> Self:
-        """Return the part from one feature id on and before another.
-
-        Parameters
-        ----------
-        first, end : int or None
-            Ids; None: from the beginning, to the end.
-
-        Notes
-        -----
-        The first part contains the messages that are added, the last part those that
-        are removed.  So the sum of the first parts is always one that some messages
-        can have, if the total is.
-        """
-
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
@@ -122,39 +103,6 @@ class Statistics(ABC):
     def vocabulary(self) -> int:
         """Number of features or fields seen in any class."""
         return int(self.ids.size)
-
-    @property
-    def gained(self) -> NDArray[np.int64]:
-        """Ids with a positive count of messages in any class."""
-        return self.ids[(self.documents > 0).any(axis=1)]
-
-    @property
-    def lost(self) -> NDArray[np.int64]:
-        """Ids with a negative count of messages, and no positive one."""
-        documents = self.documents
-        return self.ids[(documents < 0).any(axis=1) & ~(documents > 0).any(axis=1)]
-
-    @property
-    @abstractmethod
-    def negative(self) -> bool:
-        """Whether any count of messages or occurrences is below zero."""
-
-    @property
-    @abstractmethod
-    def magnitude(self) -> int:
-        """Sum of the absolute values of all numbers."""
-
-    @abstractmethod
-    def require_reachable(self) -> None:
-        """Raise if no set of messages has these statistics.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a count is negative or two numbers contradict each other: a message
-            was unlearned that had not been learned.  Never clamp instead, or
-            unlearning is not the inverse of learning.
-        """
 
 
 def require_reachable(
@@ -260,8 +208,6 @@ class FeatureCounts(Statistics):
     >>> state + state - state == state
     True
     """
-
-    kind: ClassVar[Literal["features"]] = "features"
 
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
@@ -417,7 +363,19 @@ class FeatureCounts(Statistics):
         return self.columns[:, self.messages.size :]
 
     def between(self, first: int | None, end: int | None) -> FeatureCounts:
-        """Return the features from one id on and before another."""
+        """Return the part from one feature id on and before another.
+
+        Parameters
+        ----------
+        first, end : int or None
+            Ids; None: from the beginning, to the end.
+
+        Notes
+        -----
+        The first part contains the messages that are added, the last part those that
+        are removed.  So the sum of the first parts is always one that some messages
+        can have, if the total is.
+        """
         start, stop = (
             None if at is None else int(self.ids.searchsorted(at))
             for at in (first, end)
@@ -432,6 +390,17 @@ class FeatureCounts(Statistics):
         if stop is None:
             messages += self.messages.clip(max=0)
         return FeatureCounts(messages, self.ids[start:stop], self.columns[start:stop])
+
+    @property
+    def gained(self) -> NDArray[np.int64]:
+        """Ids with a positive count of messages in any class."""
+        return self.ids[(self.documents > 0).any(axis=1)]
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Ids with a negative count of messages, and no positive one."""
+        documents = self.documents
+        return self.ids[(documents < 0).any(axis=1) & ~(documents > 0).any(axis=1)]
 
     @property
     def negative(self) -> bool:
@@ -469,7 +438,15 @@ class FeatureCounts(Statistics):
         return self
 
     def require_reachable(self) -> None:
-        """Raise if a count is negative or two counts contradict each other."""
+        """Raise if no set of messages has these statistics.
+
+        Raises
+        ------
+        InconsistentCounts
+            If a count is negative or two numbers contradict each other: a message
+            was unlearned that had not been learned.  Never clamp instead, or
+            unlearning is not the inverse of learning.
+        """
         require_reachable(
             messages=self.messages,
             occurrences=self.occurrences,

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from app.bayes.counts import Statistics
 from app.bayes.sparse import any_of, first_of_each, one_hot
-from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -145,8 +144,6 @@ class MomentSums(Statistics):
     True
     """
 
-    kind: ClassVar[Literal["moments"]] = "moments"
-
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
     first: Kept
@@ -257,26 +254,6 @@ class MomentSums(Statistics):
         documents: NDArray[np.int64] = _of_each(self.pairs)
         return documents
 
-    def between(self, first: int | None, end: int | None) -> MomentSums:  # noqa: ARG002
-        """Return everything as the first part, and nothing as any other.
-
-        The products of two fields tie all fields to each other.
-        """
-        return self if first is None else MomentSums.zero(self.n_classes)
-
-    @property
-    def negative(self) -> bool:
-        """Whether any count of messages is below zero."""
-        return bool((self.messages < 0).any() or (self.pairs < 0).any())
-
-    @property
-    def magnitude(self) -> int:
-        """Sum of the absolute values of all sums; a product of two fields once."""
-        # The array has each product twice.
-        upper = np.triu_indices(self.ids.size)
-        cells = (self.messages, self.sums, self.pairs[upper], self.products[upper])
-        return sum(int(np.abs(part).sum()) for part in cells)
-
     @property
     def sums(self) -> Integers:
         """Sum of each field over the messages of each class, shape (D, K).
@@ -294,28 +271,6 @@ class MomentSums(Statistics):
     def products(self) -> Integers:
         """Sum of the products of two fields, shape (D, D, K).  Unit: steps squared."""
         return self.second.astype(object)
-
-    def require_reachable(self) -> None:
-        """Raise if a count or a variance is negative, or they contradict each other."""
-        for name, values in (("messages", self.messages), ("fields", self.pairs)):
-            if np.count_nonzero(values < 0):
-                msg = f"a count of {name} would be negative: {int(values.min())}"
-                raise InconsistentCounts(msg)
-        counts, squares = self.documents, self.squares
-        if np.count_nonzero(counts > self.messages):
-            raise InconsistentCounts(
-                f"a field would be in {int(counts.max())} messages of a class, "
-                f"but the classes have {self.messages.tolist()}"
-            )
-        spread = counts.astype(object) * squares - self.sums**2
-        contradiction = spread < 0
-        if np.count_nonzero(counts < 2):  # noqa: PLR2004
-            contradiction |= (counts == 1) & (spread != 0)
-            contradiction |= (counts == 0) & (squares != 0)
-        if np.count_nonzero(contradiction):
-            field = int(self.ids[contradiction.any(axis=1)][0])
-            msg = f"no messages have such sums of field {field} and its square"
-            raise InconsistentCounts(msg)
 
 
 def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

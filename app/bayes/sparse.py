@@ -216,14 +216,7 @@ FRACTION_BITS: Final = 16
 LIMIT: Final = 2**47 - 1
 """Largest magnitude of a value.  Unit: steps.
 
-The product of two values is below 2**94, so three words of 32 bits hold it,
-and 2**31 messages may be summed before a 64-bit column of words overflows
-(`app.ledger.sums`).  With the default step, values go to 2.1e9.
-"""
-MOST_FIELDS: Final = 128
-"""Largest number of fields of a view; the sums of their products grow with its square.
-
-Mail has 16 (`app.features.measured`).
+With the default step, values go to 2.1e9.
 """
 
 

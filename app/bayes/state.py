@@ -6,37 +6,15 @@ are defined for any two states and any two histories.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.bayes.counts import FeatureCounts, Statistics
-from app.bayes.moments import MomentSums
-from app.errors import InconsistentCounts
+from app.bayes.counts import FeatureCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 
-def total(parts: Sequence[Statistics]) -> Statistics:
-    """Return the sum of statistics of one view, at least one.
-
-    Raises
-    ------
-    InconsistentCounts
-        If they are not all of one kind.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    kinds = Counter(part.kind for part in parts)
-    if len(kinds) > 1:
-        raise InconsistentCounts(
-            f"A view holds features in {kinds['features']} parts and measurements in "
-            f"{kinds['moments']}, and they have no sum."
-        )
-    return parts[0].sum(parts, n_classes=parts[0].n_classes)
-
-
-class State(dict[str, Statistics]):
+class State(dict[str, FeatureCounts]):
     """The statistics of each view, learned from a set of messages.
 
     Examples
@@ -51,24 +29,23 @@ class State(dict[str, Statistics]):
     __slots__ = ()
 
     @classmethod
-    def sum(cls, states: Iterable[Mapping[str, Statistics]]) -> State:
-        """Return the sum of many states in one pass.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a view holds features in one state and measurements in another.
-        """
+    def sum(cls, states: Iterable[Mapping[str, FeatureCounts]]) -> State:
+        """Return the sum of many states in one pass."""
         whole = [*states]
         if len(whole) == 1:
             return cls(whole[0])
-        parts: dict[str, list[Statistics]] = {}
+        parts: dict[str, list[FeatureCounts]] = {}
         for state in whole:
             for view, statistics in state.items():
                 parts.setdefault(view, []).append(statistics)
-        return cls({view: total(found) for view, found in parts.items()})
+        return cls(
+            {
+                view: FeatureCounts.sum(found, n_classes=found[0].n_classes)
+                for view, found in parts.items()
+            }
+        )
 
-    def __add__(self, other: Mapping[str, Statistics]) -> State:
+    def __add__(self, other: Mapping[str, FeatureCounts]) -> State:
         """Return what both sets of messages have taught."""
         return State.sum((self, other))
 
@@ -91,18 +68,8 @@ class State(dict[str, Statistics]):
         return State({view: part * times for view, part in self.items()})
 
     @property
-    def features(self) -> dict[str, FeatureCounts]:
-        """The views that count features."""
-        return {v: x for v, x in self.items() if isinstance(x, FeatureCounts)}
-
-    @property
-    def moments(self) -> dict[str, MomentSums]:
-        """The views that sum measurements."""
-        return {v: x for v, x in self.items() if isinstance(x, MomentSums)}
-
-    @property
     def size(self) -> int:
-        """Number of features and fields of all views."""
+        """Number of features of all views."""
         return sum(part.vocabulary for part in self.values())
 
     def between(self, first: int | None, end: int | None) -> State:
@@ -111,7 +78,7 @@ class State(dict[str, Statistics]):
         Parameters
         ----------
         first, end : int or None
-            As `app.bayes.counts.Statistics.between`.
+            As `app.bayes.counts.FeatureCounts.between`.
         """
         return State({view: x.between(first, end) for view, x in self.items()})
 
@@ -119,12 +86,12 @@ class State(dict[str, Statistics]):
         """Yield parts of bounded size that add up to the state.
 
         The sum of the first parts is always one that some messages can have, if the
-        total is (`app.bayes.counts.Statistics.between`).
+        total is (`app.bayes.counts.FeatureCounts.between`).
 
         Parameters
         ----------
         at_most : int
-            Features of a part.  Sums of measurements are few and are not divided.
+            Features of a part.
 
         Examples
         --------
@@ -138,9 +105,6 @@ class State(dict[str, Statistics]):
         for view in sorted(self):
             x = self[view]
             if not (x.vocabulary or x.messages.any()):
-                continue
-            if not isinstance(x, FeatureCounts):
-                part[view] = x
                 continue
             start, size = 0, x.vocabulary
             while start < max(size, 1):
@@ -162,13 +126,7 @@ class History(dict[int, State]):
 
     @classmethod
     def sum(cls, histories: Iterable[Mapping[int, State]]) -> History:
-        """Return the sum of many histories, month by month, in one pass.
-
-        Raises
-        ------
-        InconsistentCounts
-            As `State.sum`, within a month.
-        """
+        """Return the sum of many histories, month by month, in one pass."""
         parts: dict[int, list[State]] = {}
         for history in histories:
             for month, state in history.items():
@@ -198,7 +156,7 @@ class History(dict[int, State]):
             found.setdefault(view, set()).update(x.gained.tolist())
         return found
 
-    def parts(self) -> Iterator[tuple[int, str, Statistics]]:
+    def parts(self) -> Iterator[tuple[int, str, FeatureCounts]]:
         """Yield each month, view and its statistics."""
         for month, state in self.items():
             for view, statistics in state.items():

@@ -7,24 +7,21 @@ lock while another thread adds to the table (`app.services.live`).
 from __future__ import annotations
 
 from copy import copy
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
 from app.bayes.counts import FeatureCounts, half, require_frequencies, require_reachable
-from app.bayes.moments import MomentSums
 from app.bayes.sparse import added, totalled
-from app.errors import InvalidObservation
 from app.kernels import table as slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.counts import Statistics
     from app.bayes.sparse import Counting
 
 # Python draws the seed of its hashes at random at each start, so no sender knows it.
@@ -284,33 +281,3 @@ def _summed(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the sum of all parts, and that of all but the first, and so on."""
     found: NDArray[np.int64] = np.add.accumulate(parts[::-1])[::-1]
     return found
-
-
-Table = FeatureTable | MomentSums
-"""The sum of a view, in the form that scoring reads."""
-
-
-def feature_tables(tables: Mapping[str, Table]) -> dict[str, FeatureTable]:
-    """Return the tables of the views that count features."""
-    return {v: table for v, table in tables.items() if isinstance(table, FeatureTable)}
-
-
-def prepared(table: Table, delta: Statistics) -> tuple[Table, Callable[[], None]]:
-    """Return the table that a sum will be in, and the change that adds it.
-
-    Raises
-    ------
-    InconsistentCounts
-        If no set of messages has the counts of the sum.
-    InvalidObservation
-        If the view is of another kind.
-    """
-    if isinstance(table, FeatureTable) and isinstance(delta, FeatureCounts):
-        return table, partial(table.apply, delta, table.prepare(delta))
-    if isinstance(table, MomentSums) and isinstance(delta, MomentSums):
-        total = table + delta
-        if delta.negative:
-            total.require_reachable()
-        return total, lambda: None
-    msg = f"a view holds {type(table).__name__} and cannot learn {type(delta).__name__}"
-    raise InvalidObservation(msg)

@@ -279,7 +279,7 @@ def insignificant(
     [1]
     """
     found = {}
-    tables = snapshot.feature_tables
+    tables = snapshot.tables
     for view in sorted(
         set(views) & tables.keys() & snapshot.specification.classifiers.keys()
     ):

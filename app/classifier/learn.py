@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
-from app.bayes.sparse import Measurements, SparseCounts, one_hot
+from app.bayes.sparse import SparseCounts, one_hot
 from app.bayes.state import State
-from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
-    from app.features.observation import Payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +27,7 @@ class Move:
 
     Parameters
     ----------
-    views : mapping of str to SparseCounts or Measurements
+    views : mapping of str to SparseCounts
         The message, view by view.
     before : int or None
         Index of its previous class; None if it was not learned.
@@ -38,13 +35,13 @@ class Move:
         Index of its new class; None to forget it.
     """
 
-    views: Mapping[str, Payload]
+    views: Mapping[str, SparseCounts]
     before: int | None
     after: int | None
 
 
 def delta(
-    views: Mapping[str, Payload],
+    views: Mapping[str, SparseCounts],
     *,
     before: int | None,
     after: int | None,
@@ -61,7 +58,6 @@ def delta(
     -------
     State
         One group element per view: ``-delta(x, before) + delta(x, after)``.
-        Features are counted, measurements are summed.
 
     Raises
     ------
@@ -71,13 +67,11 @@ def delta(
     Examples
     --------
     >>> from app.bayes.sparse import SparseCounts
-    >>> x = {"words": SparseCounts.of({1: 2}), "sizes": Measurements.of({1: 0.5})}
+    >>> x = {"words": SparseCounts.of({1: 2})}
     >>> learned = delta(x, before=None, after=0, n_classes=2)
     >>> moved = delta(x, before=0, after=1, n_classes=2)
     >>> (learned["words"] + moved["words"]).occurrences.tolist()
     [[0, 2]]
-    >>> (learned["sizes"] + moved["sizes"]).sums.tolist()
-    [[0, 32768]]
     """
     move = Move(views=views, before=before, after=after)
     return sum_of_moves([move], n_classes=n_classes)
@@ -90,8 +84,6 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
     ------
     InvalidObservation
         If a class index is not in ``range(n_classes)``.
-    InconsistentCounts
-        If a view holds features in one message and measurements in another.
     """
     signs = np.zeros((len(moves), n_classes), np.int64)
     holders: dict[str, list[int]] = {}
@@ -107,17 +99,7 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
         xs = [moves[m].views[view] for m in having]
         # Usually every message has the view.
         of_view = signs if len(having) == len(moves) else signs[having]
-        counted = [x for x in xs if isinstance(x, SparseCounts)]
-        if len(counted) == len(xs):
-            found[view] = FeatureCounts.of_messages(counted, of_view)
-            continue
-        measured = [x for x in xs if isinstance(x, Measurements)]
-        if counted:
-            raise InconsistentCounts(
-                f"A view holds features in {len(counted)} messages and measurements "
-                f"in {len(measured)}, and they have no sum."
-            )
-        found[view] = MomentSums.of_messages(measured, of_view)
+        found[view] = FeatureCounts.of_messages(xs, of_view)
     return found
 
 
@@ -137,7 +119,7 @@ MOST_TAUGHT: Final = 2_000
 """Most features of a view that one message teaches."""
 
 
-def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
+def bounded(views: Mapping[str, SparseCounts]) -> dict[str, SparseCounts]:
     """Limit the features of a message to those that may be learned.
 
     A larger view keeps the features with the lowest ids.  Ids are hashes, so this is a
@@ -151,18 +133,18 @@ def bounded(views: Mapping[str, Payload]) -> dict[str, Payload]:
     """
     return {
         view: SparseCounts.of_sorted(x.ids[:MOST_TAUGHT], x.values[:MOST_TAUGHT])
-        if isinstance(x, SparseCounts) and x.ids.size > MOST_TAUGHT
+        if x.size > MOST_TAUGHT
         else x
         for view, x in views.items()
     }
 
 
 def taught(
-    views: Mapping[str, Payload],
+    views: Mapping[str, SparseCounts],
     verdict: Verdict,
     label: int,
     specification: Specification,
-) -> dict[str, Payload]:
+) -> dict[str, SparseCounts]:
     """Return the features that a message teaches each view.
 
     `bounded` limits the features of every view.  Corrections and grams are taught only

@@ -175,7 +175,7 @@ class BackedOff(Scorer):
             {
                 view: PartialSums(
                     [
-                        (weight, each.feature_tables[view])
+                        (weight, each.tables[view])
                         for weight, each in zip(self._weights, snapshots, strict=True)
                     ]
                 )

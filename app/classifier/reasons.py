@@ -74,7 +74,7 @@ class ListedFeature(TypedDict):
     places : int
         Number of its places in a shaded text, which contribute equally.
     messages : mapping of str to int
-        Number of learned messages with it, by label; empty for measurements.
+        Number of learned messages with it, by label.
     """
 
     feature: str

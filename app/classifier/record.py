@@ -146,8 +146,8 @@ def arrived_of(scores: Mapping[str, Any] | None) -> int | None:
 MOST_NATS: Final = 1e30
 """Largest magnitude of a number.
 
-A Gaussian yields 1e28 for the largest measurement and the smallest variance; the fusion
-does not use such a value.
+Earlier versions recorded the result of a Gaussian too, which goes up to 1e28; the
+fusion does not use such a value.
 """
 MOST_NAMES: Final = 64
 """Most views, terms or labels, as for the labels of a profile."""

@@ -13,12 +13,12 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.bayes.sparse import SparseCounts
     from app.classifier.rule import VerdictRule
     from app.classifier.snapshot import Scorer
-    from app.features.observation import Payload
 
 
-def score(snapshot: Scorer, views: Mapping[str, Payload]) -> Verdict:
+def score(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
     Notes

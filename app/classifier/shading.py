@@ -181,7 +181,7 @@ def _views(
         if name not in attribution.contributions or name not in observation.views:
             continue
         known = observation.views[name].ids
-        ids = each.ids if key is None else key.ids(name, each.ids)
+        ids = each.ids if key is None else key.ids(each.ids)
         at = np.searchsorted(known, ids)
         # Features that extraction leaves out, such as words beyond the limit.
         there = at < known.size

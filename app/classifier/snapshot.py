@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.moments import MomentSums
-from app.bayes.table import FeatureTable, feature_tables, prepared
+from app.bayes.table import FeatureTable
 from app.classifier.fusion import Fusion
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.counts import CountSource, Statistics
+    from app.bayes.counts import CountSource, FeatureCounts
     from app.bayes.likelihood import Likelihood
-    from app.bayes.table import Table
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
 
@@ -89,7 +88,7 @@ class Scorer(ABC):
 
     Parameters
     ----------
-    tables : mapping of str to CountSource or MomentSums
+    tables : mapping of str to CountSource
         The statistics of each view in use.
     revision : int
         The last ledger row learned; 0 before the first.
@@ -117,7 +116,7 @@ class Scorer(ABC):
     def __init__(
         self,
         specification: Specification,
-        tables: Mapping[str, CountSource | MomentSums],
+        tables: Mapping[str, CountSource],
         *,
         revision: int,
         fusion: Fusion,
@@ -133,7 +132,7 @@ class Scorer(ABC):
         Parameters
         ----------
         view : str
-            A view of features, not of measurements.
+            The view of the features.
         ids : ndarray of int64, shape (n,)
             The features.
         """
@@ -148,19 +147,14 @@ class Scorer(ABC):
         return found
 
     def in_messages(self, view: str, ids: NDArray[np.int64]) -> list[dict[str, int]]:
-        """Return the number of learned messages per label that had each feature.
-
-        Empty for measurements.
-        """
+        """Return the number of learned messages per label that had each feature."""
         made_of = self.specification
-        if made_of.views[view]:
-            return [{}] * ids.size
         found = made_of.in_messages(self.documents(view, ids)).tolist()
         return [*map(dict, map(zip, repeat(made_of.labels), found))]
 
     def _fit(
         self,
-        tables: Mapping[str, CountSource | MomentSums],
+        tables: Mapping[str, CountSource],
         revision: int,
         fusion: Fusion,
     ) -> None:
@@ -206,7 +200,7 @@ class Snapshot(Scorer):
     the lock of `app.services.live.LiveProfile`.
     """
 
-    tables: dict[str, Table]
+    tables: dict[str, FeatureTable]
 
     @classmethod
     def empty(cls, specification: Specification) -> Snapshot:
@@ -217,7 +211,7 @@ class Snapshot(Scorer):
     def of(
         cls,
         specification: Specification,
-        states: Mapping[str, Statistics],
+        states: Mapping[str, FeatureCounts],
         *,
         revision: int,
         lessons: Sequence[Lesson] = (),
@@ -237,14 +231,12 @@ class Snapshot(Scorer):
         InconsistentCounts
             If a stored count is negative.
         """
-        tables: dict[str, Table] = {}
-        for view, measures in specification.views.items():
-            kind = MomentSums.zero if measures else FeatureTable.empty
-            tables[view] = kind(specification.n_classes)
+        tables = {}
+        for view in specification.views:
+            tables[view] = FeatureTable.empty(specification.n_classes)
             if view in states:
                 states[view].require_reachable()
-                tables[view], add = prepared(tables[view], states[view])
-                add()
+                tables[view].add(states[view])
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )
@@ -252,17 +244,14 @@ class Snapshot(Scorer):
 
     def copy(self) -> Snapshot:
         """Return an independent copy."""
-        tables = {
-            view: table.copy() if isinstance(table, FeatureTable) else table
-            for view, table in self.tables.items()
-        }
+        tables = {view: table.copy() for view, table in self.tables.items()}
         return Snapshot(
             self.specification, tables, revision=self.revision, fusion=self.fusion
         )
 
     def learn(
         self,
-        delta: Mapping[str, Statistics],
+        delta: Mapping[str, FeatureCounts],
         *,
         revision: int,
         lessons: Sequence[Lesson] = (),
@@ -283,7 +272,7 @@ class Snapshot(Scorer):
 
     def prepare(
         self,
-        delta: Mapping[str, Statistics],
+        delta: Mapping[str, FeatureCounts],
         *,
         revision: int,
         lessons: Sequence[Lesson] = (),
@@ -293,11 +282,11 @@ class Snapshot(Scorer):
         Readers see no change before the returned function is called.  That function
         cannot fail, and is fast: the slow work is done here.
         """
-        tables = dict(self.tables)
-        changes: list[Callable[[], None]] = []
-        for view in tables.keys() & delta.keys():
-            tables[view], change = prepared(tables[view], delta[view])
-            changes.append(change)
+        changes = [
+            partial(table.apply, delta[view], table.prepare(delta[view]))
+            for view, table in self.tables.items()
+            if view in delta
+        ]
         fusion = self.fusion.follow(
             lessons, self.specification, before=self.revision, revision=revision
         )
@@ -305,8 +294,7 @@ class Snapshot(Scorer):
         def learned() -> None:
             for change in changes:
                 change()
-            self.tables = tables
-            self._fit(tables, revision, fusion)
+            self._fit(self.tables, revision, fusion)
 
         return learned
 
@@ -314,14 +302,9 @@ class Snapshot(Scorer):
         """Adopt the thresholds and actions of another specification."""
         self.specification = self.specification.deciding_as(other)
 
-    @property
-    def feature_tables(self) -> dict[str, FeatureTable]:
-        """The views that count features."""
-        return feature_tables(self.tables)
-
     def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return in how many messages of each class features were, shape (n, K)."""
-        return self.feature_tables[view].look_up(ids, "presence")
+        return self.tables[view].look_up(ids, "presence")
 
 
 def lessons_after(specification: Specification, revision: int) -> int:

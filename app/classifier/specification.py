@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical
 from app.bayes.models.chain import Chain
 from app.bayes.models.differential import Differential
-from app.bayes.models.discriminant import Discriminant
-from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Backoff, Lidstone
-from app.bayes.sparse import Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.classifier.rule import (
     CORRECTIONS,
     GRAMS,
@@ -43,17 +40,10 @@ if TYPE_CHECKING:
     from app.bayes.smoothing import Smoothing
     from app.bayes.state import State
     from app.features.id_key import IdKey
-    from app.features.observation import Payload
 
 
 def in_parts(model: EventModel) -> EventModel:
     """Return an event model for counts in parts.
-
-    Raises
-    ------
-    InvalidSetting
-        If it is a discriminant, which estimates its shrinkage from the number of
-        messages, not from a quotient.
 
     Examples
     --------
@@ -67,17 +57,12 @@ def in_parts(model: EventModel) -> EventModel:
                 smoothing=_smoothing(smoothing),
                 backoff=None if backoff is None else Backoff(backoff.messages * PARTS),
             )
-        case Bernoulli(smoothing=smoothing) | Categorical(smoothing=smoothing):
+        case Bernoulli(smoothing=smoothing):
             return replace(model, smoothing=_smoothing(smoothing))
         case Differential(kappa=kappa):
             return Differential(kappa=kappa * PARTS)
         case Chain(strength=strength):
             return Chain(strength=strength * PARTS)
-        case Gaussian():
-            return model
-        case _:
-            msg = f"counts of a {type(model).__name__} cannot decay with their age"
-            raise InvalidSetting(msg)
 
 
 def prior_in_parts(prior: Prior) -> Prior:
@@ -103,16 +88,8 @@ def _smoothing(smoothing: Smoothing) -> Smoothing:
     return smoothing
 
 
-EventModel = (
-    Multinomial
-    | Bernoulli
-    | Categorical
-    | Chain
-    | Differential
-    | Gaussian
-    | Discriminant
-)
-"""The naive Bayes family; each takes the statistics of one kind of view."""
+EventModel = Multinomial | Bernoulli | Chain | Differential
+"""The members of the naive Bayes family that read text."""
 LABELS: Final = ("ham", "spam")
 """The default labels of a profile."""
 SPAM_LABELS: Final = ("spam",)
@@ -190,29 +167,20 @@ class ViewModel:
         name = type(self.event_model).__name__.lower()
         object.__setattr__(self, "event_model_name", name)
 
-    @property
-    def measures(self) -> bool:
-        """Whether the view has measurements, not features."""
-        return isinstance(self.event_model, Gaussian | Discriminant)
-
-    def features(self, views: Mapping[str, Payload]) -> Payload:
+    def features(self, views: Mapping[str, SparseCounts]) -> SparseCounts:
         """Return the features of a message that the classifier uses.
 
         In a view made of others, the features of the first view come first, so the
         place of a feature shows its origin (`app.classifier.explain.attribute`).
         """
         if not self.made_of:
-            return views.get(self.view) or _NOTHING[self.measures]
-        none = _NOTHING[False]
-        ids = np.concatenate([views.get(view, none).ids for view in self.made_of])
+            return views.get(self.view) or _NOTHING
+        ids = np.concatenate([views.get(view, _NOTHING).ids for view in self.made_of])
         return SparseCounts.of_sorted(ids, np.ones_like(ids))
 
 
 # A message learned before a view existed is not in that view.
-_NOTHING: Final[Mapping[bool, Payload]] = {
-    False: SparseCounts.of({}),
-    True: Measurements.of({}),
-}
+_NOTHING: Final = SparseCounts.of({})
 
 
 def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
@@ -263,10 +231,6 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
         classifiers["words_bernoulli"] = ViewModel(
             view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))
         )
-    classifiers["structure"] = ViewModel(
-        view="structure", event_model=Categorical(smoothing=Lidstone(0.5))
-    )
-    classifiers["measurements"] = ViewModel(view="measurements", event_model=Gaussian())
     return classifiers
 
 
@@ -286,8 +250,8 @@ class Specification:
 
     Attributes
     ----------
-    views : mapping of str to bool
-        The views with statistics, and whether each has measurements.
+    views : tuple of str
+        The views with statistics.
     unconditional : tuple of str
         Those of them that learn every message, even one that is not scored.
     deciding : tuple of str
@@ -318,7 +282,7 @@ class Specification:
     decay: Decay | None = None
     key: IdKey | None = None
     # Stored, because each message that is parsed or scored needs them.
-    views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
+    views: tuple[str, ...] = field(init=False, repr=False, compare=False)
     unconditional: tuple[str, ...] = field(init=False, repr=False, compare=False)
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
     places: NDArray[np.int64] = field(init=False, repr=False, compare=False)
@@ -333,11 +297,11 @@ class Specification:
                     f"the verdict names the classifier {term.classifier!r}, which is "
                     f"not among {list(self.classifiers)}"
                 )
-        views = {model.view: model.measures for model in self.classifiers.values()}
+        views = tuple(dict.fromkeys(m.view for m in self.classifiers.values()))
         errors = {m.view for m in self.classifiers.values() if m.learns_errors}
         made = {m.view for m in self.classifiers.values() if m.made_of}
         for name, model in self.classifiers.items():
-            strange = [v for v in model.made_of if v in made or views.get(v, True)]
+            strange = [v for v in model.made_of if v in made or v not in views]
             if strange:
                 raise InvalidSetting(
                     f"the classifier {name!r} is made of {strange}, which are not "
@@ -379,8 +343,7 @@ class Specification:
         Raises
         ------
         InvalidSetting
-            If the half-life is not positive and finite, or statistics of a classifier
-            cannot decay.
+            If the half-life is not positive and finite.
         """
         return replace(
             self,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from app.bayes.sparse import Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.bayes.state import History, State
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import confident, taught
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.corpora.parallel import Readers
-    from app.features.observation import Payload
     from app.ledger.entry import LedgerRow
 
 
@@ -144,7 +143,7 @@ class Subject:
         # The rows of its own decisions, by message.
         self._own: dict[bytes, LedgerRow] = {}
         # The decision that it will learn after its answer.
-        self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
+        self._waiting: tuple[Mapping[str, SparseCounts], Verdict] | None = None
         self._learned = 0
         # The scored messages, and how many came since the last one that was taught.
         self._scored: set[bytes] = set()
@@ -175,7 +174,7 @@ class Subject:
             self._month = month
             self._now = datetime(*divmod(month, 100), 1, tzinfo=UTC)
 
-    def score(self, views: Mapping[str, Payload], /) -> Verdict:
+    def score(self, views: Mapping[str, SparseCounts], /) -> Verdict:
         """Return the verdict on a message without learning it."""
         self._settle()
         verdict = score(self._snapshot, views)
@@ -186,7 +185,7 @@ class Subject:
             self._waiting = views, verdict
         return verdict
 
-    def learn(self, views: Mapping[str, Payload], label: str, /) -> None:
+    def learn(self, views: Mapping[str, SparseCounts], label: str, /) -> None:
         """Learn a labelled message after scoring it, like the service.
 
         Raises
@@ -217,7 +216,7 @@ class Subject:
     def _teach(
         self,
         digest: bytes,
-        views: Mapping[str, Payload],
+        views: Mapping[str, SparseCounts],
         verdict: Verdict,
         label: str,
         *,
@@ -283,7 +282,7 @@ class Subject:
         )
 
     def explain(
-        self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
+        self, views: Mapping[str, SparseCounts], verdict: Verdict, *, strongest: int
     ) -> Explanation:
         """Return the reasons of the last verdict."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
@@ -291,7 +290,7 @@ class Subject:
         return explain(attribution, self._snapshot, seen, strongest=strongest)
 
 
-def identity(views: Mapping[str, Payload]) -> bytes:
+def identity(views: Mapping[str, SparseCounts]) -> bytes:
     """Return the identity of a message, 16 bytes."""
     whole = blake2b(digest_size=16)
     for view in sorted(views):
@@ -315,7 +314,7 @@ class Column:
     Parameters
     ----------
     ids, values : ndarray of int64, shape (N,)
-        The features, and their counts or measured values.
+        The features, and their counts.
     bounds : ndarray of int64, shape (n + 1,)
         Message *m* has the features ``bounds[m]:bounds[m + 1]``.
     """
@@ -339,7 +338,6 @@ class Corpus:
     """
 
     columns: Mapping[str, Column]
-    measured: frozenset[str]
     seconds: float
     unreadable: Mapping[int, str] = field(default_factory=dict)
 
@@ -347,7 +345,7 @@ class Corpus:
     def read(
         cls,
         raws: Iterable[bytes],
-        views: Mapping[str, bool],
+        views: Collection[str],
         *,
         advance: Callable[[int], object],
         clock: Callable[[], float],
@@ -390,17 +388,17 @@ class Corpus:
             )
             for view, (ids, values) in parts.items()
         }
-        measured = frozenset(view for view, measures in views.items() if measures)
-        return cls(columns, measured, clock() - begun, unreadable)
+        return cls(columns, clock() - begun, unreadable)
 
-    def __getitem__(self, message: int) -> dict[str, Payload]:
+    def __getitem__(self, message: int) -> dict[str, SparseCounts]:
         """Return the views of a message."""
-        found: dict[str, Payload] = {}
+        found: dict[str, SparseCounts] = {}
         for view, column in self.columns.items():
             low, high = column.bounds[message : message + 2].tolist()
-            kind = Measurements if view in self.measured else SparseCounts
             # Without checks: checking each again takes 4 % of a run.
-            found[view] = kind.of_sorted(column.ids[low:high], column.values[low:high])
+            found[view] = SparseCounts.of_sorted(
+                column.ids[low:high], column.values[low:high]
+            )
         return found
 
     def save(self, folder: Path) -> None:
@@ -410,7 +408,6 @@ class Corpus:
                 np.save(folder / f"{view}.{part}.npy", getattr(column, part))
         about = {
             "views": list(self.columns),
-            "measured": sorted(self.measured),
             "seconds": self.seconds,
         }
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
@@ -429,14 +426,14 @@ class Corpus:
             view: Column(*(mapped(view, part) for part in ("ids", "values", "bounds")))
             for view in about["views"]
         }
-        return cls(columns, frozenset(about["measured"]), about["seconds"])
+        return cls(columns, about["seconds"])
 
 
 def _seen(
     raws: Sequence[bytes], *, views: Collection[str]
-) -> list[Mapping[str, Payload] | str]:
+) -> list[Mapping[str, SparseCounts] | str]:
     """Return the features of each message, or the reason why it cannot be read."""
-    found: list[Mapping[str, Payload] | str] = []
+    found: list[Mapping[str, SparseCounts] | str] = []
     for raw in raws:
         try:
             with reading_one_of_many():

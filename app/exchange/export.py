@@ -6,7 +6,6 @@ from io import BytesIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from app.bayes.sparse import SparseCounts
 from app.classifier.rule import CORRECTIONS
 from app.errors import (
     DatabaseUnavailable,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-    _ClassRow = Row[tuple[int, int, str, str, int, str]]
+    _ClassRow = Row[tuple[int, int, str, str, int]]
     from app.storage.follow import Offer
 
 
@@ -210,7 +209,6 @@ def _batches(
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Most bytes of a page; one of the largest messages takes 2 MB."""
-_MEASURED: Final = "measurements"
 # A million messages of this size must fit into the counts, so a site cannot exhaust
 # them with messages that are valid one by one.
 _TIMES: Final = 2**20
@@ -270,9 +268,8 @@ def _require_word(word: LedgerRow) -> None:
     if word.vector is None:
         return
     views = word.views
-    for view, x in views.items():
-        measured = not isinstance(x, SparseCounts)
-        if view not in {*VIEWS, CORRECTIONS} or measured != (view == _MEASURED):
+    for view in views:
+        if view not in {*VIEWS, CORRECTIONS}:
             raise MalformedExport(f"a page has the unknown view {view!r:.80}")
     try:
         Amounts().add_message(views, times=_TIMES)

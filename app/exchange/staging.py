@@ -41,6 +41,7 @@ from app.exchange.format import (
 from app.features.extract import FEATURE_SET
 from app.ledger.sums import redacted_sums
 from app.ledger.teaching import Teaching
+from app.ledger.vector import DROPPED
 from app.storage import (
     bulk,
     feature_names,
@@ -137,9 +138,10 @@ class Staging:
 
     def _write_names(self, content: bytes) -> None:
         view, texts = read_names(content)
-        measured = self.source.survey.amounts.of(view).fields
-        if self._key is not None and not measured:
-            texts = self._key.names(view, texts)
+        if view in DROPPED:
+            return
+        if self._key is not None:
+            texts = self._key.names(texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self.new.write(
                 feature_names.add,

@@ -101,9 +101,7 @@ class Survey:
             # Sealed sums may take back counts that a row with its vector adds.
             if self.header.contents == "ledger":
                 return
-            for sums in state.moments.values():
-                sums.require_reachable()
-            for view, counts in state.features.items():
+            for view, counts in state.items():
                 self._add_counts(epoch, view, counts)
         except (InvalidObservation, InconsistentCounts) as error:
             msg = f"the counts of this export are impossible: {error}"

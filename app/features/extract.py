@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.features import measured, structure
 from app.features.grams import grams
-from app.features.hashing import fixed, ids_of, valued
+from app.features.hashing import ids_of
 from app.features.headers import header_words
-from app.features.observation import Observation, Payload, digest
+from app.features.observation import Observation, digest
 from app.features.tokens import tokens_of
 from app.features.words import disguised_words, marked_words, sequences
 from app.kernels.text import neighbours
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.sparse import SparseCounts
     from app.features.id_key import IdKey
     from app.mail.message import Message
 
@@ -28,7 +28,7 @@ FEATURE_SET: Final = 1
 
 Until the first release it stays 1: no profile is older than it.
 """
-VIEWS: Final = ("words", "headers", "pairs", "grams", "structure", "measurements")
+VIEWS: Final = ("words", "headers", "pairs", "grams")
 """All views of a message."""
 MOST_WORDS: Final = {"text": 40_000, "marked": 10_000, "headers": 5_000}
 """Most words of a message that become features, with repeats; the first ones count.
@@ -48,18 +48,16 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
 
     Notes
     -----
-    There are six views, each a function of the message alone: ``words`` and ``headers``
-    count occurrences, ``pairs`` record presence, ``grams`` count runs of symbols,
-    ``structure`` has the values of some fields, and ``measurements`` has numbers in
-    fixed point.  Grams need no names: their ids are their text.
+    There are four views, each a function of the message alone: ``words`` and
+    ``headers`` count occurrences, ``pairs`` record presence, and ``grams`` count runs
+    of symbols.  Grams need no names: their ids are their text.
 
     Examples
     --------
     >>> from app.mail.parse import parse
     >>> views = extract(parse(b"Subject: Lunch\n\nGood morning")).views
     >>> {name: x.size for name, x in views.items()}
-    {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 72, 'structure': 8,
-    'measurements': 14}
+    {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 72}
     """
     headers = header_words(message) if "headers" in views else []
     read = sequences(message) if "words" in views or "pairs" in views else []
@@ -67,7 +65,7 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     tokens = tokens_of([*headers, *read, *marked])
     of_headers = tokens.count(len(headers))
     end_of_text = tokens.count(len(headers) + len(read))
-    made: dict[str, tuple[Payload, Sequence[str]]] = {}
+    made: dict[str, tuple[SparseCounts, Sequence[str]]] = {}
     defects = set(message.defects)
     of_text = _first("text", of_headers, end_of_text, defects)
     if "words" in views:
@@ -87,12 +85,6 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
         )
     if "grams" in views:
         made["grams"] = grams(message), ()
-    if "structure" in views:
-        facts = structure.structure(message)
-        made["structure"] = valued(facts, structure.FIELDS)
-    if "measurements" in views:
-        numbers = measured.measured(message)
-        made["measurements"] = fixed(numbers, measured.FIELDS)
     kept = [view for view in VIEWS if view in made]
     return Observation(
         digest=digest(message),
@@ -142,6 +134,6 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
         neighbours(ids_of(words), np.array([2]), room)
         found = {"pairs": room[0, :1]}
     return {
-        view: int((ids if key is None else key.ids(view, ids))[0])
+        view: int((ids if key is None else key.ids(ids))[0])
         for view, ids in found.items()
     }

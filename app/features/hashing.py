@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from app.bayes.models.categorical import value_id
-from app.bayes.sparse import FRACTION_BITS, Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.kernels.text import joined, paired, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -181,62 +180,3 @@ def pair_names(
     left, right = np.divmod(places.take(made.argsort()), max(words.size, 1))
     both = zip(names_at(names, left), names_at(names, right), strict=True)
     return FeatureNames.of([f"{first} {second}" for first, second in both], 2)
-
-
-def valued(
-    facts: Iterable[tuple[str, str]], fields: Mapping[str, int]
-) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return the values of fields by id, and their names in the same order.
-
-    Parameters
-    ----------
-    facts : iterable of (str, str)
-        Fields and their values, each field at most once.
-    fields : mapping of str to int
-        The number of each field.
-
-    Returns
-    -------
-    counts : SparseCounts
-        By id: the field's number and 48 bits of the value's hash.
-    names : tuple of str
-        Such as ``charset=utf-8``, aligned with the ids.
-    """
-    found = sorted(
-        [
-            (
-                value_id(field=fields[field], value=xxh3_64_intdigest(value.encode())),
-                f"{field}={value}",
-            )
-            for field, value in facts
-        ]
-    )
-    # Fields are unique, so ids are unique.
-    ids = np.array([number for number, _ in found], np.int64)
-    ones = np.ones(len(found), np.int64)
-    return SparseCounts.of_sorted(ids, ones), tuple([name for _, name in found])
-
-
-def fixed(
-    values: Mapping[str, float], fields: Mapping[str, int]
-) -> tuple[Measurements, tuple[str, ...]]:
-    """Return measurements in fixed point, and the fields' names in their order.
-
-    Parameters
-    ----------
-    values : mapping of str to float
-        Fields and their values.
-    fields : mapping of str to int
-        The number of each field.
-    """
-    # Python integers, because an array would not pay for so few.
-    found = sorted(
-        [
-            (fields[name], round(value * 2.0**FRACTION_BITS), name)
-            for name, value in values.items()
-        ]
-    )
-    ids = np.array([field for field, _, _ in found], np.int64)
-    steps = np.array([step for _, step, _ in found], np.int64)
-    # These are logarithms and shares, all far within the limit.
-    return Measurements.of_sorted(ids, steps), tuple([name for _, _, name in found])

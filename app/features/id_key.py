@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from app.bayes.models.categorical import VALUE_BITS
 from app.errors import InvalidSetting
 from app.kernels.siphash import siphash
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 KEY_BYTES: Final = 16
 """Size of a key.  Unit: bytes."""
-# Bits of an id that stay, because the statistics of a view need them: the field of a
-# value.
-_FIELD: Final = {"structure": np.int64(-1) << np.int64(VALUE_BITS)}
 UNKEYED: Final = frozenset({"grams"})
 """Views that a keyed observation does not have.
 
@@ -54,15 +50,14 @@ class IdKey:
 
     Notes
     -----
-    The keyed id is SipHash-2-4 of the id.  The ids of measurements are numbers of
-    fields, not hashes of words, and stay unchanged.
+    The keyed id is SipHash-2-4 of the id.
 
     Examples
     --------
     >>> key = IdKey(bytes(range(16)))
     >>> key
     IdKey(digest='439ccfa476a7fecc')
-    >>> key.ids("words", np.array([7, -3])).tolist()
+    >>> key.ids(np.array([7, -3])).tolist()
     [7206592717500094725, -6358590219089893641]
     """
 
@@ -84,31 +79,29 @@ class IdKey:
             self.secret, digest_size=8, person=b"postbayes-id-key"
         ).hexdigest()
 
-    def ids(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the keyed ids of some ids of a view, in their order."""
+    def ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the keyed ids of some ids, in their order."""
         keyed = np.empty(ids.size, np.uint64)
         siphash(
             np.ascontiguousarray(ids).view(np.uint64),
             np.frombuffer(self.secret, "<u8"),
             keyed,
         )
-        found = keyed.view(np.int64)
-        kept = _FIELD.get(view)
-        return found if kept is None else (ids & kept) | (found & ~kept)
+        return keyed.view(np.int64)
 
-    def names(self, view: str, names: Mapping[int, str]) -> dict[int, str]:
-        """Return the text of features of a view by their keyed ids."""
-        ids = self.ids(view, np.fromiter(names, np.int64, len(names)))
+    def names(self, names: Mapping[int, str]) -> dict[int, str]:
+        """Return the text of features by their keyed ids."""
+        ids = self.ids(np.fromiter(names, np.int64, len(names)))
         return dict(zip(ids.tolist(), names.values(), strict=True))
 
     def ordered(
-        self, view: str, ids: NDArray[np.int64]
+        self, ids: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """Return the keyed ids of a view in increasing order, and the place of each.
+        """Return the keyed ids in increasing order, and the place of each.
 
         Notes
         -----
         Among a million ids, two have the same keyed id with a probability of 3e-8.
         They are then one feature with the counts of the first.
         """
-        return np.unique(self.ids(view, ids), return_index=True)
+        return np.unique(self.ids(ids), return_index=True)

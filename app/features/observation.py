@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.bayes.sparse import Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
 from app.features.hashing import Pairs, names_at, pair_names
 from app.features.id_key import keyable
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from app.features.id_key import IdKey
     from app.mail.message import Message
-
-Payload = SparseCounts | Measurements
-"""The value of one view of a message; a view never changes its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +28,8 @@ class Observation:
         Identity of the message, 16 bytes (see `app.features.observation`).
     feature_set : int
         Version of the rules of extraction.
-    views : mapping of str to SparseCounts or Measurements
-        The features, or the measured fields, of each view.
+    views : mapping of str to SparseCounts
+        The features of each view.
     names : mapping of str to sequence of str
         The text of each feature by view, in the order of the ids.  Empty if the text
         was not stored (a message taught by id on a site that stores no words).
@@ -42,7 +39,7 @@ class Observation:
 
     digest: bytes
     feature_set: int
-    views: Mapping[str, Payload]
+    views: Mapping[str, SparseCounts]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     defects: tuple[str, ...] = ()
 
@@ -61,11 +58,10 @@ class Observation:
         views = keyable(self.views)
         names = dict(self.names)
         for view, x in views.items():
-            if isinstance(x, SparseCounts):
-                ids, places = key.ordered(view, x.ids)
-                views[view] = SparseCounts.of_sorted(ids, x.values.take(places))
-                if view in names:
-                    names[view] = names_at(names[view], places)
+            ids, places = key.ordered(x.ids)
+            views[view] = SparseCounts.of_sorted(ids, x.values.take(places))
+            if view in names:
+                names[view] = names_at(names[view], places)
         return replace(self, views=views, names=names)
 
     def with_pair_names(self) -> Observation:

@@ -3,8 +3,8 @@
 Extraction counts the features of a message without places (`app.features.extract`).
 Here the same rules read the text again in pieces between blanks, which no word spans.
 Contract of this file: the pieces of a passage make up its text, and the features of a
-piece are features of the message.  Features of structure, of addresses as a whole, and
-measurements have no place.  A pair of neighbouring words belongs to the pieces of both.
+piece are features of the message.  Features of addresses as a whole have no place.  A
+pair of neighbouring words belongs to the pieces of both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from app.features import links, tricks
+from app.features.files import of_part
 from app.features.headers import HEADERS, IP_PREFIX
-from app.features.structure import of_part
 from app.features.tokens import MAX_WORD_CHARS, tokens_of
 from app.features.words import APART, UNREAD
 from app.kernels.text import TEXT, WHOLE, joined

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.features import links, tricks
-from app.features.structure import file_words
+from app.features.files import file_words
 from app.kernels.text import TEXT, WHOLE
 
 if TYPE_CHECKING:

@@ -612,20 +612,6 @@ def with_lf(text: Bytes, into: Bytes) -> int:
 
 
 @in_place
-def shares(text: Bytes) -> tuple[int, int, int, int, int]:
-    """Count blanks, capitals, digits, exclamation marks, and ASCII characters."""
-    blanks = capitals = digits = exclamations = plain = 0
-    for i in range(text.size):
-        letter = text[i]
-        plain += letter < 128
-        blanks += letter in (9, 10, 13, 32)
-        capitals += _A <= letter <= _Z
-        digits += 48 <= letter <= 57
-        exclamations += letter == 33
-    return blanks, capitals, digits, exclamations, plain
-
-
-@in_place
 def disguises(text: Bytes) -> int:
     """Return the tricks with characters as the sum of their numbers above."""
     found = at = before = letters = 0

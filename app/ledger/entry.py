@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from app.bayes.sparse import SparseCounts
     from app.classifier.snapshot import Snapshot
     from app.features.id_key import IdKey
-    from app.features.observation import Payload
 
 RowKind = Literal["message", "sum", "note"]
 """The content of a row: one message, a sum of many, or a note."""
@@ -118,7 +118,7 @@ class ScoredRow:
     encoded_names: bytes | None
     feature_set: int
     time: datetime
-    decoded: Mapping[str, Payload] | None = field(
+    decoded: Mapping[str, SparseCounts] | None = field(
         default=None, repr=False, compare=False
     )
 
@@ -128,7 +128,7 @@ class ScoredRow:
         return len(self.vector or b"") + len(self.encoded_names or b"")
 
     @property
-    def views(self) -> Mapping[str, Payload]:
+    def views(self) -> Mapping[str, SparseCounts]:
         """The features, decoded at each call unless available.
 
         Raises
@@ -150,7 +150,7 @@ class ScoredRow:
         """
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
-    def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
+    def teaching(self, views: Mapping[str, SparseCounts]) -> ScoredRow:
         """Return the row with the lesson of the message, encoded if it is not yet."""
         known = self.views
         if self.vector and views == known:
@@ -319,7 +319,7 @@ class LedgerRow(ScoredRow):
         Parameters
         ----------
         key : IdKey, optional
-            The key that its ids are given, except for measurements.
+            The key that its ids are given.
 
         Raises
         ------
@@ -333,7 +333,7 @@ class LedgerRow(ScoredRow):
             sums = self.delta(labels)
             vector = encode_sum(redacted_sums(sums, key), labels)
             if key is not None:
-                places = {v: key.ordered(v, x.ids)[1] for v, x in sums.features.items()}
+                places = {v: key.ordered(x.ids)[1] for v, x in sums.items()}
                 names = {
                     view: names_at(texts, places[view]) if view in places else texts
                     for view, texts in names.items()
@@ -390,8 +390,7 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     CorruptVector
         If a stored vector cannot be read.
     InconsistentCounts
-        If a row has a label that is not one of `labels`, or a view holds
-        features in one row and measurements in another.
+        If a row has a label that is not one of `labels`.
     """
     moves: dict[int, list[Move]] = {}
     sums: list[dict[int, State]] = []

@@ -18,7 +18,7 @@ and in the body:
 
     kind 1   features, all counts 1   high bytes of the differences of sorted ids
     kind 2   features                 the same, and counts
-    kind 3   fields                   differences of ids, measurements in fixed point
+    kind 3   measurements             in earlier versions (`DROPPED`)
     kind 4   pairs of words           differences of their places (`_pairs`)
     kind 5   features                 all of `_UNITED`, each once; no column
     kind 6   runs of symbols          differences of sorted runs, without beginnings
@@ -43,7 +43,7 @@ Version 1, which can still be read, has 8 bytes for each id:
 
     kind 1       features   no values: all counts are 1
     kind 2 to 5  features   counts, of the width that `_FIRST_WIDTHS` says
-    kind 6       fields     measurements in fixed point, signed, 8 bytes each
+    kind 6       measurements           8 bytes each (`DROPPED`)
 
 Any other layout gets a new version; code that does not know a version refuses the
 vector and leaves it unchanged.
@@ -64,7 +64,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.models.chain import Runs, require_runs, with_beginnings
-from app.bayes.sparse import MOST_FIELDS, Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.hashing import FeatureNames, Pairs
 from app.kernels.columns import LOW, read_column, read_ids, write_column, write_ids
@@ -76,12 +76,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.features.observation import Payload
-
 
 VERSION: Final = 2
 MOST_VIEWS: Final = 64
-"""Most views of a vector; a message has six."""
+"""Most views of a vector; a message has five."""
+DROPPED: Final = frozenset(("structure", "measurements"))
+"""Views of earlier versions, which stored vectors, sums and names may still have.
+
+Readers leave them out: no verdict used them (decision 0038)."""
 LARGEST: Final = 16 * 1024 * 1024
 """Most bytes of a body before compression.
 
@@ -105,7 +107,7 @@ _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
 
 
-def encode(views: Mapping[str, Payload]) -> bytes:
+def encode(views: Mapping[str, SparseCounts]) -> bytes:
     """Return the vector of a message as bytes.
 
     Raises
@@ -147,7 +149,7 @@ IN_SUM: Final = _HEAD.pack(_FIRST_VERSION, zlib.crc32(b""))
 """The vector of a message whose features are part of a sum."""
 
 
-def decode(vector: bytes) -> dict[str, Payload]:
+def decode(vector: bytes) -> dict[str, SparseCounts]:
     """Return the views of an encoded vector.
 
     Raises
@@ -202,15 +204,12 @@ def require_new(view: str, views: Collection[str]) -> None:
 
 
 def _payload(
-    view: str, x: Payload, views: Mapping[str, Payload], low: list[bytes]
+    view: str, x: SparseCounts, views: Mapping[str, SparseCounts], low: list[bytes]
 ) -> tuple[int, int, list[bytes]]:
     """Return the kind, the number of rows and the columns of a view.
 
     Its low bytes are appended to `low`.
     """
-    if isinstance(x, Measurements):
-        ids = _column(x.ids, differences=True)
-        return _FIELDS, x.size, [ids, _column(x.values)]
     if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
         return _PAIRS, x.size, [_column(places, differences=True)]
     ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
@@ -246,7 +245,7 @@ def _read_column(
     return numbers, at + 1 + n * width
 
 
-def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
+def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> NDArray[np.int64] | None:
     """Return the places of pairs among all possible pairs of a message's words.
 
     With n words sorted by id, the pair of the words at i and j has the place n i + j.
@@ -260,7 +259,7 @@ def _places(x: Pairs, views: Mapping[str, Payload]) -> NDArray[np.int64] | None:
     return places
 
 
-def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
+def _pairs(places: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> Pairs:
     """Return the pairs at some places of `_places`."""
     words = views[_WORDS].ids if _WORDS in views else places[:0]
     left, right, ids = np.empty((3, places.size), np.int64)
@@ -270,13 +269,13 @@ def _pairs(places: NDArray[np.int64], views: Mapping[str, Payload]) -> Pairs:
     return Pairs(ids, np.ones_like(ids), left, right)
 
 
-def _united(views: Mapping[str, Payload]) -> NDArray[np.int64]:
+def _united(views: Mapping[str, SparseCounts]) -> NDArray[np.int64]:
     """Return the features of `_UNITED`, each once."""
     ids = [views[view].ids for view in _UNITED if view in views]
     return np.unique(np.concatenate([np.empty(0, np.int64), *ids]))
 
 
-def _is_united(ids: NDArray[np.int64], views: Mapping[str, Payload]) -> bool:
+def _is_united(ids: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> bool:
     """Whether these are the features of `_UNITED`, each once."""
     sizes = [views[view].size for view in _UNITED if view in views]
     # Most views are too small or too large.
@@ -284,13 +283,13 @@ def _is_united(ids: NDArray[np.int64], views: Mapping[str, Payload]) -> bool:
     return there and np.array_equal(ids, _united(views))
 
 
-def _views(rest: memoryview) -> dict[str, Payload]:
+def _views(rest: memoryview) -> dict[str, SparseCounts]:
     """Return the views of a vector of version 2."""
     (size,) = _COUNT.unpack_from(rest)
     end = _COUNT.size + size
     low = np.frombuffer(rest[_COUNT.size : end], np.uint8).reshape(-1, LOW)
     body = unpacked(rest[end:], most=LARGEST)
-    views: dict[str, Payload] = {}
+    views: dict[str, SparseCounts] = {}
     places: dict[str, NDArray[np.int64]] = {}
     united: list[str] = []
     at = 0
@@ -311,10 +310,8 @@ def _views(rest: memoryview) -> dict[str, Payload]:
             runs, at = _read_column(body, at, n, differences=True)
             views[view] = with_beginnings(require_runs(runs))
         elif kind == _FIELDS:
-            _require_few(view, n)
-            ids, at = _read_column(body, at, n, differences=True)
-            values, at = _read_column(body, at, n)
-            views[view] = Measurements(ids, values)
+            _, at = _read_column(body, at, n, differences=True)
+            _, at = _read_column(body, at, n)
         elif kind in _FEATURES:
             views[view], at = _features(body, at, low[:n], counted=kind == _COUNTS)
             low = low[n:]
@@ -326,7 +323,7 @@ def _views(rest: memoryview) -> dict[str, Payload]:
     for view in united:
         ids = _united(views)
         views[view] = SparseCounts(ids, np.ones_like(ids))
-    return {view: views[view] for view in sorted(views)}
+    return {view: views[view] for view in sorted(views.keys() - DROPPED)}
 
 
 def _features(
@@ -354,24 +351,20 @@ def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:
     return bytes(body[at + 1 : end]).decode(), end
 
 
-def _require_few(view: str, n: int) -> None:
-    if n > MOST_FIELDS:
-        raise ValueError(f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed")
-
-
 # Kind byte of version 1 -> type of the counts.
 _FIRST_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
     2: np.dtype("<u1"),
     3: np.dtype("<u2"),
     4: np.dtype("<u4"),
     5: np.dtype("<i8"),
+    6: np.dtype("<i8"),
 }
 _FIRST_FIELDS: Final = 6
 
 
-def _first_views(body: memoryview) -> dict[str, Payload]:
+def _first_views(body: memoryview) -> dict[str, SparseCounts]:
     """Return the views of a vector of version 1."""
-    views: dict[str, Payload] = {}
+    views: dict[str, SparseCounts] = {}
     at = 0
     while at < len(body):
         view, at = read_name(body, at)
@@ -385,16 +378,14 @@ def _first_views(body: memoryview) -> dict[str, Payload]:
         if kind == _ALL_ONES:
             views[view] = SparseCounts(ids, np.ones(n, np.int64))
             continue
-        if kind == _FIRST_FIELDS:
-            _require_few(view, n)
-        elif kind not in _FIRST_WIDTHS:
+        if kind not in _FIRST_WIDTHS:
             raise ValueError(f"view {view!r} is of the unknown kind {kind}")
-        width = _FIRST_WIDTHS.get(kind, _NUMBER)
-        values = np.frombuffer(body, width, n, at).astype(np.int64)
-        at += n * width.itemsize
-        made = Measurements if kind == _FIRST_FIELDS else SparseCounts
-        views[view] = made(ids, values)
-    return views
+        width = _FIRST_WIDTHS[kind]
+        counts = np.frombuffer(body, width, n, at).astype(np.int64)
+        at += counts.size * width.itemsize
+        if kind != _FIRST_FIELDS:
+            views[view] = SparseCounts(ids, counts)
+    return {view: x for view, x in views.items() if view not in DROPPED}
 
 
 LARGEST_NAMES: Final = 32 * 1024 * 1024
@@ -449,7 +440,11 @@ def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
     """
     try:
         read = json.loads(unpacked(names, most=LARGEST_NAMES, dictionary=COMMON))
-        return {str(view): tuple(map(str, texts)) for view, texts in read.items()}
+        return {
+            str(view): tuple(map(str, texts))
+            for view, texts in read.items()
+            if view not in DROPPED
+        }
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         msg = f"Stored feature names of {len(names)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error

@@ -238,7 +238,7 @@ def word_state(
         features = {
             view: feature
             for view, feature in meant(word, specification.key).items()
-            if view in snapshot.feature_tables
+            if view in snapshot.tables
         }
         in_memory = {
             view: _in_memory(snapshot, view, feature)
@@ -273,7 +273,7 @@ def word_state(
 
 def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:
     """Return the counts of a feature in memory, without its months."""
-    table = snapshot.feature_tables[view]
+    table = snapshot.tables[view]
     by_label, ids = snapshot.specification.by_label, np.array([feature], np.int64)
     return WordInView(
         learned=by_label(table.messages),

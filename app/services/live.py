@@ -145,7 +145,7 @@ class LiveProfile:
     @property
     def nbytes(self) -> int:
         """Memory that the counts take.  Unit: bytes."""
-        tables = self._snapshot.feature_tables.values()
+        tables = self._snapshot.tables.values()
         return sum(table.nbytes for table in tables)
 
     def apply(

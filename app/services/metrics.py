@@ -184,8 +184,8 @@ class Tally:
         # workers count into files. A look-up would take as long again.
         stages = histogram(
             "postbayes_stage_seconds",
-            "Time of each stage of a verdict: parse, features (words and "
-            "measurements) and score (with the explanation).",
+            "Time of each stage of a verdict: parse, features and score (with the "
+            "explanation).",
             ("stage",),
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}

@@ -342,7 +342,7 @@ class Transfer:
         epoch = epoch_of(now)
         if self.key is not None and profile.id_key is not None:
             state = redacted_sums(state, self.key)
-            names = {view: self.key.names(view, some) for view, some in names.items()}
+            names = {view: self.key.names(some) for view, some in names.items()}
         amounts = Amounts()
         try:
             amounts.add(state)
@@ -372,7 +372,6 @@ class Transfer:
                     hidden.renew(connection, new.row, now=self.clock())
                     if sums_in_force(connection, profile.id, source):
                         return imported(outcome="unchanged", profile=profile)
-                    bulk.require_kinds(connection, profile, {epoch: state})
                     hidden.move(connection, new.row, profile)
             else:
                 # The profile is empty, so the counts need no fold.
@@ -418,13 +417,12 @@ class Transfer:
         with self._hidden(profile.name, like=profile, id_key=profile.id_key) as new:
             staging = Staging(new, source, joins=profile)
             staging.read()
-            epochs, fault = _proven(new)
+            _, fault = _proven(new)
             with writing(self.engine) as connection:
                 profiles.lock(connection, profile)
                 hidden.renew(connection, new.row, now=self.clock())
                 if _counts_are_learned(connection, profile, source):
                     return _imported(source, profile, "unchanged")
-                bulk.require_kinds(connection, profile, epochs)
                 left_out = hidden.leave_out(
                     connection, new.row, profile, after=profile.revision
                 )

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import select
-
-from app.errors import InvalidObservation
 from app.ledger.entry import LedgerRow
 from app.ledger.sums import Amounts, encode_sum
 from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
-from app.storage import ledger, profiles, runs, tables, undo_records
+from app.storage import ledger, profiles, runs, undo_records
 from app.storage.fold import unfolded
 
 if TYPE_CHECKING:
@@ -99,13 +96,12 @@ def append_sums(
     Raises
     ------
     InvalidObservation
-        If the statistics are of another number of classes than the profile, a
-        view is of another kind in the tables, or a sum is too large.
+        If the statistics are of another number of classes than the profile, or a sum
+        is too large.
     ProfileReplaced
         If the profile is gone.
     """
     profiles.lock(connection, profile)
-    require_kinds(connection, profile, sums)
     made = encoded(sums, profile.labels, names)
     return append_encoded(connection, profile, made, source=source, time=time)
 
@@ -143,32 +139,6 @@ def _names_of(part: State, names: Names) -> bytes | None:
         if view in names
     }
     return encode_names(found) if any(map(any, found.values())) else None
-
-
-def require_kinds(
-    connection: Connection, profile: ProfileRow, sums: Mapping[int, State]
-) -> None:
-    """Raise if a view has another kind than its stored counts.
-
-    Raises
-    ------
-    InvalidObservation
-        With both kinds.
-    """
-    table = tables.class_count
-    found = connection.execute(
-        select(table.c.view, table.c.kind)
-        .where(table.c.profile_id == profile.id)
-        .distinct()
-    )
-    kinds = {row.view: row.kind for row in found}
-    for views in sums.values():
-        for view, x in views.items():
-            if kinds.setdefault(view, x.kind) != x.kind:
-                raise InvalidObservation(
-                    f"The view {view!r} of the profile {profile.name!r} holds "
-                    f"{kinds[view]}, and {x.kind} cannot be added to it."
-                )
 
 
 def held(connection: Connection, profile: ProfileRow) -> Amounts:

@@ -50,7 +50,7 @@ class Step:
         The mark before them; the step can be used only while it has not moved.
     upto : int
         Revision of the newest, the next position of the mark.
-    messages : sequence of (Key, int, str)
+    messages : sequence of (Key, int)
         Additions to the class counts.
     parts : tuple of RunPart
         Additions to the counts of features and fields.
@@ -59,7 +59,7 @@ class Step:
     rows: int
     after: int
     upto: int
-    messages: Sequence[tuple[runs.Key, int, str]]
+    messages: Sequence[tuple[runs.Key, int]]
     parts: tuple[RunPart, ...]
 
 
@@ -280,7 +280,7 @@ def _messages_apart(connection: Connection, profile: ProfileRow, held: History) 
             for row in runs.read_messages(connection, profile.id, profile.labels)
         }
     )
-    for key, messages, _ in runs.changes(held, profile.id, profile.labels):
+    for key, messages in runs.changes(held, profile.id, profile.labels):
         counted[key] -= messages
     return sum(map(abs, counted.values()))
 

@@ -87,7 +87,7 @@ def find(
     epochs = runs.load(connection, profile, "counts")
     months: dict[str, dict[int, FeatureCounts]] = {}
     for month, state in epochs.items():
-        for view, x in state.features.items():
+        for view, x in state.items():
             months.setdefault(view, {})[month] = x
     rare = {
         view: _rare(
@@ -102,7 +102,7 @@ def find(
     sums = History()
     rows: int = 0
     for month in sorted(epochs):
-        for view, x in epochs[month].features.items():
+        for view, x in epochs[month].items():
             found = np.isin(x.ids, rare.get(view, ()), assume_unique=True)
             if not found.any():
                 continue
@@ -156,7 +156,7 @@ def _rare(
     weak: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return the old features of a view that few messages had, or that are weak."""
-    every = State.sum(State(view=x) for x in months.values()).features["view"]
+    every = State.sum(State(view=x) for x in months.values())["view"]
     recent = [x.ids for month, x in months.items() if month >= before_epoch]
     few = every.documents.sum(axis=1) <= max_messages
     goes = every.ids[few | np.isin(every.ids, weak)]

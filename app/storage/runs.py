@@ -7,8 +7,8 @@ once per level, and the cost of a batch is that of its own features [1]_.
 
 Contract of this file: the sum of the runs of a kind is everything that was added,
 whatever was merged.  A single run may have negative counts; all together have none.
-No message is subtracted from a missing count of a class, a count that becomes zero is
-deleted, and a view never changes its kind.
+No message is subtracted from a missing count of a class, and a count that becomes zero
+is deleted.
 
 .. [1] P. O'Neil, E. Cheng, D. Gawlick, E. O'Neil, "The log-structured merge-tree
    (LSM-tree)", *Acta Informatica* 33 (1996) 351-385.
@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 from sqlalchemy import and_, bindparam, delete, func, insert, select, text
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.errors import InconsistentCounts
 from app.ledger.sums import decode_sum, encode_sum
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from app.classifier.specification import Decay
     from app.storage.profiles import ProfileRow
 
-    ClassRow = Row[tuple[int, int, str, str, int, str]]
+    ClassRow = Row[tuple[int, int, str, str, int]]
 
 Kind = Literal["counts", "sealed"]
 """Of the folded rows (`app.storage.fold`), and of those whose vectors were
@@ -185,8 +183,7 @@ def load(connection: Connection, profile: ProfileRow, kind: Kind) -> History:
     CorruptVector
         If one of them cannot be read.
     InconsistentCounts
-        If one has a label that the profile has not, or a view holds features in one
-        run and measurements in another.
+        If one has a label that the profile has not.
     """
     found = History()
     for epoch, view in _distinct(connection, profile, kind, "epoch", "view"):
@@ -321,7 +318,7 @@ def look_up(
     found: dict[int, NDArray[np.int64]] = {}
     ids = np.array([feature])
     for epoch, vector in connection.execute(_HOLDING, key | {"feature": feature}):
-        for x in decode_sum(vector, profile.labels).features.values():
+        for x in decode_sum(vector, profile.labels).values():
             both = [x.look_up(ids, "occurrences")[0], x.look_up(ids, "presence")[0]]
             found[epoch] = found.get(epoch, 0) + np.array(both)
     return found
@@ -406,7 +403,6 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     return True
 
 
-_KINDS: Final = (FeatureCounts.kind, MomentSums.kind)
 _MESSAGES: Final = tables.class_count
 
 
@@ -424,50 +420,43 @@ class Key(NamedTuple):
 # UPDATE it does not accept the names of columns as parameters.
 _AT: Final = tuple(_MESSAGES.c[name] == bindparam(name) for name in Key._fields)
 _GAIN: Final = text("""
-    INSERT INTO class_count (profile_id, epoch, view, label, messages, kind)
-    VALUES (:profile_id, :epoch, :view, :label, :more, :kind)
+    INSERT INTO class_count (profile_id, epoch, view, label, messages)
+    VALUES (:profile_id, :epoch, :view, :label, :more)
     ON CONFLICT (profile_id, epoch, view, label) DO UPDATE
     SET messages = class_count.messages + excluded.messages
-    WHERE class_count.kind = excluded.kind
-""").execution_options(preserve_rowcount=True)
+""")
 _LOSE: Final = text("""
     UPDATE class_count SET messages = messages + :more
     WHERE profile_id = :profile_id AND epoch = :epoch AND view = :view
-        AND label = :label AND kind = :kind
+        AND label = :label
 """)
 _SWEEP: Final = delete(_MESSAGES).where(*_AT, _MESSAGES.c.messages == 0)
 
 
 def changes(
     sums: History, profile_id: int, labels: Sequence[str]
-) -> list[tuple[Key, int, str]]:
-    """Return the sums that are added to each row, and their kind."""
+) -> list[tuple[Key, int]]:
+    """Return the sums that are added to each row."""
     return [
-        (Key(profile_id, epoch, view, label), messages, part.kind)
+        (Key(profile_id, epoch, view, label), messages)
         for epoch, view, part in sums.parts()
         for label, messages in zip(labels, part.messages.tolist(), strict=True)
         if messages
     ]
 
 
-def add_messages(
-    connection: Connection, changed: Iterable[tuple[Key, int, str]]
-) -> None:
+def add_messages(connection: Connection, changed: Iterable[tuple[Key, int]]) -> None:
     """Add to the messages of labels, or subtract if negative.
 
     Raises
     ------
     InconsistentCounts
-        If a row to subtract from is missing, or is of another kind.
+        If a row to subtract from is missing.
     """
-    for key, messages, kind in changed:
-        given = key._asdict() | {"more": messages, "kind": kind}
+    for key, messages in changed:
+        given = key._asdict() | {"more": messages}
         if messages > 0:
-            if connection.execute(_GAIN, given).rowcount != 1:
-                raise InconsistentCounts(
-                    f"{key.view} for {key.label} in {key.epoch} is not of the kind "
-                    f"{kind!r}. A view keeps its kind; give the new view another name."
-                )
+            connection.execute(_GAIN, given)
         else:
             if connection.execute(_LOSE, given).rowcount != 1:
                 raise InconsistentCounts(
@@ -485,7 +474,7 @@ def read_messages(
     Raises
     ------
     InconsistentCounts
-        If one has a label that is not one of `labels`, or an unknown kind.
+        If one has a label that is not one of `labels`.
     """
     found = connection.execute(
         select(_MESSAGES).where(_MESSAGES.c.profile_id == profile_id)
@@ -496,11 +485,6 @@ def read_messages(
                 f"The counts of {row.view} in {row.epoch} have the label "
                 f"{row.label!r}, but the labels of the profile are "
                 f"{', '.join(labels)}."
-            )
-        if row.kind not in _KINDS:
-            raise InconsistentCounts(
-                f"The counts of {row.view} in {row.epoch} are of the unknown kind "
-                f"{row.kind!r}; this Postbayes knows {_KINDS[0]!r} and {_KINDS[1]!r}."
             )
     return found
 
@@ -544,7 +528,7 @@ def history(
     learned = [
         row
         for row in read_messages(connection, profile.id, profile.labels)
-        if (row.view, row.kind) == (view, FeatureCounts.kind)
+        if row.view == view
     ]
     none = np.zeros((2, len(profile.labels)), np.int64)
     counts = []

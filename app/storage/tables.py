@@ -223,8 +223,6 @@ class_count: Final = Table(
     Column("view", Text, primary_key=True),
     Column("label", Text, primary_key=True),
     Column("messages", BigInteger, nullable=False),
-    # "features" or "moments".  Last, and with a default, because a migration added it.
-    Column("kind", Text, nullable=False, server_default="features"),
     CheckConstraint("messages >= 0", name="messages"),
     sqlite_with_rowid=False,
 )

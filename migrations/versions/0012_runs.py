@@ -15,10 +15,9 @@ import sqlalchemy as sa
 from alembic import op
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
-from app.ledger.sums import MomentRow, decode_sum, from_rows, rows
+from app.ledger.sums import decode_sum
 from app.storage import runs
 from app.storage.runs import encode
 
@@ -30,7 +29,6 @@ down_revision: Final = "0011"
 branch_labels: Final = None
 depends_on: Final = None
 _ROWS: Final = 50_000
-_MOMENTS: Final = ("field", "other", "degree", "messages", "low", "middle", "high")
 
 
 def upgrade() -> None:
@@ -93,7 +91,7 @@ def _drop_names(profile_id: int, labels: Sequence[str]) -> None:
 
 def downgrade() -> None:
     """Write a row for each count again."""
-    feature, moment, sealed = _make_old()
+    feature, sealed = _make_old()
     for profile_id, labels in _profiles():
         for number, (kind, epoch, vector) in enumerate(
             _all(
@@ -108,18 +106,7 @@ def downgrade() -> None:
         for epoch, state in _totals(profile_id, labels).items():
             for view, x in state.items():
                 key = {"profile_id": profile_id, "epoch": epoch, "view": view}
-                if isinstance(x, FeatureCounts):
-                    _write_features(feature, key, x, labels)
-                if not isinstance(x, MomentSums):
-                    continue
-                written = [
-                    key
-                    | {name: getattr(each, name) for name in _MOMENTS}
-                    | {"label": labels[each.label]}
-                    for each in rows(x)
-                ]
-                if written:
-                    op.bulk_insert(moment, written)
+                _write_features(feature, key, x, labels)
     op.drop_table("run")
 
 
@@ -159,6 +146,7 @@ def _counted(profile_id: int, labels: Sequence[str]) -> Iterator[tuple[int, Stat
             if tuple(row[:2]) == (epoch, view):
                 messages[labels.index(row.label)] = row.messages
         key = {"epoch": epoch, "view": view}
+        # Measurements are not read any more (migration 0016 deletes their messages).
         if kind == "features":
             each = [_of_label(profile_id, x, **key) for x in labels]
             counts = FeatureCounts.beside(each)
@@ -166,21 +154,6 @@ def _counted(profile_id: int, labels: Sequence[str]) -> Iterator[tuple[int, Stat
                 epoch,
                 State({view: FeatureCounts(messages, counts.ids, counts.columns)}),
             )
-        else:
-            found = _all(
-                "SELECT * FROM moment_sum"
-                " WHERE profile_id = :id AND epoch = :epoch AND view = :view",
-                profile_id,
-                **key,
-            )
-            stored = [
-                MomentRow(
-                    label=labels.index(row.label),
-                    **{name: getattr(row, name) for name in _MOMENTS},
-                )
-                for row in found
-            ]
-            yield epoch, State({view: from_rows(stored, messages)})
 
 
 def _of_label(profile_id: int, label: str, **key: object) -> FeatureCounts:
@@ -269,7 +242,7 @@ def _write_features(
             op.bulk_insert(table, written)
 
 
-def _make_old() -> tuple[sa.Table, sa.Table, sa.Table]:
+def _make_old() -> tuple[sa.Table, sa.Table]:
     """Make the tables of the version before, which are empty."""
 
     def columns(kind: Any, *names: str) -> list[sa.Column[Any]]:
@@ -293,7 +266,7 @@ def _make_old() -> tuple[sa.Table, sa.Table, sa.Table]:
         check("feature_count", "messages", "messages >= 0"),
         sqlite_with_rowid=False,
     )
-    moment = op.create_table(
+    op.create_table(
         "moment_sum",
         *columns(sa.Integer, "profile_id", "epoch"),
         *columns(sa.Text, "view", "label"),
@@ -327,4 +300,4 @@ def _make_old() -> tuple[sa.Table, sa.Table, sa.Table]:
             ondelete="CASCADE",
         ),
     )
-    return feature, moment, sealed
+    return feature, sealed

@@ -7,7 +7,7 @@ import pytest
 
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
-from app.errors import InconsistentCounts, InvalidObservation
+from app.errors import InvalidObservation
 
 
 def message(values, label=0):
@@ -103,28 +103,3 @@ def test_a_label_out_of_range_is_refused(label):
     """Negative indices do not count from the end."""
     with pytest.raises(InvalidObservation, match=f"label {label} is not"):
         message({1: 1}, label=label)
-
-
-@pytest.mark.parametrize(
-    ("state", "sentence"),
-    [
-        (message({1: 1}) - message({1: 1}, label=1), "messages would be negative: -1"),
-        (message({}) - message({1: 1}) + message({}), "fields would be negative: -1"),
-        (message({1: 1}) - message({}), "in 1 messages of a class"),
-        (message({1: 1}) + message({1: 5}) - message({1: 4}), "sums of field 1"),
-        (message({1: 1}) + message({}) - message({1: 4}), "sums of field 1"),
-        (message({1: 1}) + message({1: -1}) - message({1: 9}), "sums of field 1"),
-    ],
-)
-def test_statistics_of_no_set_of_messages_are_refused(state, sentence):
-    """Unlearning a message that was not learned is noticed."""
-    with pytest.raises(InconsistentCounts, match=sentence):
-        state.require_reachable()
-
-
-def test_statistics_of_messages_are_reachable():
-    """The sums of no message are reachable, and so are those without fields."""
-    for state in (MomentSums.zero(2), message({}), message({1: -3}) + message({2: 1})):
-        state.require_reachable()
-
-        assert state == state + MomentSums.zero(2)

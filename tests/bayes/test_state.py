@@ -4,61 +4,33 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
-from app.bayes.sparse import Measurements, SparseCounts
-from app.bayes.state import History, State, total
-from app.errors import InconsistentCounts
+from app.bayes.sparse import SparseCounts
+from app.bayes.state import History, State
 
 K = 2
 COUNTS = FeatureCounts.of(SparseCounts.of({1: 1}), label=0, n_classes=K)
-SUMS = MomentSums.of(Measurements.of({1: 3.0}), label=1, n_classes=K)
+OTHERS = FeatureCounts.of(SparseCounts.of({1: 3}), label=1, n_classes=K)
 counted = st.builds(
     lambda x, label: FeatureCounts.of(SparseCounts.of(x), label=label, n_classes=K),
     st.dictionaries(st.integers(-3, 3), st.integers(1, 9), max_size=5),
     st.integers(0, K - 1),
 )
-measured = st.builds(
-    lambda x, label: MomentSums.of(Measurements.of(x), label=label, n_classes=K),
-    st.dictionaries(st.integers(0, 2), st.integers(-9, 9), max_size=3),
-    st.integers(0, K - 1),
-)
 messages = st.fixed_dictionaries(
-    {}, optional={"words": counted, "pairs": counted, "sizes": measured}
+    {}, optional={"words": counted, "pairs": counted, "headers": counted}
 ).map(State)
 states = st.lists(messages, max_size=4).map(State.sum)
 histories = st.dictionaries(st.sampled_from([202601, 202602]), states).map(History)
 
 
-@pytest.mark.parametrize("part", [COUNTS, SUMS])
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_total_is_of_the_kind_of_its_parts(part, n):
-    """A total has the kind of its parts, however many there are."""
-    found = total([part] * n)
-
-    assert type(part) is type(found)
-    assert n == found.messages.sum()
-    assert part == found + -total([part] * n) + part
-
-
-def test_features_and_measurements_have_no_sum():
-    """A view of both kinds is refused, and the error counts the parts."""
-    with pytest.raises(InconsistentCounts, match=r"features in 2 parts and .* in 1,"):
-        State.sum([{"words": COUNTS}, {"words": SUMS}, {"words": COUNTS}])
-
-
-def test_views_of_either_kind_are_summed_apart():
+def test_views_are_summed_apart():
     """Each view has its own total."""
-    found = State(words=COUNTS, sizes=SUMS) + State(sizes=SUMS)
+    found = State(words=COUNTS, pairs=OTHERS) + State(pairs=OTHERS)
 
-    assert {"words": COUNTS, "sizes": SUMS + SUMS} == found
-    assert {"words": COUNTS} == found.features
-    assert {"sizes": SUMS + SUMS} == found.moments
+    assert {"words": COUNTS, "pairs": OTHERS + OTHERS} == found
     assert 2 == found.size
 
 
@@ -106,15 +78,5 @@ def test_what_was_gained_and_lost_is_told_by_messages():
     assert [2] == both.lost.tolist()
     assert {"words": {1}} == History({202601: State(words=both)}).gained()
     assert both.negative
-    assert (-SUMS).negative
     assert not COUNTS.negative
-    assert not SUMS.negative
-
-
-def test_a_magnitude_counts_each_number_once():
-    """A product of two fields is in the arrays twice."""
-    two = Measurements(np.array([1, 2]), np.array([3, -4]))
-
     assert 3 == COUNTS.magnitude
-    # One message; 3 and 4; three pairs of fields; 9, 12 and 16.
-    assert 1 + 7 + 3 + 37 == MomentSums.of(two, label=0, n_classes=K).magnitude

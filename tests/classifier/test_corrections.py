@@ -205,7 +205,7 @@ def test_it_needs_a_view_whose_features_it_has(views):
         classifiers_of(views)
 
 
-@pytest.mark.parametrize("source", ["smell", "corrections", "measurements"])
+@pytest.mark.parametrize("source", ["smell", "corrections"])
 def test_a_view_is_made_of_views_of_features(source):
     """Each view needs a classifier, which takes its share of the log-odds."""
     shipped = Specification().classifiers

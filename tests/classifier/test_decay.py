@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical
-from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.prior import (
     FadingPrior,
@@ -21,8 +19,8 @@ from app.bayes.prior import (
     SmoothedPrior,
     UniformPrior,
 )
-from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
-from app.bayes.sparse import Measurements, SparseCounts
+from app.bayes.smoothing import Epsilon, NoSmoothing
+from app.bayes.sparse import SparseCounts
 from app.classifier.learn import confident, delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
@@ -30,7 +28,6 @@ from app.classifier.specification import (
     PARTS,
     Decay,
     Specification,
-    ViewModel,
     in_parts,
     prior_in_parts,
     weighted,
@@ -43,19 +40,15 @@ epochs = st.builds(
 )
 half_lives = st.floats(0.25, 1200.0)
 SPECIFICATION = Specification()
-VIEWS = ("words", "headers", "pairs", "structure", "corrections")
+VIEWS = ("words", "headers", "pairs", "corrections")
 features = st.dictionaries(st.integers(0, 9), st.integers(1, 3), max_size=5)
 messages = st.builds(
-    lambda by_view, size: (
-        {
-            view: SparseCounts.of(words)
-            for view, words in zip(VIEWS, by_view, strict=True)
-            if words is not None
-        }
-        | {"measurements": Measurements.of({1: size, 2: 0.5 * size})}
-    ),
+    lambda by_view: {
+        view: SparseCounts.of(words)
+        for view, words in zip(VIEWS, by_view, strict=True)
+        if words is not None
+    },
     st.tuples(*[st.none() | features] * len(VIEWS)),
-    st.floats(-8.0, 8.0),
 )
 histories = st.lists(st.tuples(messages, st.integers(0, 1)), max_size=8)
 
@@ -182,7 +175,7 @@ def test_a_filter_trusts_itself_by_what_it_still_knows():
 @pytest.mark.parametrize("smoothing", [Epsilon(1e-6), NoSmoothing()])
 def test_what_has_no_pseudo_count_has_no_unit(smoothing):
     """Shares are shares of anything."""
-    for model in (Multinomial, Bernoulli, Categorical):
+    for model in (Multinomial, Bernoulli):
         assert model(smoothing=smoothing) == in_parts(model(smoothing=smoothing))
 
 
@@ -215,16 +208,3 @@ def test_a_prior_in_parts_is_the_same_prior(prior):
     assert prior.log_prior(counts).tolist() == (
         prior_in_parts(prior).log_prior(counts * PARTS).tolist()
     )
-
-
-def test_counts_of_a_discriminant_cannot_decay():
-    """The shrinkage of a discriminant needs the number of messages."""
-    measured = ViewModel(view="measurements", event_model=Discriminant())
-    words = ViewModel(view="words", event_model=Multinomial(smoothing=Lidstone(0.1)))
-    specification = Specification(
-        classifiers=dict.fromkeys((*VIEWS, "header_corrections", "grams"), words)
-        | {"measured": measured}
-    )
-
-    with pytest.raises(InvalidSetting, match="Discriminant cannot decay"):
-        specification.decaying(6.0)

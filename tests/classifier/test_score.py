@@ -336,8 +336,8 @@ def test_a_view_without_stored_counts_starts_empty():
 
 
 def test_a_profile_can_be_the_plain_product_of_any_views():
-    """Text, facts and measurements add up to one textbook posterior."""
-    names = ("words", "structure", "measurements")
+    """Words, headers and pairs add up to one textbook posterior."""
+    names = ("words", "headers", "pairs")
     specification = Specification(
         verdict=VerdictRule(
             terms=tuple(Term(classifier=n, normaliser=Whole()) for n in names)

@@ -23,10 +23,7 @@ def test_a_new_profile_tells_ham_from_spam():
         "pairs",
         "corrections",
         "grams",
-        "structure",
-        "measurements",
     ] == list(specification.views)
-    assert specification.views["measurements"]
 
 
 def test_a_site_may_have_more_labels_on_either_side():

@@ -11,7 +11,7 @@ from app.features.extract import extract
 from app.mail.parse import parse
 from tests.support.messages import HAM, SPAM
 
-VIEWS = {"words": False, "pairs": False, "structure": False, "measurements": True}
+VIEWS = ("words", "pairs")
 RAWS = [*HAM, *SPAM, b"", b"Subject: \n\n"]
 
 

@@ -86,7 +86,7 @@ def test_labels_are_those_that_are_chosen(engine):
 
 @on_sqlite
 def test_views_that_a_dump_has_not_have_no_say(engine):
-    """Pairs, structure and measurements know nothing, and the others decide."""
+    """Pairs know nothing, and the others decide."""
     profile = add(engine, new_profile(engine)).profile
     specification = Specification()
     with reading(engine) as connection:
@@ -106,4 +106,3 @@ def test_views_that_a_dump_has_not_have_no_say(engine):
             verdict.log_odds
         )
         assert verdict.views["pairs"].log_odds == pytest.approx(0)
-        assert verdict.views.keys().isdisjoint(("structure", "measurements"))

@@ -222,7 +222,7 @@ def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
     teach(engine, other, taught("old", "ham", {"casino": 1}))
     meanwhile = [
         taught("new", "spam", {"casino": 2}, {"length": 9}, source="carl"),
-        taught("two", "ham", {"prize": 3, "noon": 1}, {"length": -5}),
+        taught("two", "ham", {"prize": 3, "noon": 1}, {"length": 5}),
         taught("new", "ham", time=APRIL),
         taught("brief", "ham", {"brief": 1}),
         taught("brief", None),

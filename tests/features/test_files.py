@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.features.structure import file_words
+from app.features.files import file_words
 from app.features.tokens import words_of
 from app.mail.message import Message, Part
 

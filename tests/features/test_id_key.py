@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.categorical import VALUE_BITS
 from app.errors import InvalidSetting
 from app.features.extract import extract, meant
 from app.features.id_key import IdKey
@@ -45,18 +44,7 @@ def test_a_keyed_observation_is_the_same_but_for_its_ids(raw):
     for view, x in keyed.views.items():
         assert (np.diff(x.ids.astype(object)) > 0).all()
         assert plain.views[view].size == x.size
-    assert plain.views["measurements"] == keyed.views["measurements"]
-    for view in keyed.views.keys() - {"measurements"}:
-        assert not np.isin(keyed.views[view].ids, plain.views[view].ids).any()
-
-
-def test_values_keep_their_fields():
-    """The event model of fields reads the field of a value from its id."""
-    plain = extract(parse(SPAM[0])).views["structure"].ids
-    keyed = KEY.ids("structure", plain)
-
-    assert (plain >> VALUE_BITS).tolist() == (keyed >> VALUE_BITS).tolist()
-    assert not (plain == keyed).any()
+        assert not np.isin(x.ids, plain.views[view].ids).any()
 
 
 def test_without_a_key_an_observation_stays_as_it_is():
@@ -79,10 +67,10 @@ def test_names_that_were_stored_are_keyed_as_well():
 def test_ids_are_keyed_one_by_one(some):
     """Whatever stands beside them, so that all parts of a profile agree."""
     array = np.array(some, np.int64)
-    together = KEY.ids("words", array).tolist()
-    ordered, places = KEY.ordered("words", array)
+    together = KEY.ids(array).tolist()
+    ordered, places = KEY.ordered(array)
 
-    assert together == [KEY.ids("words", array[i : i + 1])[0] for i in range(len(some))]
+    assert together == [KEY.ids(array[i : i + 1])[0] for i in range(len(some))]
     assert sorted(together) == ordered.tolist()
     assert [together[at] for at in places.tolist()] == ordered.tolist()
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from app.bayes.sparse import FRACTION_BITS, Measurements, SparseCounts
 from app.features.extract import FEATURE_SET, extract
 from app.mail.parse import parse
 
@@ -43,19 +42,12 @@ def described(raw: bytes) -> str:
         for link in message.links
     ]
     for view, names in observation.names.items():
-        values = shown(observation.views[view])
+        values = observation.views[view].counts.tolist()
         lines += [
             f"{view} {name} {value}"
             for name, value in sorted(zip(names, values, strict=True))
         ]
     return "\n".join(lines).replace("\0", "\\0") + "\n"
-
-
-def shown(payload: SparseCounts | Measurements) -> list[str]:
-    """Return the values of a view as a person reads them."""
-    if isinstance(payload, SparseCounts):
-        return [str(count) for count in payload.counts.tolist()]
-    return [f"{steps / 2**FRACTION_BITS:.3f}" for steps in payload.values.tolist()]
 
 
 def test_there_are_golden_messages():

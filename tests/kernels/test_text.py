@@ -160,15 +160,6 @@ def plain_mixed(left, right):
     return found - 2**64 if found >> 63 else found
 
 
-@given(st.text(st.one_of(letters, st.characters(max_codepoint=255)), max_size=200))
-def test_shares_are_counts_of_characters(text):
-    """Blanks, capitals, digits, exclamation marks, and all of ASCII."""
-    found = kernel.shares(np.frombuffer(text.encode(), np.uint8))
-
-    patterns = (r"[ \t\r\n]", "[A-Z]", "[0-9]", "!", r"[\x00-\x7f]")
-    assert [len(re.findall(pattern, text)) for pattern in patterns] == list(found)
-
-
 @given(
     st.text(
         st.sampled_from(
@@ -247,7 +238,6 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
     assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
     assert kernel.with_lf(source, text) <= text.size
-    assert kernel.shares(source)[4] <= source.size
     assert 0 <= kernel.disguises(source) < 16
 
 

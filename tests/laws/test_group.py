@@ -127,7 +127,8 @@ def test_unlearning_any_message_leaves_the_history_without_it(group_history, pic
         state = state - delta
 
     assert total(rest, group) == state
-    state.require_reachable()
+    if group is FeatureCounts:
+        state.require_reachable()
 
 
 @given(any_history, st.integers(0, 8))

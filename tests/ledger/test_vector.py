@@ -12,22 +12,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.bayes.models.chain import runs_of
-from app.bayes.sparse import LIMIT, Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.extract import VIEWS, extract
 from app.ledger import vector
 from app.ledger.vector import VERSION, decode, encode
 from app.mail.parse import parse
 from app.zstd import packed
-from tests.support.vectors import features, measured, measurements
+from tests.support.vectors import features
 
-views_of_messages = st.dictionaries(
-    st.text(max_size=20), features | measurements, max_size=4
-)
+views_of_messages = st.dictionaries(st.text(max_size=20), features, max_size=4)
 MESSAGE = {
     "words": SparseCounts.of({-5: 1, 7: 3, 2**62: 1}),
     "headers": SparseCounts.of({1: 1, 2: 1}),
-    "sizes": measured({1: -3, 16: LIMIT}),
+    "pairs": SparseCounts.of({1: 1, 16: 4}),
 }
 
 
@@ -44,7 +42,6 @@ def made(body, low=b""):
 @given(views_of_messages)
 @example({})
 @example({"words": SparseCounts.of({})})
-@example({"sizes": measured({})})
 def test_a_vector_comes_back_as_it_was(views):
     """Decoding undoes encoding, for all ids and counts of 64 bits."""
     assert views == decode(encode(views))
@@ -105,13 +102,6 @@ def test_a_kind_of_payload_from_the_future_is_refused():
             decode(written)
 
 
-def test_a_view_without_fields_is_still_one_of_measurements():
-    """Its kind is written down, not guessed from what it holds."""
-    views = decode(encode({"sizes": measured({}), "words": SparseCounts.of({})}))
-
-    assert [Measurements, SparseCounts] == [type(x) for x in views.values()]
-
-
 @pytest.mark.parametrize(
     ("kind", "width", "most"),
     [(2, "B", 255), (3, "H", 65_535), (4, "I", 2**32 - 1), (5, "q", 2**63 - 1)],
@@ -124,15 +114,18 @@ def test_counts_of_version_1_are_read(kind, width, most):
     assert {"words": SparseCounts.of({-5: 1, 7: most})} == decode(written)
 
 
-def test_features_and_fields_of_version_1_are_read():
-    """Vectors that were written by any version can be read for ever."""
-    words = b"\x05words\x01" + struct.pack("<Iqq", 2, -5, 7)
-    sizes = b"\x05sizes\x06" + struct.pack("<Iqqqq", 2, 1, 16, -3, LIMIT)
+def test_features_of_version_1_are_read():
+    """Vectors that were written by any version can be read for ever.
 
-    assert {
-        "words": SparseCounts.of({-5: 1, 7: 1}),
-        "sizes": measured({1: -3, 16: LIMIT}),
-    } == decode(signed(words + sizes))
+    The views that no verdict used are left out.
+    """
+    words = b"\x05words\x01" + struct.pack("<Iqq", 2, -5, 7)
+    sizes = b"\x05sizes\x06" + struct.pack("<Iqqqq", 2, 1, 16, -3, 2**40)
+    fields = b"\x09structure\x01" + struct.pack("<Iq", 1, 2)
+
+    assert {"words": SparseCounts.of({-5: 1, 7: 1})} == (
+        decode(signed(fields + sizes + words))
+    )
 
 
 def test_the_bytes_of_version_2_stay_as_they_are():
@@ -146,9 +139,7 @@ def test_the_bytes_of_version_2_stay_as_they_are():
         bytes([0xFB, *[0xFF] * 6, 12, *[0] * 6]),
     )
 
-    assert {"words": SparseCounts.of({-5: 1, 7: 1}), "sizes": measured({16: -3})} == (
-        decode(written)
-    )
+    assert {"words": SparseCounts.of({-5: 1, 7: 1})} == decode(written)
 
 
 SENTENCES = st.lists(
@@ -297,14 +288,6 @@ def test_a_vector_is_not_unpacked_beyond_a_limit(monkeypatch):
         encode({"words": SparseCounts.of(dict.fromkeys(range(100), 1))})
 
 
-def test_a_measurement_beyond_the_limit_is_refused():
-    """Its square would not fit into the sums."""
-    body = b"\x05sizes\x06" + struct.pack("<Iqq", 1, 1, LIMIT + 1)
-
-    with pytest.raises(CorruptVector, match="a measurement must be between"):
-        decode(signed(body))
-
-
 def test_a_version_from_the_future_is_refused():
     """The error has this version and the known one."""
     with pytest.raises(CorruptVector, match="version 9; this Postbayes reads 2"):
@@ -333,14 +316,6 @@ def test_the_name_of_a_view_is_short():
     """A name that does not fit its length byte is refused."""
     with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
         encode({"w" * 256: SparseCounts.of({})})
-
-
-def test_a_vector_has_few_fields():
-    """The sums of their products are as many as their square."""
-    fields = measured(dict.fromkeys(range(vector.MOST_FIELDS + 1), 1))
-
-    with pytest.raises(CorruptVector, match="has 129 fields; 128 are allowed"):
-        decode(encode({"sizes": fields}))
 
 
 def test_a_vector_has_few_views():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import FeatureTable
 from app.classifier.record import record
@@ -43,10 +43,10 @@ WORDS = ({"free": 2}, {"free": 1, "meet": 1}, {"meet": 3}, {"lunch": 1, "pills":
 SPECIFICATION = Specification(
     classifiers={
         "words": ViewModel(view="words", event_model=Multinomial()),
-        "sizes": ViewModel(view="sizes", event_model=Gaussian()),
+        "pairs": ViewModel(view="pairs", event_model=Bernoulli()),
     },
     verdict=VerdictRule(
-        terms=(Term(classifier="words"), Term(classifier="sizes")),
+        terms=(Term(classifier="words"), Term(classifier="pairs")),
         fusion=FusionRule(every=5, window=20),
     ),
 ).decaying(2.0)
@@ -103,7 +103,7 @@ def said(snapshot):
         snapshot.fusion.weights.tolist(),
         snapshot.fusion.bias.tolist(),
         [
-            score(snapshot, observed(n, words, {"size": 100 * n}).views).log_odds
+            score(snapshot, observed(n, words, {"size": 100 * n + 1}).views).log_odds
             for n, words in enumerate(WORDS)
         ],
     )
@@ -127,7 +127,7 @@ def carry_out(operation, engine, profile, worker, now):
     """Do one thing that happens to a profile."""
     match operation:
         case ("teach", message, label):
-            seen = observed(message, WORDS[message % 4], {"size": 50 * message})
+            seen = observed(message, WORDS[message % 4], {"size": 50 * message + 1})
             scores = record(
                 score(worker.snapshot, seen.views), worker.snapshot.specification
             )
@@ -135,7 +135,7 @@ def carry_out(operation, engine, profile, worker, now):
                 message,
                 label,
                 WORDS[message % 4],
-                {"size": 50 * message},
+                {"size": 50 * message + 1},
                 time=now,
                 scores=scores,
             )

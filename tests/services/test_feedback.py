@@ -441,7 +441,7 @@ def test_a_profile_keeps_the_views_that_it_goes_by(database_url):
         views = app.live.get("default").snapshot.tables.keys()
         answer = app.classify("default", SPAM[1], strongest=0)
 
-    expected = {"words", "grams", "structure", "measurements"}
+    expected = {"words", "grams"}
     assert expected == row.views.keys() == set(views)
     assert {"words", "grams"} == {name.split("/")[0] for name in row.scores["terms"]}
     assert {"words", "grams"} == answer.verdict.views.keys()

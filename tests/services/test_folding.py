@@ -49,7 +49,9 @@ def burst(engine, profile, messages, *, start=0):
         engine,
         profile,
         *(
-            taught(n, ("ham", "spam")[n % 2], {f"w{n % 7}": 1, f"x{n}": 2}, {"size": n})
+            taught(
+                n, ("ham", "spam")[n % 2], {f"w{n % 7}": 1, f"x{n}": 2}, {"size": n + 1}
+            )
             for n in range(start, start + messages)
         ),
     )

@@ -25,9 +25,9 @@ with reading(engine) as connection:
     profile = profiles.find(connection, sys.argv[2])
 for n in count(int(sys.argv[3])):
     words = {f"word{i}": 1 for i in range(n % 50, n % 50 + 40)}
-    sizes = {"x": n * 2**20, "y": -n}
+    pairs = {"x": n % 9 + 1, "y": 1}
     with writing(engine) as connection:
-        append(connection, profile, [taught(n, "spam" if n % 2 else "ham", words, sizes)])
+        append(connection, profile, [taught(n, "spam" if n % 2 else "ham", words, pairs)])
     print(n, flush=True)
     if n % 3 == 2:
         with writing(engine) as connection:

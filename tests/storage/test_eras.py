@@ -111,8 +111,9 @@ def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era
     assert odds[0] == odds[1]
 
 
-# Of 0012 they do not: it has the counts in other tables.
-@pytest.mark.parametrize("era", [era for era in NUMBERS if era != "0011"])
+# Of 0012 they do not, which has the counts in other tables, nor of 0016, which has one
+# column less.
+@pytest.mark.parametrize("era", sorted({*NUMBERS} - {"0011", "0015"}))
 def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, era):
     """While one service is new and another old, the old one writes and reads on."""
     written = eras.left_behind(era)

@@ -89,7 +89,7 @@ def lived(engine):
         engine,
         profile,
         *(
-            taught(n, "ham", {f"word{n}": 1}, {"size": n}, source="ben")
+            taught(n, "ham", {f"word{n}": 1}, {"size": n + 1}, source="ben")
             for n in range(5)
         ),
         taught("late", "spam", {"late": 1}, time=APRIL),

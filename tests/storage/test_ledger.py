@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import text, update
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, ProfileReplaced, UnknownLabel
 from app.features.observation import Observation
@@ -170,10 +169,10 @@ def test_a_message_is_taught_by_id_after_it_was_scored(engine):
     assert (202604, APRIL) == (known.row.epoch, known.row.time)
 
 
-def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
+def test_views_are_moved_and_forgotten_by_what_was_stored(engine):
     """Taught by id after it was scored, then moved and forgotten, all with one vector."""
     profile = new_profile(engine)
-    mixed = observed(1, {"money": 2}, {"size": 7, "skew": -3})
+    mixed = observed(1, {"money": 2}, {"size": 7, "skew": 3})
     with writing(engine) as connection:
         row = entry.ScoredRow.of(mixed, time=MARCH)
         scored.put_many(connection, profile.id, [row])
@@ -190,7 +189,7 @@ def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
     assert [mixed.names, mixed.names, {}] == [each.row.names for each in outcomes]
     assert {
         "words": FeatureCounts.zero(2),
-        "sizes": MomentSums.zero(2),
+        "pairs": FeatureCounts.zero(2),
     } == State.sum(deltas)
 
 

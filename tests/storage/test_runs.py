@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
-from app.bayes.sparse import LIMIT, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.bayes.state import History, State
 from app.classifier.specification import Decay
 from app.errors import CorruptVector, InconsistentCounts
@@ -21,7 +20,6 @@ from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     counts_of,
     feature,
-    measured,
     new_profile,
     rows_of,
     sparse,
@@ -32,23 +30,12 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 ids = st.one_of(st.integers(-3, 3), st.integers(LEAST, MOST))
 texts = st.dictionaries(ids, st.integers(1, 1000), max_size=6).map(SparseCounts.of)
-steps = st.one_of(
-    st.integers(-2, 2),
-    st.sampled_from([2**31, -(2**31), LIMIT, -LIMIT]),
-    st.integers(-LIMIT, LIMIT),
-)
-sizes = st.dictionaries(st.sampled_from("wxyz"), steps, max_size=4).map(measured)
-labelled = st.tuples(texts, sizes, st.integers(0, 1))
+labelled = st.tuples(texts, texts, st.integers(0, 1))
 
 
 def words(counts, label="spam"):
     """Return what a message of these words adds."""
     return FeatureCounts.of(sparse(counts), label=LABELS.index(label), n_classes=2)
-
-
-def measures(values, label="spam"):
-    """Return what a message of these measurements adds."""
-    return MomentSums.of(measured(values), label=LABELS.index(label), n_classes=2)
 
 
 def add(engine, profile, epoch=202603, kind="counts", **views):
@@ -94,14 +81,14 @@ def look_up(engine, profile, number, view="words"):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(kept=st.lists(labelled, max_size=4), taken=st.lists(labelled, max_size=4))
-@example(kept=[], taken=[(SparseCounts.of({}), measured({"x": 2**31}), 0)] * 2)
+@example(kept=[], taken=[(SparseCounts.of({}), sparse({"x": 2**31}), 0)] * 2)
 def test_what_is_taken_back_was_never_there(engine, kept, taken):
     """Whatever was merged in between: the sums are those of the rest."""
     profile = new_profile(engine)
     every = [
         State(
             words=FeatureCounts.of(x, label=label, n_classes=2),
-            sizes=MomentSums.of(y, label=label, n_classes=2),
+            pairs=FeatureCounts.of(y, label=label, n_classes=2),
         )
         for x, y, label in kept + taken
     ]
@@ -124,16 +111,16 @@ def test_what_is_taken_back_was_never_there(engine, kept, taken):
 def test_months_and_views_and_kinds_are_kept_apart_and_summed(engine):
     """Loading gives the months, and the sum of them under their weights."""
     profile = new_profile(engine)
-    add(engine, profile, words=words({"money": 1}), sizes=measures({"x": 3}))
+    add(engine, profile, words=words({"money": 1}), pairs=words({"x": 3}))
     add(engine, profile, 202604, words=words({"money": 2}, "ham"))
-    add(engine, profile, 202604, words=words({"now": 1}), pairs=words({"a b": 1}))
+    add(engine, profile, 202604, words=words({"now": 1}), headers=words({"a b": 1}))
     add(engine, profile, kind="sealed", words=words({"gone": 1}))
 
     assert {
-        202603: {"words": words({"money": 1}), "sizes": measures({"x": 3})},
+        202603: {"words": words({"money": 1}), "pairs": words({"x": 3})},
         202604: {
             "words": words({"money": 2}, "ham") + words({"now": 1}),
-            "pairs": words({"a b": 1}),
+            "headers": words({"a b": 1}),
         },
     } == counts_of(engine, profile)
     assert {202603: {"words": words({"gone": 1})}} == counts_of(
@@ -145,15 +132,15 @@ def test_months_and_views_and_kinds_are_kept_apart_and_summed(engine):
         of_words[0] * 512 + of_words[1] * 1024
         == (total(engine, profile, decay=Decay(1.0, 202604))["words"])
     )
-    assert {"pairs": words({"a b": 1})} == total(engine, profile, view="pairs")
+    assert {"headers": words({"a b": 1})} == total(engine, profile, view="headers")
 
 
 def test_a_message_without_features_is_counted(engine):
-    """It has a class all the same, and its view a kind."""
+    """It has a class all the same."""
     profile = new_profile(engine)
-    add(engine, profile, words=words({}), sizes=measures({}))
+    add(engine, profile, words=words({}), pairs=words({}))
 
-    assert {"words": words({}), "sizes": measures({})} == total(engine, profile)
+    assert {"words": words({}), "pairs": words({})} == total(engine, profile)
 
 
 def test_nothing_is_no_row(engine):
@@ -337,24 +324,21 @@ def test_what_is_added_while_runs_are_merged_stays(engine):
 
 
 def test_what_cannot_be_read_is_refused(engine):
-    """Bytes that were changed, a label that the profile lacks, two kinds of a view."""
+    """Bytes that were changed, and a label that the profile lacks."""
     profile = new_profile(engine)
     add(engine, profile, words=words({"a": 1}))
-    add(engine, profile, words=measures({"x": 1}))
-    with pytest.raises(InconsistentCounts, match="have no sum"):
-        total(engine, profile)
     with writing(engine) as connection:
-        parts = runs.encode({202604: State(sizes=measures({}))}, ("ham", "eggs"))
+        parts = runs.encode({202604: State(pairs=words({}))}, ("ham", "eggs"))
         runs.add(connection, profile.id, "counts", parts)
     with pytest.raises(InconsistentCounts, match="has the label 'eggs'"):
-        total(engine, profile, view="sizes")
+        total(engine, profile, view="pairs")
     with writing(engine) as connection:
         connection.execute(tables.run.update().values(vector=b"junk"))
     with pytest.raises(CorruptVector):
         total(engine, profile)
 
 
-def test_a_class_count_keeps_its_kind_and_is_never_negative(engine):
+def test_a_class_count_is_never_negative(engine):
     """It is an error, and everything of the transaction is rolled back."""
     profile = new_profile(engine)
 
@@ -363,15 +347,14 @@ def test_a_class_count_keeps_its_kind_and_is_never_negative(engine):
         with writing(engine) as connection:
             runs.add_messages(connection, runs.changes(sums, profile.id, LABELS))
 
-    change(words=words({"a": 1}), sizes=measures({"x": 1}))
+    change(words=words({"a": 1}), pairs=words({"x": 1}))
     before = rows_of(engine, tables.class_count, profile)
     for match, views in (
-        ("'features'", {"sizes": words({})}),
         ("cannot be taken back", {"words": -words({}, "ham")}),
         ("would be negative", {"words": -words({}) - words({})}),
     ):
         with pytest.raises(InconsistentCounts, match=match):
             change(new=words({}), **views)
         assert before == rows_of(engine, tables.class_count, profile)
-    change(words=-words({"a": 1}), sizes=-measures({"x": 1}))
+    change(words=-words({"a": 1}), pairs=-words({"x": 1}))
     assert [] == rows_of(engine, tables.class_count, profile)

@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
 
-import numpy as np
-
-from app.bayes.sparse import Measurements, SparseCounts
+from app.bayes.sparse import SparseCounts
 from app.classifier.specification import Specification
 from app.classifier.verdict import HistoryLine
 from app.features.extract import extract
@@ -65,27 +63,18 @@ def sparse(words):
     return SparseCounts.of({feature(word): n for word, n in words.items()})
 
 
-def measured(sizes):
-    """Return the measurements of a mapping from field to steps."""
-    by_id = {feature(field): steps for field, steps in sizes.items()}
-    ids = sorted(by_id)
-    return Measurements(
-        np.array(ids, np.int64), np.array([by_id[i] for i in ids], np.int64)
-    )
-
-
-def observed(message, words, sizes=None):
-    """Return the observation of a message with these words and measurements."""
+def observed(message, words, pairs=None):
+    """Return the observation of a message with the features of one view or two."""
     views = {"words": sparse(words)}
     names = {"words": tuple(sorted(words, key=feature))}
-    if sizes is not None:
-        views["sizes"] = measured(sizes)
-        names["sizes"] = tuple(sorted(sizes, key=feature))
+    if pairs is not None:
+        views["pairs"] = sparse(pairs)
+        names["pairs"] = tuple(sorted(pairs, key=feature))
     return Observation(digest=digest(message), feature_set=1, views=views, names=names)
 
 
 def taught(
-    message, label, words=None, sizes=None, *, time=MARCH, source="anna", scores=None
+    message, label, words=None, pairs=None, *, time=MARCH, source="anna", scores=None
 ):
     """Return a teaching; without words it is by id."""
     return Teaching(
@@ -93,7 +82,7 @@ def taught(
         label=label,
         evidence=None
         if words is None
-        else ScoredRow.of(observed(message, words, sizes), time=time),
+        else ScoredRow.of(observed(message, words, pairs), time=time),
         source=source,
         time=time,
         scores=scores,

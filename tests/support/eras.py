@@ -21,6 +21,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.lists import ListEntry, ListSubject
 from app.access.rights import AccessKey, Person, Right, digest_of
+from app.bayes.state import State
 from app.classifier.verdict import HistoryLine
 from app.ledger.entry import LedgerRow, ScoredRow
 from app.ledger.undo import Selection
@@ -94,13 +95,16 @@ def _words(engine, profile):
     teach(engine, profile, taught(6, "ham", {"minutes": 1}, source="carl"))
 
 
-def _measurements(engine, profile):
-    """Learn measurements beside words, and move one of them."""
+def _moved(engine, profile):
+    """Learn two messages, and move one of them.
+
+    The code of then learned measurements as well, which are left out since 0016.
+    """
     teach(
         engine,
         profile,
-        taught(7, "ham", {"agenda": 1}, {"size": 7, "links": -3}),
-        taught(8, "ham", {"pills": 2}, {"size": 9}, time=APRIL),
+        taught(7, "ham", {"agenda": 1}),
+        taught(8, "ham", {"pills": 2}, time=APRIL),
         taught(8, "spam"),
     )
     _fold(engine, profile, 4)
@@ -112,7 +116,7 @@ def _sums(engine, profile):
         append_sums(
             connection,
             profile,
-            {202602: learned()},
+            {202602: State(words=learned()["words"])},
             source="import:other",
             time=MARCH,
         )
@@ -142,7 +146,7 @@ def _seals(engine, profile):
             weak={},
         )
         pruning.carry_out(connection, profile, found, time=APRIL)
-    teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))
+    teach(engine, profile, taught(9, "spam", {"pills": 1}, time=APRIL))
 
 
 def _policy(engine, profile):
@@ -233,7 +237,7 @@ def _history(engine, profile):
 def _runs(engine, profile):
     """Fold in two batches, which are two runs."""
     for number, label in ((13, "ham"), (14, "spam")):
-        teach(engine, profile, taught(number, label, {"minutes": 1}, {"size": number}))
+        teach(engine, profile, taught(number, label, {"minutes": 1}))
         _fold(engine, profile, 1000)
 
 
@@ -292,6 +296,11 @@ def _following(engine, profile):
         )
 
 
+def _learned(engine, profile):
+    """Learn one more message."""
+    teach(engine, profile, taught(20, "ham", {"minutes": 1}, time=APRIL))
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -309,7 +318,7 @@ def finish(engine, profile):
 
 CHAPTERS: Final = {
     "0001": _words,
-    "0002": _measurements,
+    "0002": _moved,
     "0003": _sums,
     "0004": _undo,
     "0005": _seals,
@@ -323,6 +332,7 @@ CHAPTERS: Final = {
     "0013": _lists,
     "0014": _correspondent,
     "0015": _following,
+    "0016": _learned,
 }
 
 

@@ -16,14 +16,13 @@ from tests.support.builders import (
     counts_of,
     digest,
     fold_all,
-    measured,
     rows_of,
     sparse,
 )
 
 MAIL = [
     (0, {"money": 1, "now": 2}, {"size": 7}),
-    (1, {"money": 3, "cheap": 1}, {"size": -2, "skew": 4}),
+    (1, {"money": 3, "cheap": 1}, {"size": 2, "skew": 4}),
     (1, {"cheap": 2}, None),
 ]
 
@@ -31,10 +30,10 @@ MAIL = [
 def learned(messages=MAIL, *, n_classes=2):
     """Return what messages teach, view by view."""
     deltas = []
-    for label, words, sizes in messages:
+    for label, words, pairs in messages:
         views = {"words": sparse(words)}
-        if sizes is not None:
-            views["sizes"] = measured(sizes)
+        if pairs is not None:
+            views["pairs"] = sparse(pairs)
         deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
     return State.sum(deltas)
 

@@ -50,7 +50,7 @@ teachings = st.tuples(
     st.integers(0, 2),
     st.sampled_from(["ham", "spam", None]),
     st.dictionaries(st.sampled_from("abc"), st.integers(1, 2), min_size=1),
-    st.none() | st.dictionaries(st.sampled_from("xy"), st.integers(-3, 3)),
+    st.none() | st.dictionaries(st.sampled_from("xy"), st.integers(1, 3)),
     st.sampled_from(["ann", "ben"]),
     st.integers(0, 1),
 )
@@ -126,12 +126,12 @@ def tell(engine, profile, story):
     start = datetime(2026, 3, 1, tzinfo=UTC)
     events = []
 
-    def say(n, message, label, words, sizes, source, month):
+    def say(n, message, label, words, pairs, source, month):
         given = taught(
             message,
             label,
             words,
-            sizes,
+            pairs,
             time=start + timedelta(hours=n, days=31 * month),
             source=source,
         )

@@ -90,7 +90,7 @@ def taught_profile(engine, **labels):
         engine,
         profile,
         taught("one", "ham", {"lunch": 1, "noon": 2}, {"length": 2**40}),
-        taught("two", "spam", {"prize": 3, "noon": 1}, {"length": -5}),
+        taught("two", "spam", {"prize": 3, "noon": 1}, {"length": 5}),
         taught("three", "ham", {"prize": 1}, {"height": 7}, time=APRIL, source="bob"),
         taught("empty", "spam", {}, time=APRIL),
         taught("three", "spam", time=APRIL, scores={"log_odds": -0.5}),

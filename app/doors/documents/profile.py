@@ -27,9 +27,9 @@ class ViewStateOut(AnswerDocument):
     """The counts of one view."""
 
     features: int
-    """Distinct features seen in any class, or fields measured."""
+    """Distinct features seen in any class."""
     occurrences: dict[str, int]
-    """Occurrences of features per label; empty for measurements."""
+    """Occurrences of features per label."""
 
 
 class ThresholdOut(AnswerDocument):
@@ -176,17 +176,14 @@ class ProfileOut(AnswerDocument):
         row, snapshot = live.row, live.snapshot
         made_of, fusion = snapshot.specification, snapshot.fusion
         terms = [term.name for term in made_of.verdict.terms]
-        occurrences = {
-            view: made_of.by_label(table.totals("occurrences"))
-            for view, table in snapshot.feature_tables.items()
-        }
         return cls.describing(
             row,
             revision=snapshot.revision,
             messages=learned(snapshot),
             views={
                 view: ViewStateOut(
-                    features=table.vocabulary, occurrences=occurrences.get(view, {})
+                    features=table.vocabulary,
+                    occurrences=made_of.by_label(table.totals("occurrences")),
                 )
                 for view, table in snapshot.tables.items()
             },

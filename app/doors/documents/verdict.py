@@ -318,8 +318,8 @@ class MessageOut(ClassifyOut):
     `prior` sum to the log-odds.
     """
     elsewhere: dict[str, float]
-    """Nats that features without a place add, by view: structure, measurements, whole
-    addresses; and the lists (`list`) and correspondents (`people`).
+    """Nats that features without a place add, by view, such as whole addresses; and the
+    lists (`list`) and correspondents (`people`).
     """
     prior: Nats = Field(
         description="Nats that the class prior and the bias of the fusion add."
