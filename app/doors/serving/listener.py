@@ -183,6 +183,8 @@ class Connection:
         ------
         TimeoutError
             If the peer is silent for too long.
+        ConnectionError
+            If the peer is gone, or its place was given to another.
         """
         with self._waits():
             async with asyncio.timeout(self._idle):
@@ -235,7 +237,8 @@ class Connection:
             self._waiting.cancel()
 
     def give_up(self) -> None:
-        """Give up the place; a read ends as if the peer had ended."""
+        """Give up the place; a read fails, because what has come is not all."""
+        self._reader.set_exception(ConnectionAbortedError("others needed its place"))
         self._writer.transport.abort()
 
     @contextmanager
@@ -372,7 +375,7 @@ class Listener:
             self._log.info("%s: %s was idle for too long", name, peer)
         except ConnectionError as error:
             self._log.info(
-                "%s: %s closed the connection: %s", name, peer, reason(error)
+                "%s: the connection of %s was lost: %s", name, peer, reason(error)
             )
         # The outermost loop of a door: a failure affects only its connection.
         except Exception:  # noqa: BLE001  logged with its traceback

@@ -138,6 +138,36 @@ def test_a_client_that_has_waited_long_makes_room_for_its_own(run, monkeypatch):
     assert b"late\n" == run(heard())
 
 
+def test_a_request_that_makes_room_is_not_taken_for_a_whole_one(run, monkeypatch):
+    """Half of a message that ends with its connection is not taught."""
+    monkeypatch.setattr(module, "SPARED_AMONG_OWN_SECONDS", 0.0)
+
+    async def heard():
+        wholes = []
+
+        async def take(connection):
+            whole = b""
+            while data := await connection.read():
+                whole += data
+                await connection.write(b"more\n")
+            wholes.append(whole)
+
+        async with opened(take, connections=1) as (connect, _):
+            reader, half = await connect()
+            half.write(b"half")
+            await reader.readline()
+            other, writer = await connect()
+            await reader.read()
+            writer.write(b"whole")
+            await other.readline()
+            writer.write_eof()
+            await other.read()
+            await hung_up(half, writer)
+        return wholes
+
+    assert [b"whole"] == run(heard())
+
+
 def test_a_client_that_is_worked_for_keeps_its_place(run, monkeypatch):
     """New clients wait until its request is done."""
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
