@@ -271,6 +271,9 @@ class Webhook(threading.Thread):
             asyncio.timeout(TIMEOUT),
             client.stream("POST", self.url, content=body, headers=headers) as answer,
         ):
+            # They would come back with each further event: a receiver that sets new
+            # ones refuses requests as soon as they are longer than it allows.
+            client.cookies.clear()
             return answer.status_code
 
     def _attempt(

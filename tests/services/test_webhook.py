@@ -54,6 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = 200 if self.server.answers.empty() else self.server.answers.get()
         self.send_response(status)
         self.send_header("Location", "http://127.0.0.1:1/")
+        self.send_header("Set-Cookie", "session=1")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -131,6 +132,7 @@ def test_events_come_signed_and_in_order(receiver):
         signed = at.encode() + b"." + body
         assert hmac.new(SECRET, signed, hashlib.sha256).hexdigest() == made
         assert {"event", "event_id", "time", "id"} == set(json.loads(body))
+        assert "Cookie" not in headers
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
