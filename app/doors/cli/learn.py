@@ -244,7 +244,7 @@ def _doubt(folders: Sequence[MailFolder], junk: str | None, settings: Settings) 
         if (
             folder.use == "junk"
             and junk is None
-            and folder.label not in settings.spam_labels
+            and folder.label not in (None, *settings.spam_labels)
         ):
             complain(
                 f"{decoded(str(folder.path))} is a junk folder by its name, and is "
