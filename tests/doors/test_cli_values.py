@@ -39,6 +39,14 @@ def test_the_name_of_a_file_may_be_any_bytes(run, tmp_path):
     assert 0 == run("learn", "--label", "spam", FF)[0]
 
 
+def test_an_error_has_no_control_characters(run, tmp_path):
+    """The files of a strange archive may have any names."""
+    code, _, err = run("classify", tmp_path / "a\x1b]0;b\x07\nc\u202e")
+
+    assert 65 == code
+    assert rf"{tmp_path}/a\x1b]0;b\x07\nc\u202e cannot be read" in err
+
+
 def test_cells_of_a_table_are_whole_and_without_control_characters(capsys):
     """Names often differ at their ends, and a file may have any name."""
     long = "x" * 300

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def complain(sentence: str) -> None:
-    """Print an error to standard error."""
-    sys.stderr.write(f"postbayes: {sentence}\n")
+    """Print an error to standard error; a file that it names may have any name."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+    sys.stderr.write(f"postbayes: {shown}\n")
 
 
 def raise_for(unreadable: int) -> None:
