@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.counts import CountSource
     from app.bayes.sparse import Counting
 
 # Python draws the seed of its hashes at random at each start, so no sender knows it.
@@ -275,6 +276,51 @@ class PartialSums:
     def flatten(self) -> FeatureCounts:
         """Return the sum of all as one group element."""
         return reduce(add, (table.flatten() * w for w, table in self._parts))
+
+
+class GroupedClasses:
+    """A source of counts with its classes added up in groups.
+
+    Parameters
+    ----------
+    source : CountSource
+        The counts of each class.
+    group : ndarray of int64, shape (K,)
+        The group of each class, from 0 on.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> x = FeatureCounts.of(SparseCounts.of({1: 3}), label=2, n_classes=3)
+    >>> both = GroupedClasses(FeatureTable.of(x), np.array([0, 1, 1]))
+    >>> both.messages.tolist(), both.look_up(np.array([1]), "occurrences").tolist()
+    ([0, 1], [[0, 3]])
+    """
+
+    def __init__(self, source: CountSource, group: NDArray[np.int64]) -> None:
+        self._source = source
+        # Of K rows and a column for each group: 1 where the class is in the group.
+        self._member = np.eye(int(group.max()) + 1, dtype=np.int64)[group]
+        self.messages: NDArray[np.int64] = source.messages @ self._member
+        self.vocabulary = source.vocabulary
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (..., G)."""
+        return self._source.totals(counting) @ self._member
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (..., n, G); 0 where never seen."""
+        return self._source.look_up(ids, counting) @ self._member
+
+    def flatten(self) -> FeatureCounts:
+        """Return the sum of all as one group element."""
+        flat = self._source.flatten()
+        return FeatureCounts.of_counts(
+            flat.messages @ self._member,
+            flat.ids,
+            flat.occurrences @ self._member,
+            flat.documents @ self._member,
+        )
 
 
 def _summed(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

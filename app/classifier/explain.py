@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
 from app.classifier.reasons import Summand, anonymous, reasons_of, texts_at
 from app.kernels import likelihood
@@ -53,15 +52,12 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
 
     Notes
     -----
-    The log-odds of a set of classes against the rest is a difference of two
-    log-sum-exps, which is linear in the joint (`app.classifier.score.score`)
-    once the weights of the classes within each side are known: so it is a sum of
-    one contribution per feature for every K (`app.bayes.posterior.odds_weights`).
+    A verdict is between two sides, so its log-odds are the difference of their joints
+    (`app.classifier.score.score`), which is a sum with one contribution per feature.
     """
+    snapshot = snapshot.sides
     specification = snapshot.specification
-    # The posterior is the joint up to a constant for all classes, and the weights sum
-    # to zero over the classes.
-    weights, offset = odds_weights(verdict.log_posterior, specification.spam_mask)
+    weights = np.where(specification.spam_mask, 1.0, -1.0)
     constant = snapshot.verdict_log_prior + snapshot.fusion.bias
     contributions: dict[str, NDArray[np.float64]] = {}
     seen: dict[str, NDArray[np.bool_]] = {}
@@ -95,7 +91,7 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
                 seen[view],
             )
     return Attribution(
-        prior=float(constant @ weights + offset),
+        prior=float(constant @ weights),
         contributions=contributions,
         seen=seen,
     )

@@ -95,14 +95,14 @@ class Examples:
     revisions : ndarray of int64, shape (N,)
         The row that first learned each, increasing.
     labels : ndarray of int64, shape (N,)
-        Class index of the newest label.
+        Side of the newest label (`app.classifier.specification.Specification.sides`).
     own : ndarray of bool, shape (N,)
         Whether that label is the filter's own.  Such examples are not used in the fit
         until a person labels them.
-    terms : ndarray of float64, shape (N, T, K)
+    terms : ndarray of float64, shape (N, T, 2)
         The values of the verdict's terms (`app.classifier.record.Evidence`).  Unit:
         nats.
-    log_prior : ndarray of float64, shape (N, K)
+    log_prior : ndarray of float64, shape (N, 2)
         The log-prior at that time.  Unit: nats.
     log_odds : ndarray of float64, shape (N,)
         The log-odds of the verdict.  Unit: nats.
@@ -123,7 +123,7 @@ class Examples:
     @classmethod
     def none(cls, specification: Specification) -> Self:
         """Return an empty set of examples."""
-        k, t = specification.n_classes, len(specification.verdict.terms)
+        k, t = specification.sides.n_classes, len(specification.verdict.terms)
         return cls(
             (),
             np.empty(0, np.int64),
@@ -163,18 +163,18 @@ class Examples:
         fresh: dict[bytes, _Example] = {}
         for row in lessons:
             old = place.get(row.digest)
-            if row.label not in specification.labels or row.label_before is None:
+            label = specification.side_of.get(row.label or "")
+            if label is None or row.label_before is None:
                 fresh.pop(row.digest, None)
                 # A message learned again goes to the end, because examples are ordered
                 # by revision.
                 if old is not None:
                     kept[old] = False
                     del place[row.digest]
-            if row.label not in specification.labels:
+            if label is None:
                 continue
-            label = specification.labels.index(row.label)
             if row.label_before is None:
-                evidence = evidence_of(row.scores, specification)
+                evidence = evidence_of(row.scores, specification.sides)
                 if evidence is not None and row.revision > after:
                     fresh[row.digest] = _Example(row.revision, label, row.own, evidence)
             elif row.digest in fresh:
@@ -264,7 +264,7 @@ class Arrivals:
     def of(cls, examples: Examples, specification: Specification) -> Self:
         """Return the arrivals of some examples."""
         there = examples.arrived >= 0
-        spam = int(specification.spam_mask[examples.labels[there]].sum())
+        spam = int(specification.sides.spam_mask[examples.labels[there]].sum())
         return cls(int(there.sum()) - spam, spam, int(examples.arrived[there].sum()))
 
     @property
@@ -312,7 +312,7 @@ def _came(
         return None
     place = examples.digests.index(digest)
     arrived = int(examples.arrived[place])
-    spam = bool(specification.spam_mask[examples.labels[place]])
+    spam = bool(specification.sides.spam_mask[examples.labels[place]])
     return None if arrived < 0 else (spam, arrived)
 
 
@@ -324,8 +324,8 @@ class Fusion:
     ----------
     weights : ndarray of float64, shape (T,)
         Weights of the terms of the verdict's rule.
-    bias : ndarray of float64, shape (K,)
-        Bias of each class.  Unit: nats.
+    bias : ndarray of float64, shape (2,)
+        Bias of each side.  Unit: nats.
     examples : Examples
         The examples of the window that ends at `fitted_revision`.
     fitted_revision : int
@@ -351,7 +351,7 @@ class Fusion:
         """Return the weights before the first message."""
         return cls(
             np.array([term.weight for term in specification.verdict.terms]),
-            np.zeros(specification.n_classes),
+            np.zeros(specification.sides.n_classes),
             Examples.none(specification),
             Arrivals(),
         )
@@ -389,7 +389,7 @@ class Fusion:
 
 def _fitted(examples: Examples, specification: Specification, revision: int) -> Fusion:
     """Return the weights fitted to the examples, with the examples."""
-    spam = specification.spam_mask[examples.labels]
+    spam = specification.sides.spam_mask[examples.labels]
     shipped = replace(
         Fusion.shipped(specification),
         examples=examples,

@@ -148,10 +148,11 @@ def taught(
     """Return the features that a message teaches each view.
 
     `bounded` limits the features of every view.  Corrections and grams are taught only
-    if the classifier of their name was wrong or nearly so: if the right class did not
-    lead all others by `MARGIN`, whatever the term of the view counts in the verdict.
+    if the classifier of their name was wrong or nearly so: if the right side did not
+    lead the other by `MARGIN`, whatever the term of the view counts in the verdict.
     """
     models = specification.classifiers
+    side = specification.side_of[specification.labels[label]]
     wary = {model.view for model in models.values() if model.learns_errors}
     found = bounded({view: x for view, x in views.items() if view not in wary})
     for term, factor in zip(specification.verdict.terms, verdict.factors, strict=True):
@@ -159,7 +160,7 @@ def taught(
         if not model.learns_errors or model.view != term.classifier:
             continue
         others = (verdict.parts[term.classifier].totals[0] * factor).tolist()
-        if others.pop(label) - max(others) < MARGIN:
+        if others.pop(side) - max(others) < MARGIN:
             if model.made_of:
                 ids = np.unique(model.features(found).ids)
                 found[model.view] = SparseCounts(ids, np.ones_like(ids))

@@ -191,7 +191,9 @@ class BackedOff(Scorer):
         )
         self.learned = np.sum([each.messages for each in snapshots], axis=0)
         above = BackedOff(levels[1:]) if len(others) > 1 else others[0]
-        self.rows = tuple(map(np.vstack, zip(self.rows, above.rows, strict=True)))
+        self.rows = _stacked(self, above)
+        if self.sides is not self:
+            self.sides.rows = _stacked(self.sides, above.sides)
 
     def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over the levels, in which each message counts once."""
@@ -219,3 +221,8 @@ class BackedOff(Scorer):
                 self._levels, self._weights, odds, (*odds[1:], 0.0), strict=True
             )
         )
+
+
+def _stacked(own: Scorer, above: Scorer) -> tuple[NDArray[np.float64], ...]:
+    """Return the rows of a scorer above those of another."""
+    return tuple(map(np.vstack, zip(own.rows, above.rows, strict=True)))

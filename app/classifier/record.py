@@ -41,10 +41,10 @@ class Evidence:
 
     Parameters
     ----------
-    terms : ndarray of float64, shape (T, K)
-        The normalised log-likelihood of each class by each term of the verdict's
+    terms : ndarray of float64, shape (T, 2)
+        The normalised log-likelihood of each side by each term of the verdict's
         rule.  Unit: nats.
-    log_prior : ndarray of float64, shape (K,)
+    log_prior : ndarray of float64, shape (2,)
         The log-prior at that time.  Unit: nats.
     log_odds : float
         The log-odds of the verdict.  Unit: nats.
@@ -65,8 +65,8 @@ def record(
     """Return the record of a score for the ledger.
 
     It has the data for live figures and the fusion: the decision, its log-odds, and for
-    each class the values of the prior and of each term of the verdict's rule, relative
-    to the first class.  Numbers that are not finite are None.
+    each side the values of the prior and of each term of the verdict's rule, relative
+    to the first side.  Numbers that are not finite are None.
 
     Parameters
     ----------

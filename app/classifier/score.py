@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.posterior import probability_of
+from app.bayes.posterior import log_posterior, probability_of
 from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from app.bayes.sparse import SparseCounts
     from app.classifier.rule import VerdictRule
@@ -23,7 +26,10 @@ def score(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
 
     Notes
     -----
-    Only the classifiers in `Specification.deciding` are used.
+    Only the classifiers in `Specification.deciding` are used.  With more than two
+    labels, the verdict is between wanted mail and spam, by the counts of all labels of
+    a side together; the labels of a side then divide its probability in proportion to
+    their posteriors (experiment 0112).
 
     Let :math:`f_{tic}` be the log-likelihood of feature *i* in class *c* for the
     classifier of term *t*, :math:`g_t` the factor of its normaliser for this message,
@@ -36,6 +42,48 @@ def score(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
 
     `app.classifier.rule.VerdictRule` gives the reasons.
     """
+    sides = _scored(snapshot.sides, views)
+    if snapshot.sides is snapshot:
+        return sides
+    labels = _scored(snapshot, views)
+    spam = snapshot.specification.spam_mask
+    posterior, *of_views = _within_sides(
+        [labels.log_posterior, *(each.log_posterior for each in labels.views.values())],
+        [sides.log_posterior, *(each.log_posterior for each in sides.views.values())],
+        spam,
+    )
+    return replace(
+        sides,
+        label=int(posterior.argmax()),
+        log_posterior=posterior,
+        views={
+            name: replace(each, log_posterior=of_view)
+            for (name, each), of_view in zip(sides.views.items(), of_views, strict=True)
+        },
+    )
+
+
+def _within_sides(
+    labels: Sequence[NDArray[np.float64]],
+    sides: Sequence[NDArray[np.float64]],
+    spam: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Divide the probability of each side among its labels, shape (n, K).
+
+    Parameters
+    ----------
+    labels, sides : sequence of n ndarrays of float64, shapes (K,) and (2,)
+        Log-posteriors of the labels and of the sides.
+    """
+    found = np.array(labels)
+    for side, mask in enumerate((~spam, spam)):
+        found[:, mask] = log_posterior(found[:, mask])
+        found[:, mask] += np.array(sides)[:, side, np.newaxis]
+    return found
+
+
+def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
+    """Return the verdict between the classes of a scorer."""
     specification = snapshot.specification
     models = specification.classifiers
     parts = {

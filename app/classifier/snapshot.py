@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.table import FeatureTable
+from app.bayes.table import FeatureTable, GroupedClasses
 from app.classifier.fusion import Fusion
 
 if TYPE_CHECKING:
@@ -108,6 +108,9 @@ class Scorer(ABC):
         Factors of the terms that compensate for views with few messages (`raised`).  A
         view that learns only errors has fewer by design and is excluded: its terms
         are `lowered` until it knows enough.
+    sides : Scorer
+        The same for wanted mail and spam, with the counts of all labels of a side
+        together; this scorer itself where it has two labels.
     rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
         For a verdict at each level, `raised`, the weights of the fusion, and what is
         added for all messages alike; one level unless there are others above it.
@@ -183,10 +186,36 @@ class Scorer(ABC):
         made = np.array([model.learns_errors for model in models])
         fewer = np.minimum(of_ham, of_spam)
         self.raised = np.where(made, lowered(fewer), raised((of_ham + of_spam)[~made]))
-        added = self.verdict_log_prior + fusion.bias
+        self.sides: Scorer = self
+        added = self.verdict_log_prior
+        if specification.sides is specification:
+            added = added + fusion.bias
+        else:
+            self.sides = _Sides(self)
         self.rows = tuple(
             [row[np.newaxis] for row in (self.raised, fusion.weights, added)]
         )
+
+
+class _Sides(Scorer):
+    """The two sides of a scorer with more labels."""
+
+    def __init__(self, whole: Scorer) -> None:
+        made_of = whole.specification
+        self._whole = whole
+        group = made_of.spam_mask.astype(np.int64)
+        super().__init__(
+            made_of.sides,
+            {view: GroupedClasses(x, group) for view, x in whole.tables.items()},
+            revision=whole.revision,
+            fusion=whole.fusion,
+        )
+
+    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return in how many messages of each side features were, shape (n, 2)."""
+        spam = self._whole.specification.spam_mask
+        counts = self._whole.documents(view, ids)
+        return np.stack((counts @ ~spam, counts @ spam), axis=1)
 
 
 class Snapshot(Scorer):

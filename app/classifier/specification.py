@@ -261,6 +261,11 @@ class Specification:
         The place of each term's classifier among them.
     spam_mask : ndarray of bool, shape (K,), read-only
         Which classes are unwanted mail.
+    sides : Specification
+        The same for two classes, wanted mail and spam, between which verdicts decide;
+        this specification itself where it has two labels.
+    side_of : mapping of str to int
+        The class of each label among those of `sides`.
 
     Raises
     ------
@@ -287,6 +292,8 @@ class Specification:
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
     places: NDArray[np.int64] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    sides: Specification = field(init=False, repr=False, compare=False)
+    side_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check labels, classifiers and terms."""
@@ -331,6 +338,12 @@ class Specification:
         object.__setattr__(self, "deciding", deciding)
         object.__setattr__(self, "places", places)
         object.__setattr__(self, "spam_mask", spam)
+        sides, side_of = self, {label: c for c, label in enumerate(self.labels)}
+        if len(self.labels) > MIN_LABELS:
+            sides = replace(self, labels=LABELS, spam_labels=SPAM_LABELS)
+            side_of = dict(zip(self.labels, map(int, spam), strict=True))
+        object.__setattr__(self, "sides", sides)
+        object.__setattr__(self, "side_of", side_of)
 
     def decaying(self, half_life: float) -> Specification:
         """Return the specification with decaying counts.

@@ -63,13 +63,14 @@ class Verdict:
         Log-posterior of each class, under the verdict's rule. Unit: nats.
     views : mapping of str to ViewScore
         Result of each classifier in use by itself.
-    evidence : ndarray of float64, shape (T, K)
-        Value of each term of the rule for each class, normalised and before its weight.
-        Unit: nats.
-    log_prior : ndarray of float64, shape (K,)
-        The class prior. Unit: nats.
+    evidence : ndarray of float64, shape (T, 2)
+        Value of each term of the rule for each side
+        (`app.classifier.specification.Specification.sides`), normalised and before its
+        weight.  Unit: nats.
+    log_prior : ndarray of float64, shape (2,)
+        The prior of each side. Unit: nats.
     parts : mapping of str to Contributions
-        Contribution of each feature to each classifier.
+        Contribution of each feature to each classifier, for each side.
     factors : sequence of float, length T
         Factor of each term's normaliser.
     above : sequence of float

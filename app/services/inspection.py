@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.posterior import log_odds
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
 from app.classifier.shading import shade
@@ -310,12 +309,9 @@ def over_time(
 def weight(snapshot: Snapshot, view: str, feature: int) -> float:
     """Return how far a feature moves the log-odds of its view.  Unit: nats.
 
-    Starts from the class prior and uses the view's own classifier.  For two classes
-    this is the difference of the two log-likelihoods, independent of the prior.
+    The difference of the two log-likelihoods of the view's own classifier.
     """
-    specification = snapshot.specification
+    sides = snapshot.sides
     x = SparseCounts(np.array([feature], np.int64), np.ones(1, np.int64))
-    parts = snapshot.likelihood(view).contributions(x)
-    joints = np.array([snapshot.log_prior, snapshot.log_prior + parts.features[0]])
-    without, with_it = log_odds(joints, specification.spam_mask).tolist()
-    return float(with_it - without)
+    parts = sides.likelihood(view).contributions(x)
+    return float(parts.features[0] @ np.where(sides.specification.spam_mask, 1.0, -1.0))

@@ -35,11 +35,18 @@ def views_of(raw):
 
 
 def taught(hams=(), spams=(), made_of=SHIPPED):
-    """Return the snapshot of a profile that was taught these messages."""
+    """Return the snapshot of a profile that was taught these messages.
+
+    With more labels, those of a side take turns.
+    """
     snapshot = Snapshot.empty(made_of)
-    lessons = [(raw, 0) for raw in hams] + [(raw, 1) for raw in spams]
-    for revision, (raw, label) in enumerate(lessons, start=1):
-        moved = delta(views_of(raw), before=None, after=label, n_classes=2)
+    k, sides = made_of.n_classes, (~made_of.spam_mask, made_of.spam_mask)
+    lessons = [(raw, 0, n) for n, raw in enumerate(hams)]
+    lessons += [(raw, 1, n) for n, raw in enumerate(spams)]
+    for revision, (raw, side, n) in enumerate(lessons, start=1):
+        labels = np.flatnonzero(sides[side])
+        label = int(labels[n % labels.size])
+        moved = delta(views_of(raw), before=None, after=label, n_classes=k)
         if made_of.decay is not None:
             moved *= PARTS
         snapshot.learn(moved, revision=revision)
@@ -177,6 +184,24 @@ def test_the_shares_of_the_levels_sum_to_the_log_odds(site):
         ]
         assert verdict.log_odds == pytest.approx(sum(explanation.families.values()))
         assert {"ham": 341, "spam": 312} == explanation.summands[0].messages
+
+
+def test_more_labels_have_the_verdicts_of_two_at_every_level():
+    """Bit for bit, with and without the levels above."""
+    labels = Specification(labels=("ham", "list", "spam"))
+    said = []
+    for made_of in (SHIPPED, labels):
+        scorer = backed_off(
+            levels_of(
+                ann=taught([ham(1), ham(2)], [spam(1)], made_of),
+                site=taught(map(ham, range(40)), map(spam, range(40)), made_of),
+            )
+        )
+        verdict = score(scorer, views_of(spam(99)))
+        said.append((verdict.log_odds, *verdict.above))
+
+    assert said[0] == said[1]
+    assert len(set(said[0])) == 2
 
 
 def test_what_a_level_forgets_leaves_no_trace_below():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from app.bayes.sparse import SparseCounts
-from app.classifier.rule import VerdictRule, terms_of
+from app.classifier.rule import FusionRule, VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import InvalidSetting
 from app.evaluation.subject import EVERYTHING, Subject, Training
+from app.features.extract import extract
+from app.mail.parse import parse
+from tests.support.messages import ham, spam
 
 HAM = range(1, 20)
 SPAM = range(31, 50)
@@ -131,3 +135,26 @@ def test_it_is_not_sure_of_what_it_is_unsure_of():
 
     assert 40 == own.learned
     assert math.isfinite(odds(own, mail(1, 31)))
+
+
+def test_more_labels_decide_between_ham_and_spam_as_two_would():
+    """Bit for bit, through lessons, errors and fits; its labels share each side."""
+    rule = VerdictRule(fusion=FusionRule(every=20, window=60))
+    two = Subject(Specification(verdict=rule))
+    labels = ("ham", "list", "phishing", "spam")
+    many = Subject(
+        Specification(labels=labels, spam_labels=("phishing", "spam"), verdict=rule)
+    )
+    for n in range(90):
+        # One in nine is on the wrong side, so that the corrections learn.
+        unwanted = (n % 2 > 0) ^ (n % 9 == 0)
+        views = extract(parse(spam(n) if n % 2 else ham(n))).views
+        said, found = two.score(views), many.score(views)
+
+        assert (said.decision, said.log_odds) == (found.decision, found.log_odds)
+        assert said.log_posterior.tolist() == pytest.approx(
+            np.logaddexp.reduce(found.log_posterior.reshape(2, 2), axis=1).tolist()
+        )
+        two.learn(views, "spam" if unwanted else "ham")
+        many.learn(views, labels[2 * unwanted + n % 3 // 2])
+    assert two.snapshot.fusion.fitted_messages > 0

@@ -82,7 +82,7 @@ class FusionOut(AnswerDocument):
     weights: dict[str, float]
     """Weight of each view, by its normaliser."""
     bias: dict[str, float]
-    """Added for each label, in nats."""
+    """Added for each label, in nats; with more than two, for all of ham and of spam."""
     fitted_revision: int
     """The latest ledger row that they were fitted to."""
     fitted_messages: int
@@ -192,7 +192,7 @@ class ProfileOut(AnswerDocument):
             fusion=FusionOut.describing(
                 fusion,
                 weights=dict(zip(terms, fusion.weights.tolist(), strict=True)),
-                bias=dict(zip(row.labels, fusion.bias.tolist(), strict=True)),
+                bias=dict(zip(made_of.sides.labels, fusion.bias.tolist(), strict=True)),
             ),
             undo_days=application.settings.vector_days or None,
             decay=made_of.decay,
