@@ -15,11 +15,15 @@ from hypothesis import HealthCheck, settings
 from app.storage.database.engine import open_engine
 from tests.support import databases, postgres
 
-# A busy machine is not a broken law.
-settings.register_profile(
-    "no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("no clock")
+# A busy machine is not a broken law.  The examples are others in each run.
+for name, examples in {"quick": 30, "thorough": 300}.items():
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
 
 _numbers = count(1)
 

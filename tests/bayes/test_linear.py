@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
@@ -38,7 +38,6 @@ rows = st.lists(st.floats(-8, 8), min_size=3, max_size=3).map(
     lambda row: Measurements.of(dict(enumerate(row)))
 )
 measured = st.lists(st.tuples(rows, labels), min_size=4, max_size=12)
-quick = settings(max_examples=40, deadline=None)
 
 
 def same_differences(joint, scores):
@@ -49,7 +48,6 @@ def same_differences(joint, scores):
     )
 
 
-@quick
 @given(counted, texts, st.sampled_from(["occurrences", "presence"]))
 def test_the_multinomial_log_odds_are_linear_in_the_counts(history, x, counting):
     """The bias is the prior, a weight the log-probability of a word."""
@@ -71,7 +69,6 @@ def test_the_multinomial_log_odds_are_linear_in_the_counts(history, x, counting)
     assert joint[2] - joint[0] == pytest.approx(score, abs=1e-9)
 
 
-@quick
 @given(counted, texts)
 def test_the_bernoulli_log_odds_are_linear_in_the_presences(history, x):
     """The bias holds the absence of everything."""
@@ -94,7 +91,6 @@ def train(history):
     )
 
 
-@quick
 @given(measured, rows)
 def test_the_gaussian_posterior_with_shared_variances_is_logistic(history, x):
     """P(+) = 1 / (1 + exp(-(w x + b))) for each pair of classes."""
@@ -119,7 +115,6 @@ def test_the_gaussian_posterior_with_shared_variances_is_logistic(history, x):
         assert math.exp(log_posterior(pair)[1]) == pytest.approx(logistic, abs=1e-6)
 
 
-@quick
 @given(measured, rows)
 def test_the_discriminant_log_odds_are_linear(history, x):
     """The quadratic term is the same for every class."""

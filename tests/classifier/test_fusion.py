@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.models.multinomial import Multinomial
@@ -111,7 +111,6 @@ def ledgers(draw):
     return rows
 
 
-@settings(deadline=None)
 @given(ledgers(), st.sets(st.integers(1, 40)))
 def test_every_worker_has_the_same_weights_whatever_batches_it_read(rows, cuts):
     """A batch may end anywhere: the weights are those of one read, bit for bit."""
@@ -120,7 +119,6 @@ def test_every_worker_has_the_same_weights_whatever_batches_it_read(rows, cuts):
     assert known(followed(rows)) == known(followed(rows, cuts=cuts))
 
 
-@settings(deadline=None)
 @given(ledgers(), st.integers(0, 40))
 def test_a_start_reads_the_newest_rows_and_has_the_weights_of_a_replay(rows, more):
     """The rows that `lessons_after` asks for are enough, now and for all that follow."""

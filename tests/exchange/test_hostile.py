@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
@@ -36,7 +36,7 @@ from app.services.cache import LiveProfiles
 from app.services.figures import Figures
 from app.storage import tables
 from tests.support.builders import APRIL, feature, new_profile, rows_of, taught, teach
-from tests.support.databases import on_sqlite
+from tests.support.databases import on_one_database, on_sqlite
 from tests.support.transfer import (
     altered,
     audited,
@@ -190,11 +190,7 @@ def require_whole(engine, name):
 
 @on_sqlite
 @given(data=st.data())
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 def test_any_value_in_any_place_is_refused_or_harmless(engine, data):
     """Right checksums do not make a hostile file believed, and no start fails."""
     service = transfer(engine)

@@ -9,7 +9,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
@@ -56,7 +56,12 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import on_sqlite, postgres_database, sqlite_url
+from tests.support.databases import (
+    on_one_database,
+    on_sqlite,
+    postgres_database,
+    sqlite_url,
+)
 from tests.support.ledger import counted
 from tests.support.transfer import (
     LATER,
@@ -123,7 +128,7 @@ histories = st.lists(
 
 @on_sqlite
 @given(history=histories, kind=st.sampled_from(["counts", "ledger"]))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@on_one_database
 def test_a_round_trip_is_equality_whatever_was_taught(engine, history, kind):
     """For any history of learning, moving and forgetting."""
     profile = new_profile(engine)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.posterior import log_posterior
@@ -111,7 +111,6 @@ SMALL = st.lists(
 ).filter(lambda rows: len({row[-1] for row in rows}) == 2)
 
 
-@settings(max_examples=200)
 @given(SMALL, st.integers(0, 2))
 def test_a_tie_of_fractions_is_a_tie_in_every_fold(rows, seed):
     """Each row is decided as fractions decide, whatever the order of the factors."""

@@ -148,7 +148,8 @@ CASES += [
     }.items()
 ]
 every_model = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-quick = settings(max_examples=25, deadline=None)
+# 22 models share the examples of a law.
+quick = settings(max_examples=settings.default.max_examples // 3)
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.bayes.models.bernoulli import Bernoulli
@@ -35,7 +35,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import on_sqlite
+from tests.support.databases import on_one_database, on_sqlite
 from tests.support.messages import ham, spam
 
 WORDS = ({"free": 2}, {"free": 1, "meet": 1}, {"meet": 3}, {"lunch": 1, "pills": 1})
@@ -160,11 +160,7 @@ def carry_out(operation, engine, profile, worker, now):
 
 
 @on_sqlite
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @example(
     [
         ("teach", 0, "spam"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Barrier, Thread
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -27,7 +27,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.databases import on_postgresql
+from tests.support.databases import on_one_database, on_postgresql
 
 # What may happen to a few messages of a few words and fields, in any order.
 words = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 3), max_size=4)
@@ -141,11 +141,7 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     assert (7, 0, 7) == (first.rows, first.after, first.upto)
 
 
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @given(history=histories, limit=st.integers(1, 5))
 def test_folding_in_steps_or_at_once_gives_the_same_tables(engine, history, limit):
     """Wherever the steps fall, the rows are the same and the audit is zero."""

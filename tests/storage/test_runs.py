@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
@@ -24,6 +24,7 @@ from tests.support.builders import (
     rows_of,
     sparse,
 )
+from tests.support.databases import on_one_database
 
 LABELS = ("ham", "spam")
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -75,11 +76,7 @@ def look_up(engine, profile, number, view="words"):
     return {epoch: both[0].tolist() for epoch, both in found.items() if both.any()}
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @given(kept=st.lists(labelled, max_size=4), taken=st.lists(labelled, max_size=4))
 @example(kept=[], taken=[(SparseCounts.of({}), sparse({"x": 2**31}), 0)] * 2)
 def test_what_is_taken_back_was_never_there(engine, kept, taken):
@@ -186,11 +183,7 @@ changes = st.dictionaries(
 )
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @given(several=st.lists(st.tuples(changes, st.integers(-2, 2)), min_size=2, max_size=6))
 def test_runs_are_added_one_range_of_features_after_another(engine, several):
     """However few parts are read at once, and wherever those of each run begin."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
@@ -28,6 +28,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
+from tests.support.databases import on_one_database
 
 LABELS = ("ham", "spam", "newsletter")
 
@@ -58,11 +59,7 @@ def test_nothing_learned_is_an_empty_state(engine):
     assert ({}, 0) == (found.tables, found.revision)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @given(history=st.lists(acts, max_size=15))
 def test_the_state_is_the_sum_of_what_is_learned_now(engine, history):
     """Whatever was moved, forgotten and folded on the way."""

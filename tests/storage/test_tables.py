@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import literal, select
 from sqlalchemy.exc import StatementError
@@ -13,6 +13,7 @@ from sqlalchemy.exc import StatementError
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import new_profile
+from tests.support.databases import on_one_database
 
 moments = st.datetimes(
     min_value=datetime(1970, 1, 2),  # noqa: DTZ001  (the strategy takes naive bounds)
@@ -35,11 +36,7 @@ def moved(engine, profile, moment):
         return profiles.find(connection, profile.name).created_at
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@on_one_database
 @given(moments)
 def test_a_moment_comes_back_in_utc(engine, moment):
     """To the microsecond, whatever the zone of the server or of the writer."""

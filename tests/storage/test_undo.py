@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from sqlalchemy import select, update
 
 from app.errors import (
@@ -466,7 +466,6 @@ def test_a_plan_is_linear_in_the_moves_of_one_message(engine):
 
 
 @given(stories)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, story):
     """Taught, imported, undone in any order: only what is in force counts."""
     folder = tmp_path_factory.mktemp("story")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine, event
 
 from app.storage.database.engine import migrate, open_engine
@@ -29,6 +30,21 @@ on_sqlite = pytest.mark.parametrize("database", BOTH[:1], indirect=True)
 on_postgresql = pytest.mark.parametrize("database", BOTH[1:], indirect=True)
 
 _TEMPLATE = "postbayes_template"
+
+
+def on_one_database(law):
+    """Try a law with a third of the examples, all on the database of the test.
+
+    Each costs 0.1 s of CPU time or more, and has profiles of its own.
+    """
+    few = settings(
+        max_examples=settings.default.max_examples // 3,
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.function_scoped_fixture,
+        ],
+    )
+    return few(law)
 
 
 class _Statements(dict):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.naive_bayes import BernoulliNB
 
@@ -35,7 +35,6 @@ def train(rows, labels, n_classes):
     return table
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_classes=st.integers(2, 4),
@@ -81,7 +80,6 @@ SMOOTHINGS = {
 }
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=2, max_size=9),
     st.lists(st.booleans(), min_size=4, max_size=4),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.naive_bayes import CategoricalNB
 
@@ -42,7 +42,6 @@ def train(model, rows, labels, n_classes):
     return table
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_classes=st.integers(2, 4),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -51,7 +51,6 @@ def sample(seed, n_classes, n_fields):
     )
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 5))
 def test_the_posterior_is_that_of_linear_discriminant_analysis(
     seed, n_classes, n_fields
@@ -79,7 +78,6 @@ def test_the_posterior_is_that_of_linear_discriminant_analysis(
         )
 
 
-@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 1.0))
 def test_a_stated_shrinkage_is_that_of_linear_discriminant_analysis(seed, share):
     """On standardised fields, where its target is the same."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
@@ -31,7 +31,6 @@ def train(rows, labels, n_classes):
     return state
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_classes=st.integers(2, 4),

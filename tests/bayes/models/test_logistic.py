@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -130,7 +130,6 @@ def test_without_examples_the_weights_are_those_that_are_believed_in():
     assert [0.0, 0.0, 0.0] == found.bias.tolist()
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(0, 1)),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.naive_bayes import MultinomialNB
 
@@ -34,7 +34,6 @@ def train(model, rows, labels, n_classes):
     return table
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_classes=st.integers(2, 4),

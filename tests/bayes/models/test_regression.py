@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression as Oracle
 
@@ -47,7 +47,6 @@ def test_one_bit_has_the_log_odds_of_its_counts(ones, zeros):
     assert height == pytest.approx(found.log_likelihood, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 4), st.booleans())
 def test_the_gradient_is_zero_at_the_maximum(seed, n_classes, with_prior):
     """In any units, no step in any direction increases the likelihood."""
@@ -92,7 +91,6 @@ def test_the_prior_of_three_classes_is_that_of_scikit_learn():
     assert np.allclose(oracle.coef_ - oracle.coef_[0], found.weights.T, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.permutations(range(4)))
 def test_the_names_of_the_classes_change_nothing(seed, order):
     """Whichever class is the first, the probabilities are the same."""

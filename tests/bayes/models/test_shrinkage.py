@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -77,7 +77,6 @@ def test_a_regular_matrix_is_factored_as_asked():
     assert np.allclose([[1.0, 0.6], [0.6, 1.0]], factor @ factor.T, rtol=1e-14)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_a_singular_matrix_is_shrunk_until_it_can_be_factored(d, rank, seed):
     """As little as is needed: the factor stays near the matrix."""

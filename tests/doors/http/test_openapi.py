@@ -113,7 +113,7 @@ def test_answers_are_those_of_the_description(described, method, path, mode):
     cases = described[path][method].as_strategy(generation_mode=GenerationMode(mode))
 
     @settings(
-        max_examples=10,
+        max_examples=settings.default.max_examples // 5,
         derandomize=True,
         deadline=None,
         database=None,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import miltertest
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from miltertest import constants
 
@@ -87,7 +87,6 @@ def test_a_conversation_is_the_same_byte_by_byte(path):
     assert expected == answer(*(sent[n : n + 1] for n in range(len(sent))), **given)
 
 
-@settings(max_examples=30)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_end_the_connection_and_nothing_else(pieces):
     """A client of another protocol is disconnected."""

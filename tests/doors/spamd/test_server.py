@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.spamd import server
@@ -115,7 +115,6 @@ def test_every_error_has_a_code():
 SENT = [transcript.load(path)[0] for path in TRANSCRIPTS]
 
 
-@settings(max_examples=300)
 @given(
     st.sampled_from(SENT),
     st.lists(st.tuples(st.integers(0, 500), st.binary(max_size=4)), max_size=6),

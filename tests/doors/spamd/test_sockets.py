@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.serving.listener import Listener
@@ -104,7 +104,6 @@ def test_closing_finishes_the_request_that_was_begun(address):
     assert CHECKED == asyncio.run(run())
 
 
-@settings(max_examples=30)
 @given(st.lists(st.binary(min_size=1, max_size=2000), max_size=5))
 def test_garbage_on_the_wire_leaves_the_door_open(garbage):
     """Whatever somebody sends, the next client is served."""
