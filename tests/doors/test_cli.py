@@ -218,6 +218,17 @@ def test_each_message_of_an_mbox_gets_a_verdict_and_one_is_taught(run, tmp_path)
     assert (0, "relabelled") == (code, json.loads(out)["outcome"])
 
 
+def test_an_mbox_of_separators_alone_is_an_empty_message(run, tmp_path):
+    """Not a success without a verdict."""
+    box = tmp_path / "some.mbox"
+    box.write_text("From ann@example.org Mon Mar  2 10:00:00 2026\n")
+
+    code, out, err = run("classify", box)
+
+    assert (65, "") == (code, out)
+    assert "the message is empty" in err
+
+
 def test_a_table_shows_which_folder_gets_which_label(run, tmp_path):
     """Before anything is learned: a folder that is taken for another can be seen."""
     maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)

@@ -132,8 +132,13 @@ def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
             yield STANDARD, read_standard(MAX_BYTES + 1)
         # A pipe cannot be read from its beginning again, as an mbox is.
         elif file.is_file() and file.stat().st_size:
+            found = False
             for message in read_mailbox(file, label=None):
+                found = True
                 yield message.where, message.raw[: MAX_BYTES + 1]
+            if not found:
+                # An mbox of separators alone is as empty as a file of no bytes.
+                yield str(file), b""
         else:
             with opened(file) as source:
                 yield str(file), source.read(MAX_BYTES + 1)
