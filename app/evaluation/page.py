@@ -285,7 +285,9 @@ def _text(reasons: Mapping[str, Names], stream: str, reason: Summand) -> str:
     # is its family.
     if reason.kind == "rest":
         return f"({reason.features:,} other features)"
-    return reasons[stream].get((reason.family or "", reason.text), reason.text)
+    name = reasons[stream].get((reason.family or "", reason.text), reason.text)
+    # As in a terminal: a mail may have characters that reverse the rest of a line.
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
 def _seen(reason: Summand) -> str:

@@ -140,6 +140,17 @@ def test_the_worst_mistake_has_its_reasons_by_name(index):
     assert not re.search(r"#[0-9a-f]{16}", text)
 
 
+def test_reasons_have_no_control_characters(index):
+    """A mail may have any, and the page may be read in a terminal."""
+    for path in [index.parent / "lost", *index.parent.glob("spam*")]:
+        path.write_bytes(path.read_bytes().replace(b"Subject:", b"Subject: \x1b["))
+
+    text = made(index)
+
+    assert "\N{REPLACEMENT CHARACTER}[" in text
+    assert "\x1b" not in text
+
+
 def test_nothing_is_certain(index):
     """A mistake of many nats is not said to be spam at 100 %."""
     text = made(index)
