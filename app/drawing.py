@@ -114,15 +114,14 @@ class Logarithmic:
         return ((self.low, "0"), *((value, written(value)) for value in clear))
 
 
-@dataclass(frozen=True, slots=True)
+EDGE: Final = 0.05
+"""The end of a `Logit`; the other is 100 less it.  Unit: per cent."""
+
+
 class Logit:
     """Equal differences of log-odds are equally long, for shares in per cent.
 
-    Parameters
-    ----------
-    edge : float, default 0.05
-        The axis goes from here to 100 less it; values beyond lie at its ends.
-        Unit: per cent.
+    Values beyond the ends lie at them.
 
     Examples
     --------
@@ -132,25 +131,18 @@ class Logit:
     (0.0, 1.0)
     """
 
-    edge: float = 0.05
-
     def position(self, value: float, /) -> float:
         """Return the share of the axis below a value."""
-        clipped = min(100 - self.edge, max(self.edge, value))
-        span = math.log((100 - self.edge) / self.edge)
         # The ends exactly: the rounding of the logarithms leaves a trace.
-        if clipped in {self.edge, 100 - self.edge}:
-            return float(clipped > 50)  # noqa: PLR2004
-        return 0.5 + math.log(clipped / (100 - clipped)) / (2 * span)
+        if not EDGE < value < 100 - EDGE:
+            return float(value > EDGE)
+        span = math.log((100 - EDGE) / EDGE)
+        return 0.5 + math.log(value / (100 - value)) / (2 * span)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Return the shares that people use."""
         marks = (0.1, 1.0, 10.0, 50.0, 90.0, 99.0, 99.9)
-        return tuple(
-            (mark, written(mark))
-            for mark in marks
-            if self.edge <= mark <= 100 - self.edge
-        )
+        return tuple((mark, written(mark)) for mark in marks)
 
 
 @dataclass(frozen=True, slots=True)

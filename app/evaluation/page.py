@@ -191,9 +191,8 @@ def _diagrams(runs: Sequence[Run]) -> Markup:
 
 def _origin(runs: Mapping[str, Sequence[Run]]) -> Markup:
     rows = [
-        (stream, number(len(survey.labels)), survey.digest)
+        (stream, number(len(run.survey.labels)), run.survey.digest)
         for stream, (run, *_) in runs.items()
-        for survey in [run.survey]
     ]
     caption = "SHA-256 of all bytes of the mail, in reading order"
     return table(caption, ("stream", "messages", "digest"), rows, text=3)
@@ -230,9 +229,8 @@ def named(sources: Sequence[MailSource], runs: Sequence[Run]) -> Mapping[str, Na
     once more.
     """
     found: dict[str, Names] = {}
-    for at, source in enumerate(sources):
-        each = len(runs) // len(sources)
-        of_source = runs[at * each : (at + 1) * each]
+    for source in sources:
+        of_source = [run for run in runs if run.stream == source.name]
         wanted = {m.message for run in of_source for m in run.mistakes}
         names = found.setdefault(source.name, {})
         views = {view for run in of_source for view in run.specification.views}
@@ -264,10 +262,11 @@ def _mistakes(run: Run) -> list[tuple[str, list[Mistake]]]:
     has the mail.
     """
     spam = run.specification.spam_labels
-    sides: dict[bool, list[Mistake]] = {False: [], True: []}
-    for mistake in run.mistakes:
-        sides[run.survey.labels[mistake.message] in spam].append(mistake)
-    return [("Ham lost", sides[False][:SHOWN]), ("Spam missed", sides[True][:SHOWN])]
+    sides = [
+        [m for m in run.mistakes if (run.survey.labels[m.message] in spam) is side]
+        for side in (False, True)
+    ]
+    return [("Ham lost", sides[0][:SHOWN]), ("Spam missed", sides[1][:SHOWN])]
 
 
 def _probability(log_odds: float) -> str:

@@ -167,11 +167,9 @@ class Categories(ColumnGroup):
         column = self.columns[number >> VALUE_BITS]
         return column, row.cells[column]
 
-    def factors(
-        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
-    ) -> list[list[Fraction]]:
+    def factors(self, state: FeatureCounts, x: SparseCounts) -> list[list[Fraction]]:
         """Return P(value | class) of each declared or seen value."""
-        found: list[list[Fraction]] = [[] for _ in range(n_classes)]
+        found: list[list[Fraction]] = [[] for _ in range(state.n_classes)]
         counts = state.look_up(x.ids, "presence")
         fields = state.ids >> VALUE_BITS
         domains = self.event_model.domains
@@ -180,7 +178,7 @@ class Categories(ColumnGroup):
             if not counts[i].any() and value >= domains.get(field, 0):
                 continue
             of_field = state.documents[fields == field]
-            for c in range(n_classes):
+            for c in range(state.n_classes):
                 probability = share(
                     self.smoothing,
                     count=int(counts[i, c]),
@@ -303,7 +301,7 @@ class Bag(ColumnGroup):
         return sorted(self._found(row).keys() - self.ids.keys()) if self.text else []
 
     def factors(
-        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
+        self, state: FeatureCounts, x: SparseCounts
     ) -> list[list[Fraction]] | None:
         """Return the factor of each word; of absent ones too under Bernoulli."""
         counts, totals, n_values = self._counts(state)
@@ -312,29 +310,20 @@ class Bag(ColumnGroup):
         if (sum(times.values()) if multinomial else len(self.words)) > FACTORS:
             return None
 
-        def factor(i: int, c: int, *, there: bool) -> Fraction:
-            count, total = int(counts[i, c]), int(totals[c])
-            return share(
-                self.smoothing,
-                count=count if there else total - count,
-                total=total,
-                n_values=n_values,
-            ).value
-
         seen = [self.declared or bool(row.any()) for row in counts]
+        used = [
+            counts[i] if i in times else totals - counts[i]
+            for i in range(len(self.words))
+            if seen[i]
+        ]
+        if multinomial:
+            used = [counts[i] for i, n in times.items() for _ in range(n * seen[i])]
         return [
             [
-                factor(i, c, there=True)
-                for i, n in times.items()
-                for _ in range(n * seen[i])
+                share(self.smoothing, count=count, total=total, n_values=n_values).value
+                for count in (int(of_word[c]) for of_word in used)
             ]
-            if multinomial
-            else [
-                factor(i, c, there=i in times and seen[i])
-                for i in range(len(self.words))
-                if seen[i]
-            ]
-            for c in range(n_classes)
+            for c, total in enumerate(totals.tolist())
         ]
 
     def _counts(
@@ -388,23 +377,13 @@ def _probabilities(
 ) -> tuple[tuple[str, tuple[Number, ...]], ...]:
     """Return the rows of a table of smoothed probabilities, shape (V, K)."""
     logs = smoothing.log_probability(counts, totals, n_values)
-    return tuple(
-        (
-            name,
-            tuple(
-                Number(
-                    float(np.exp(logs[i, c])),
-                    written(
-                        share(
-                            smoothing,
-                            count=int(counts[i, c]),
-                            total=int(totals[c]),
-                            n_values=n_values,
-                        )
-                    ),
-                )
-                for c in range(len(totals))
-            ),
-        )
-        for i, name in enumerate(names)
+    values = np.exp(logs).tolist()
+    shares = (
+        [
+            written(share(smoothing, count=count, total=total, n_values=n_values))
+            for count, total in zip(of_value, totals.tolist(), strict=True)
+        ]
+        for of_value in counts.tolist()
     )
+    numbers = (tuple(map(Number, *each)) for each in zip(values, shares, strict=True))
+    return tuple(zip(names, numbers, strict=True))

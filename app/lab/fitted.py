@@ -16,13 +16,14 @@ from app.lab.groups import FACTORS, LearnedTable, RowTerm, Share, prior_shares
 from app.lab.prediction import Prediction, linear_table, product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from app.bayes.linear import LinearForm
     from app.lab.design import Design
+    from app.lab.groups import ColumnGroup
     from app.lab.table import Row
 
 
@@ -106,24 +107,25 @@ class Fitted:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what was left out or changed."""
-        likelihoods = self.likelihood.likelihoods
         dropped: dict[tuple[str, str], list[str]] = {}
-        for name, part in self.design.parts.items():
-            columns, why = part.dropped(likelihoods[name])
+        of_parts: list[str] = []
+        for _, part, state, likelihood in self._parts:
+            columns, why = part.dropped(likelihood)
             dropped.setdefault((part.model, why), []).extend(columns)
-        return (
-            *self.design.notes,
-            *(
-                f"Left out by the {model} model: {', '.join(columns)} ({why})."
-                for (model, why), columns in dropped.items()
-                if columns
-            ),
-            *(
-                note
-                for name, part in self.design.parts.items()
-                for note in part.notes(self.sums.states[name], likelihoods[name])
-            ),
+            of_parts += part.notes(state, likelihood)
+        left_out = (
+            f"Left out by the {model} model: {', '.join(columns)} ({why})."
+            for (model, why), columns in dropped.items()
+            if columns
         )
+        return (*self.design.notes, *left_out, *of_parts)
+
+    @property
+    def _parts(self) -> Iterator[tuple[str, ColumnGroup, Any, Any]]:
+        """The name of each part, the part, its training state and its likelihood."""
+        for name, part in self.design.parts.items():
+            state = self.sums.states[name]
+            yield name, part, state, self.likelihood.likelihoods[name]
 
     def encode(self, row: Row) -> dict[str, Any]:
         """Return the views of a row."""
@@ -138,12 +140,8 @@ class Fitted:
         """Return the learned numbers as tables."""
         return [
             table
-            for name, part in self.design.parts.items()
-            for table in part.learned(
-                self.sums.states[name],
-                self.likelihood.likelihoods[name],
-                self.design.classes,
-            )
+            for _, part, state, likelihood in self._parts
+            for table in part.learned(state, likelihood, self.design.classes)
         ]
 
     def predict(self, row: Row) -> Prediction:
@@ -201,10 +199,10 @@ class Fitted:
     def forms(self) -> dict[str, LinearForm] | None:
         """Return the linear form of each part, None if one has none."""
         found = {}
-        for name, part in self.design.parts.items():
+        for name, part, state, likelihood in self._parts:
             if not self._teaches(name):
                 continue
-            form = part.form(self.sums.states[name], self.likelihood.likelihoods[name])
+            form = part.form(state, likelihood)
             if form is None or not np.isfinite(form.weights).all():
                 return None
             found[name] = form
@@ -267,20 +265,17 @@ class Fitted:
         self, views: Mapping[str, Any]
     ) -> tuple[tuple[Fraction, ...], ...] | None:
         """Return the prior and each probability of a row, by class."""
-        k = len(self.design.classes)
         found = [[share.value] for share in self.priors]
         for name, x in views.items():
             if not self._teaches(name):
                 continue
-            part = self.design.parts[name]
-            factors = part.factors(self.sums.states[name], x, n_classes=k)
+            factors = self.design.parts[name].factors(self.sums.states[name], x)
             if factors is None:
                 return None
-            for c in range(k):
-                found[c] += factors[c]
-        if len(found[0]) > FACTORS:
-            return None
-        return tuple(tuple(f) for f in found)
+            found = [
+                [*known, *more] for known, more in zip(found, factors, strict=True)
+            ]
+        return tuple(map(tuple, found)) if len(found[0]) <= FACTORS else None
 
 
 def fit(design: Design, learned: Sums | None = None) -> Fitted:

@@ -203,13 +203,7 @@ class ColumnGroup(ABC):
         """Return the words of a row that the table lacks."""
         return []
 
-    def factors(
-        self,
-        state: Any,  # noqa: ARG002
-        x: Any,  # noqa: ARG002
-        *,
-        n_classes: int,  # noqa: ARG002
-    ) -> list[list[Fraction]] | None:
+    def factors(self, state: Any, x: Any) -> list[list[Fraction]] | None:  # noqa: ARG002
         """Return the exact factors of the likelihood in each class.
 
         None if they are not rational, or too many.

@@ -334,7 +334,7 @@ class Measured(ColumnGroup):
                 tuple(
                     self._shown(
                         float(used[i, j]),
-                        self._pooled(state, rows[f], rows[g]),
+                        self._covariance(state, rows[f], rows[g]),
                         (f, g),
                         scale=math.sqrt(used[i, i] * used[j, j]),
                     )
@@ -355,12 +355,16 @@ class Measured(ColumnGroup):
                 ),
             ]
         tables = []
+        within = [slice(c, c + 1) for c in range(len(classes))]
+        if self.choices.variances == "shared":
+            within = [slice(None)] * len(classes)
         for i, field in enumerate(fields):
+            row = rows[field]
             variances = tuple(
                 self._shown(
-                    float(value), self._variance(state, rows[field], c), (field,)
+                    float(value), self._covariance(state, row, row, of), (field,)
                 )
-                for c, value in enumerate(likelihood.variances[i])
+                for value, of in zip(likelihood.variances[i], within, strict=True)
             )
             lines = (("mean", means[i]), ("variance", variances))
             title = f"p({names[i]} | class), normal"
@@ -419,24 +423,6 @@ class Measured(ColumnGroup):
         start = self.origins[int(state.ids[row])]
         return (Fraction(state.sums[row, c], n) + start) * self._unit(state, row)
 
-    def _variance(self, state: MomentSums, row: int, c: int) -> Fraction | None:
-        counts = state.documents[row].tolist()
-        spreads = [
-            Fraction(n * square - total**2, n**2) if n else Fraction(0)
-            for n, square, total in zip(
-                counts,
-                state.squares[row].tolist(),
-                state.sums[row].tolist(),
-                strict=True,
-            )
-        ]
-        unit = self._unit(state, row) ** 2
-        if self.choices.variances == "shared":
-            weighted = (n * s for n, s in zip(counts, spreads, strict=True))
-            pooled: Fraction = sum(weighted, Fraction(0)) / sum(counts)
-            return pooled * unit + self._added
-        return spreads[c] * unit + self._added if counts[c] else None
-
     @property
     def _added(self) -> Fraction:
         return rational(self.choices.added or 0.0)
@@ -448,29 +434,28 @@ class Measured(ColumnGroup):
         """Return the share that was taken from the correlations."""
         rows = state.ids.searchsorted(likelihood.ids).tolist()
         covariance = likelihood.covariance
-        pairs = [
-            (abs(self._pooled(state, row, column)), i, j)
-            for i, row in enumerate(rows)
-            for j, column in enumerate(rows[:i])
-        ]
-        found = [
-            (float(exact) / scale, abs(float(covariance[i, j])) / scale)
-            for exact, i, j in pairs
-            for scale in [math.sqrt(covariance[i, i] * covariance[j, j])]
-        ]
+        found = [(0.0, 0.0)]
+        for i, row in enumerate(rows):
+            for j, column in enumerate(rows[:i]):
+                exact = float(self._covariance(state, row, column) or 0)
+                scale = math.sqrt(covariance[i, i] * covariance[j, j])
+                found.append((abs(exact) / scale, abs(float(covariance[i, j])) / scale))
         # By the strongest correlation: of a weak one, rounding leaves nothing.
-        before, after = max(found, default=(0.0, 0.0))
+        before, after = max(found)
         return 1 - after / before if before > WEAK else 0.0
 
-    def _pooled(self, state: MomentSums, row: int, column: int) -> Fraction:
-        n_rows = int(state.messages.sum())
-        scatter = Fraction(0)
-        for c, n in enumerate(state.messages.tolist()):
-            if n:
-                crossed = state.sums[row, c] * state.sums[column, c]
-                scatter += state.products[row, column, c] - Fraction(crossed, n)
+    def _covariance(
+        self, state: MomentSums, row: int, column: int, classes: slice = slice(None)
+    ) -> Fraction | None:
+        """Return the exact covariance of two columns within some classes."""
+        sums = (state.documents[row], state.sums[row], state.sums[column])
+        parts = (*sums, state.products[row, column])
+        of_classes = list(zip(*(x[classes].tolist() for x in parts), strict=True))
+        n = sum(rows for rows, *_ in of_classes)
+        each = (p - Fraction(x * y, rows) for rows, x, y, p in of_classes if rows)
+        scatter = sum(each, Fraction(0))
         units = self._unit(state, row) * self._unit(state, column)
-        return scatter / n_rows * units + (self._added if row == column else 0)
+        return scatter / n * units + self._added * (row == column) if n else None
 
     def _shown(
         self,

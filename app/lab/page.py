@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,14 +50,18 @@ DOTS: Final = 400
 _NAMES: Final = 170
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabDocument:
-    """The contents of the page.
+def page(
+    model: Fitted | Regressed,
+    predictions: Sequence[Prediction],
+    validations: Sequence[tuple[str, Validation]],
+    effects: Sequence[Effect],
+    *,
+    command: str,
+) -> str:
+    """Return the page as HTML that loads nothing from elsewhere.
 
     Parameters
     ----------
-    command : str
-        The command that made it.
     model : Fitted or Regressed
         The model.
     predictions : sequence of Prediction
@@ -67,18 +70,9 @@ class LabDocument:
         Its figures, each with the name of its rows: the table first.
     effects : sequence of Effect
         The figures for each pseudo-count.
+    command : str
+        The command that made it.
     """
-
-    command: str
-    model: Fitted | Regressed
-    predictions: Sequence[Prediction]
-    validations: Sequence[tuple[str, Validation]]
-    effects: Sequence[Effect]
-
-
-def page(document: LabDocument) -> str:
-    """Return the page as HTML that loads nothing from elsewhere."""
-    model = document.model
     design = model.design
     title = (
         f"{design.target}: {', '.join(dict.fromkeys(map(design.model, design.kinds)))}"
@@ -88,27 +82,27 @@ def page(document: LabDocument) -> str:
     figures = [
         *_densities(model),
         *_shares(model),
-        *_boundary(document),
+        *_boundary(model, predictions),
         *_weights(linear),
-        *_alphas(document),
+        *_alphas(effects, design.classes),
     ]
     return template("lab/page.html").render(
         title=title,
         design=design,
         notes=model.notes,
         figures=figures,
-        validations=_figures(document),
-        confusions=[_confusion(*each, design.classes) for each in document.validations],
-        predictions=_predictions(document) if document.predictions else "",
+        validations=_figures(validations),
+        confusions=[_confusion(*each, design.classes) for each in validations],
+        predictions=_predictions(predictions, design.classes) if predictions else "",
         learned=[
             table("Columns", ("column", "kind", "model"), kinds, text=3),
             *map(_learned, tables),
         ],
-        command=document.command,
+        command=command,
     )
 
 
-def _figures(document: LabDocument) -> Markup:
+def _figures(validations: Sequence[tuple[str, Validation]]) -> Markup:
     rows = [
         (
             name,
@@ -119,7 +113,7 @@ def _figures(document: LabDocument) -> Markup:
             nats(v.log_likelihood),
             "-" if v.log_joint is None else nats(v.log_joint),
         )
-        for name, v in document.validations
+        for name, v in validations
     ]
     headings = (
         *("rows of", "number", "right", "accuracy %", "error rate %"),
@@ -133,15 +127,14 @@ def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> Mar
     return table(caption, *confusion_table(validation, classes))
 
 
-def _predictions(document: LabDocument) -> Markup:
-    classes = document.model.design.classes
+def _predictions(predictions: Sequence[Prediction], classes: Sequence[str]) -> Markup:
     rows = [
         (
             ", ".join(f"{c}={cell}" for c, cell in p.row.cells.items()) or "nothing",
             " and ".join(classes[c] for c in p.best),
             *(probability(None, p.log_posterior, c) for c in range(len(classes))),
         )
-        for p in document.predictions
+        for p in predictions
     ]
     headings = ("row", "decision", *(f"P({name} | row)" for name in classes))
     return table("Posteriors", headings, rows, text=2)
@@ -290,15 +283,16 @@ def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> Markup:
     return macro("bars", drawn, WIDTH, _NAMES, title)
 
 
-def _boundary(document: LabDocument) -> list[Markup]:
+def _boundary(
+    model: Fitted | Regressed, predictions: Sequence[Prediction]
+) -> list[Markup]:
     """Return the decisions over the plane of two measured columns."""
-    model = document.model
     design = model.design
     if [*design.kinds.values()] != [Kind.MEASUREMENT] * 2:
         return []
     x, y = design.kinds
     rows = [row for row in design.rows if {x, y} <= row.cells.keys()]
-    asked = [p.row for p in document.predictions if {x, y} <= p.row.cells.keys()]
+    asked = [p.row for p in predictions if {x, y} <= p.row.cells.keys()]
     points = [(measured(row, x), measured(row, y)) for row in (*rows, *asked)]
     if not points:
         return []
@@ -368,12 +362,11 @@ def _decision(model: Fitted | Regressed, cells: dict[str, float]) -> int | None:
     return best[0] if len(best) == 1 else None
 
 
-def _alphas(document: LabDocument) -> list[Markup]:
+def _alphas(effects: Sequence[Effect], classes: Sequence[str]) -> list[Markup]:
     """Return the posterior of each predicted row by the pseudo-count."""
-    effects = sorted(document.effects, key=lambda e: e.alpha)
+    effects = sorted(effects, key=lambda e: e.alpha)
     if not effects:
         return []
-    classes = document.model.design.classes
     alphas = [e.alpha for e in effects]
     asked = range(len(effects[0].posteriors))
     shown = effects_table(effects, classes)

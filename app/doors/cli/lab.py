@@ -29,7 +29,7 @@ from app.lab.groups import (
     with_decimals,
     written,
 )
-from app.lab.page import LabDocument, page
+from app.lab.page import page
 from app.lab.report import as_json as report
 from app.lab.report import (
     compare,
@@ -201,16 +201,11 @@ def lab(
             (f"test: {test}", on_test),
             (f"{folds} folds", by_folds),
         )
-        document = LabDocument(
-            command=this_command(),
-            model=fitted,
-            predictions=predictions,
-            validations=[(name, v) for name, v in of_rows if v is not None],
-            effects=effects,
-        )
+        validations = [(name, v) for name, v in of_rows if v is not None]
+        html = page(fitted, predictions, validations, effects, command=this_command())
         with complete_or_absent(page_file) as part:
             # The command may name files whose names are no text.
-            part.write_bytes(page(document).encode("utf-8", "replace"))
+            part.write_bytes(html.encode("utf-8", "replace"))
     if as_json:
         found = report(
             fitted,
