@@ -183,23 +183,14 @@ class Application:
             self.recent = RecentMessages(
                 rows=settings.scored_rows, store_words=settings.store_words
             )
-        flush = (
-            ()
-            if self.recent is None
-            else (partial(self.recent.flush, with_short_timeout(self.engine)),)
-        )
+        refreshes = self.keys.refresh, self.lists.refresh
         self.maintenance = Maintenance(
             self.engine,
             self.live,
             self.recent,
             settings,
             clock=steady,
-            on_follow=(
-                self.keys.refresh,
-                self.lists.refresh,
-                *flush,
-                self.correspondents.flush,
-            ),
+            on_follow=(*refreshes, self.correspondents.flush),
             on_expire=(self.keys.flush, self.correspondents.follow),
         )
         # SQLite has nothing that notifies others of a commit.

@@ -283,8 +283,11 @@ class Maintenance:
         self.live.refresh()
         for act in self.on_follow:
             act()
+        short = with_short_timeout(self.engine)
+        if self.recent is not None:
+            self.recent.flush(short)
         # Undos of processes that ended before carrying them out.
-        with reading(with_short_timeout(self.engine)) as connection:
+        with reading(short) as connection:
             pending = undo_work.profiles_pending(connection)
         self._undoing = deque(_in_turn(self._undoing, pending))
         behind = self.live.unfolded
