@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from app.evaluation.run import Comparison, Mistake, Run
     from app.features.observation import Observation
     from app.figures.calibration import Bin
-    from app.figures.metrics import Course
+    from app.figures.metrics import Curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,15 +367,15 @@ def time_figure(runs: Sequence[Run]) -> Markup:
         ("ham lost", "ham", error_over_time(wrong, ~gold, window=window)),
         ("spam missed", "spam", error_over_time(wrong, gold, window=window)),
     )
-    top = max((v for *_, course in sides for v in course.values if v), default=1.0)
+    top = max((v for *_, curve in sides for v in curve.values if v), default=1.0)
     plot = Plot(
         x=Axis(Linear(0, gold.size), "messages"),
         y=Axis(Linear(0, top), "errors, per cent"),
     )
-    lines = [_line(plot, course, class_) for _, class_, course in sides]
+    lines = [_line(plot, curve, class_) for _, class_, curve in sides]
     shown = sides[0][2].messages
     rows = [
-        (f"{shown[at]:,}", *(number(course.values[at], 2) for *_, course in sides))
+        (f"{shown[at]:,}", *(number(curve.values[at], 2) for *_, curve in sides))
         for at in _some(len(shown))
     ]
     return figure(
@@ -395,18 +395,18 @@ def time_figure(runs: Sequence[Run]) -> Markup:
 
 def learning_figure(runs: Sequence[Run]) -> Markup:
     """Return 1-ROCA % of all messages so far, on logarithmic scales."""
-    courses = [learning_curve(run.log_odds, run.is_spam) for run in runs]
-    values = [v for course in courses for v in course.values if v]
+    curves = [learning_curve(run.log_odds, run.is_spam) for run in runs]
+    values = [v for curve in curves for v in curve.values if v]
     low = 10.0 ** math.floor(math.log10(min(values, default=1.0)))
     high = max(low * 10, 10.0 ** math.ceil(math.log10(max(values, default=1.0))))
-    moments = courses[0].messages
+    moments = curves[0].messages
     plot = Plot(
         x=Axis(Logarithmic(moments[0], max(moments[-1], moments[0] + 1)), "messages"),
         y=Axis(Logarithmic(low, high), "1-ROCA so far, per cent"),
     )
-    lines = [_line(plot, course, series(at)) for at, course in enumerate(courses)]
+    lines = [_line(plot, curve, series(at)) for at, curve in enumerate(curves)]
     rows = [
-        (f"{moments[at]:,}", *(number(course.values[at]) for course in courses))
+        (f"{moments[at]:,}", *(number(curve.values[at]) for curve in curves))
         for at in _some(len(moments))
     ]
     return figure(
@@ -427,8 +427,8 @@ def learning_figure(runs: Sequence[Run]) -> Markup:
     )
 
 
-def _line(plot: Plot, course: Course, class_: str) -> str:
-    points = zip(course.messages, course.values, strict=True)
+def _line(plot: Plot, curve: Curve, class_: str) -> str:
+    points = zip(curve.messages, curve.values, strict=True)
     return plot.line(
         (None if value is None else (moment, value) for moment, value in points),
         class_=class_,

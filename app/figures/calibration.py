@@ -2,7 +2,8 @@
 
 A calibrated filter is right about 80 of 100 messages to which it assigns 80 %.
 A ranking does not depend on calibration: 1-ROCA stays the same however overconfident
-the scores are (`app.figures.metrics`).
+the scores are (`app.figures.metrics`).  Throughout, `is_spam` has the gold labels of
+*n* messages, shape (n,), and `probability` their probabilities of spam, shape (n,).
 """
 
 from __future__ import annotations
@@ -54,10 +55,6 @@ def reliability(
 
     Parameters
     ----------
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    probability : ndarray of float64, shape (n,)
-        Probabilities of spam.
     bins : int, default 15
         How many bins at most.
 
@@ -116,13 +113,6 @@ def expected_calibration_error(
 ) -> float | None:
     r"""Return the average distance between the predicted and the actual shares.
 
-    Parameters
-    ----------
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    probability : ndarray of float64, shape (n,)
-        Probabilities of spam.
-
     Returns
     -------
     float or None
@@ -159,13 +149,6 @@ def expected_calibration_error(
 
 def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float | None:
     """Return the mean square of the difference between probability and truth.
-
-    Parameters
-    ----------
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    probability : ndarray of float64, shape (n,)
-        Probabilities of spam.
 
     Returns
     -------

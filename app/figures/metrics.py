@@ -1,7 +1,9 @@
 """Metrics: ROC area and curve, error rates, their course and bootstrap intervals.
 
 The figures of the TREC spam track, in per cent, lower is better for all of
-them.  Spam is the positive class throughout; `is_spam` is the gold label.
+them.  Spam is the positive class throughout: `is_spam` has the gold labels of *n*
+messages, shape (n,), and `log_odds` their scores in nats, shape (n,), in the order of
+arrival; scores may be infinite.
 Intervals are bootstrap intervals: samples are a function of the seed and the numbers
 of ham and spam.  So two filters that scored the same messages are measured with the
 same seed on the same samples, and the differences of their replicates are a paired
@@ -27,14 +29,6 @@ if TYPE_CHECKING:
 
 def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float | None:
     r"""Return 1-ROCA %, the share of (ham, spam) pairs that are ranked wrongly.
-
-    Parameters
-    ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores; only their order matters, so they may be infinite.
-        Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
 
     Returns
     -------
@@ -79,10 +73,6 @@ def spam_missed_at(
 
     Parameters
     ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores.  Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
     ham_lost_pct : float
         The ham that may be lost, from 0 to below 100.  Unit: per cent.
 
@@ -274,13 +264,6 @@ class Roc:
 def roc(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Roc | None:
     """Return the errors at every threshold; None without ham or spam.
 
-    Parameters
-    ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores.  Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-
     Notes
     -----
     There is one point for each distinct score, as the lowest that still counts as
@@ -307,7 +290,7 @@ def roc(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Roc | None
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Curve:
     """A figure over time.
 
     Parameters
@@ -322,15 +305,8 @@ class Course:
     values: tuple[float | None, ...]
 
 
-def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Course:
+def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Curve:
     """Return 1-ROCA % of all messages so far, at several moments.
-
-    Parameters
-    ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores in the order of arrival.  Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
 
     Notes
     -----
@@ -340,14 +316,14 @@ def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) ->
     moments = np.unique(
         np.geomspace(min(10, is_spam.size), is_spam.size, POINTS).astype(int)
     ).tolist()
-    return Course(
+    return Curve(
         tuple(moments), tuple(roca_pct(log_odds[:n], is_spam[:n]) for n in moments)
     )
 
 
 def error_over_time(
     wrong: NDArray[np.bool_], counted: NDArray[np.bool_], *, window: int
-) -> Course:
+) -> Curve:
     """Return the share of errors among the most recent messages of one side.
 
     Parameters
@@ -361,7 +337,7 @@ def error_over_time(
 
     Returns
     -------
-    Course
+    Curve
         Unit: per cent.  Until the window is full, among all messages so far; None
         before the first.
 
@@ -369,7 +345,7 @@ def error_over_time(
     --------
     >>> wrong = np.array([True, False, False, False])
     >>> error_over_time(wrong, np.ones(4, bool), window=2)
-    Course(messages=(1, 2, 3, 4), values=(100.0, 50.0, 0.0, 0.0))
+    Curve(messages=(1, 2, 3, 4), values=(100.0, 50.0, 0.0, 0.0))
     """
     errors = np.r_[0, np.cumsum(wrong & counted)]
     at = np.flatnonzero(counted)
@@ -385,7 +361,7 @@ def error_over_time(
             continue
         since = errors[n] - errors[at[seen - among]]
         values.append(100.0 * float(since) / among)
-    return Course(tuple(moments), tuple(values))
+    return Curve(tuple(moments), tuple(values))
 
 
 RESAMPLES: Final = 1000
@@ -433,17 +409,6 @@ def roca_replicates(
 ) -> NDArray[np.float64]:
     r"""Return 1-ROCA % of each sample.
 
-    Parameters
-    ----------
-    log_odds : ndarray of float64, shape (n,)
-        Scores.  Unit: nats.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    seed : int or sequence of int
-        Seed of the samples.
-    resamples : int, default RESAMPLES
-        How many samples are drawn.
-
     Returns
     -------
     ndarray of float64, shape (resamples,)
@@ -483,12 +448,6 @@ def lam_replicates(
     ----------
     decided_spam : ndarray of bool, shape (n,)
         Decisions.
-    is_spam : ndarray of bool, shape (n,)
-        Gold labels.
-    seed : int or sequence of int
-        Seed of the samples.
-    resamples : int, default RESAMPLES
-        How many samples are drawn.
 
     Returns
     -------

@@ -316,18 +316,19 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
         aliases[alias] = profile
         # Only one alias is looked up for a recipient, so a loop is harmless, but it is
         # surely a mistake.
-        way = _way(aliases, alias)
-        if way[-1] == alias:
+        chain = _chain(aliases, alias)
+        if chain[-1] == alias:
             raise InvalidSetting(
                 f"line {number} of {file} makes a loop of aliases, "
-                f"{' -> '.join((alias, *way))}; give one of them the name of a profile"
+                f"{' -> '.join((alias, *chain))}; give one of them the name of a "
+                "profile"
             )
     return aliases
 
 
-def _way(aliases: Mapping[str, str], alias: str) -> list[str]:
+def _chain(aliases: Mapping[str, str], alias: str) -> list[str]:
     """Return the chain of aliases from one, ending at the latest with itself."""
-    way = [aliases[alias].lower()]
-    while way[-1] != alias and way[-1] in aliases:
-        way.append(aliases[way[-1]].lower())
-    return way
+    chain = [aliases[alias].lower()]
+    while chain[-1] != alias and chain[-1] in aliases:
+        chain.append(aliases[chain[-1]].lower())
+    return chain
