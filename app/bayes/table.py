@@ -325,5 +325,6 @@ class GroupedClasses:
 
 def _summed(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the sum of all parts, and that of all but the first, and so on."""
-    found: NDArray[np.int64] = np.add.accumulate(parts[::-1])[::-1]
+    # Copied: a kernel is compiled for arrays in this order, and anew for a view.
+    found: NDArray[np.int64] = np.add.accumulate(parts[::-1])[::-1].copy()
     return found

@@ -106,6 +106,18 @@ def test_partial_sums_count_as_if_they_were_added_up(parts, ids):
     assert lazy.vocabulary <= added.vocabulary
 
 
+def test_partial_sums_are_in_the_order_that_kernels_are_compiled_for():
+    """For another, the first verdict would wait while two of them are compiled."""
+    sums = PartialSums([(2, table_of([])[0]), (1, table_of([])[0])])
+    arrays = [
+        sums.messages,
+        sums.totals("presence"),
+        sums.look_up(np.arange(3), "presence"),
+    ]
+
+    assert all(array.flags.c_contiguous for array in arrays)
+
+
 @given(messages, messages, messages, st.integers(1, 40))
 def test_it_is_the_mean_of_a_dirichlet_with_the_levels_above_as_prior(
     own, above, asked, weight

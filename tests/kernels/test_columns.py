@@ -65,7 +65,7 @@ def test_numbers_are_read_byte_by_byte(kernel, numbers, apart):
     """What was written comes back."""
     width, *column = in_bytes(differences(numbers) if apart else numbers)
     found = np.empty(len(numbers), np.int64)
-    kernel(np.array(column, np.uint8), width, apart, found)
+    kernel(np.frombuffer(bytes(column), np.uint8), width, apart, found)
     # A narrow column has no negative numbers.
     assert numbers == found.tolist()
 

@@ -41,6 +41,21 @@ def table(rows):
     return np.array(rows, np.int64).reshape(-1, K)
 
 
+def sums_from(levels):
+    """Return the sums of levels, those of all of them first, as one array."""
+    return np.add.accumulate(levels)[::-1].copy()
+
+
+def constant_of(values):
+    """Return an array that is read only, as those of a profile are.
+
+    A kernel is compiled anew for arrays of another kind, which takes seconds.
+    """
+    array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
 def require_total(constant, terms, total):
     """Check the sum that a kernel gives of its terms."""
     for c in range(K):
@@ -54,9 +69,7 @@ def require_total(constant, terms, total):
 
 LEVELS = st.lists(COUNTS, min_size=1, max_size=3).map(
     # Those of the first hold those of all others.
-    lambda levels: np.add.accumulate(
-        [table((level + [(0, 0)] * 8)[:8]) for level in levels]
-    )[::-1]
+    lambda levels: sums_from([table((level + [(0, 0)] * 8)[:8]) for level in levels])
 )
 
 
@@ -124,7 +137,7 @@ def with_beginnings(runs):
 def test_ring(symbols):
     """After the last symbol comes the first."""
     found = np.zeros(len(symbols), np.int64)
-    likelihood.ring(np.array(symbols, np.uint8), found)
+    likelihood.ring(np.frombuffer(bytes(symbols), np.uint8), found)
     again = [*symbols, *symbols[:3]]
     digits = [again[at : at + 4] for at in range(len(symbols))]
     assert [sum(d * 64 ** (3 - n) for n, d in enumerate(x)) for x in digits] == list(
@@ -152,7 +165,7 @@ def test_chain(runs, data, strength):
     rows = st.tuples(*[st.integers(0, 9)] * K)
     level = st.lists(rows, min_size=len(ids), max_size=len(ids)).map(table)
     levels = data.draw(st.lists(level, min_size=1, max_size=3))
-    found = np.add.accumulate(levels)[::-1]
+    found = sums_from(levels)
     constant, terms, seen, sums = likelihood.chain(
         np.array(ids, np.int64), found, strength
     )
@@ -270,7 +283,7 @@ JOINTS = st.lists(st.floats(-1e6, 1e6) | st.just(-math.inf), min_size=3, max_siz
 @given(st.lists(JOINTS, min_size=1, max_size=4))
 def test_posteriors_and_odds(rows):
     """Posteriors sum to one; what is impossible everywhere is a tie."""
-    joints, spam = np.array(rows), np.array([False, True, True])
+    joints, spam = np.array(rows), constant_of([False, True, True])
     posteriors = likelihood.log_posteriors(joints)
     odds = likelihood.posterior_odds(posteriors, spam)
     for row, found, ratio in zip(rows, posteriors.tolist(), odds.tolist(), strict=True):
@@ -290,10 +303,10 @@ def test_posteriors_and_odds(rows):
 )
 def test_verdict(levels, said, weights):
     """The terms, normalised and weighed, on top of what the verdict adds."""
-    likelihoods = np.array(said).reshape(-1, 3, K)[:, :levels]
+    likelihoods = np.array(said).reshape(-1, 3, K)[:, :levels].copy()
     prior, offsets = np.array([-0.5, -1.0]), np.arange(0.25, 6.0).reshape(3, K)
-    worth, spam = np.array(weights).reshape(3, 3), np.array([False, True])
-    factors, rows = worth[::-1] + 0.5, np.array([1, 0, 1])
+    worth, spam = np.array(weights).reshape(3, 3), constant_of([False, True])
+    factors, rows = worth[::-1] + 0.5, constant_of([1, 0, 1])
     evidence, posteriors, odds = likelihood.verdict(
         likelihoods, prior, rows, factors, worth, offsets, spam
     )
