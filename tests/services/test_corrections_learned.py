@@ -99,6 +99,7 @@ def test_what_was_not_learned_there_is_not_moved_there(app):
     assert before == learned(app) == fold(app)
 
 
+@on_sqlite
 def test_an_undo_takes_back_what_the_rows_taught(app):
     """And to undo it brings just that back."""
     before = learned(app)
@@ -133,6 +134,7 @@ def test_what_was_undone_is_judged_anew(app):
     assert before == learned(app) == fold(app)
 
 
+@on_sqlite
 def test_the_ledger_makes_the_counts_again(app):
     """Its rows, learned one by one in their order, are scored as they were."""
     live = app.live.get("default")

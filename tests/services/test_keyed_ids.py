@@ -103,6 +103,7 @@ def stored(app, profile):
     return found
 
 
+@on_sqlite
 def test_a_dictionary_gives_no_word_back(app):
     """All of them without a key; with one, neither words nor their order."""
     for number in range(10):
@@ -133,6 +134,7 @@ def test_no_id_is_stored_as_another_profile_has_it(app):
     assert not plain & keyed
 
 
+@on_sqlite
 def test_verdicts_are_those_of_a_profile_without_a_key(app):
     """To the rounding of sums, which are added in another order."""
     teach_both(app, 12)

@@ -13,7 +13,7 @@ from itertools import count
 import dask
 import pytest
 from distributed import LocalCluster
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.classifier import learn as classifying
@@ -39,7 +39,7 @@ from app.storage.ledger import latest_of
 from app.storage.retention import prepare_erasure, write
 from tests.support.application import running, teach
 from tests.support.builders import drop_vectors, named, new_profile, seen
-from tests.support.databases import on_sqlite
+from tests.support.databases import on_one_database, on_sqlite
 from tests.support.ledger import audited, contents, loaded
 from tests.support.messages import ham, spam
 from tests.support.transfer import exported, imported
@@ -132,7 +132,7 @@ steps = st.lists(
 
 @on_sqlite
 @given(steps)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@on_one_database
 def test_the_counts_are_those_of_each_message_learned_once(app, story):
     """In whatever parts, whichever were known, and however often they came."""
     plain, parts = (new_profile(app.engine).name for _ in range(2))
@@ -161,6 +161,7 @@ def long_message():
     return b"Subject: long\n\n%s\n" % words
 
 
+@on_sqlite
 def test_a_long_message_teaches_as_much_in_an_archive_as_by_feedback(app):
     """A bounded number of features of each view, and their text; also in a sum."""
     rows, parts = (new_profile(app.engine).name for _ in range(2))
@@ -256,6 +257,7 @@ def test_a_cluster_that_does_not_answer_is_named():
         pass
 
 
+@on_sqlite
 def test_what_became_of_each_message_is_counted(app):
     """New, known, twice in one part, of two labels, blank."""
     first = learn(app, LearnSums, mail(range(6)))
@@ -288,6 +290,7 @@ def test_a_message_that_cannot_be_read_is_left_out(app, monkeypatch):
     assert 0 == learner.revision
 
 
+@on_sqlite
 def test_a_message_with_features_of_its_own_is_relabelled(app):
     """Its row in the ledger has what is moved."""
     plain, both = (new_profile(app.engine).name for _ in range(2))

@@ -9,6 +9,7 @@ import pytest
 from app.services.clock import now
 from app.services.profiles import create_profile
 from tests.support.application import running, teach
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
 
@@ -36,6 +37,7 @@ def score(app, profile, raw):
     return app.classify(profile, raw, strongest=3)
 
 
+@on_sqlite
 def test_a_new_profile_answers_at_once_as_the_site_does(app):
     """And its recipient's mail is answered by it, so that it can be taught there."""
     asked = app.delivery.address(["ann@example.org"])
@@ -50,6 +52,7 @@ def test_a_new_profile_answers_at_once_as_the_site_does(app):
     assert () == site.levels
 
 
+@on_sqlite
 def test_own_lessons_count_for_all_below_and_for_nobody_above(app):
     """The domain's for its users, the user's for the user."""
     before = {
@@ -65,6 +68,7 @@ def test_own_lessons_count_for_all_below_and_for_nobody_above(app):
     assert after["ann@example.org"] == after["example.org"]
 
 
+@on_sqlite
 def test_the_score_before_a_lesson_is_that_of_all_levels(app):
     """It is what the person saw, and what the weights are fitted to."""
     said = score(app, "ann@example.org", spam(50)).verdict
@@ -73,6 +77,7 @@ def test_the_score_before_a_lesson_is_that_of_all_levels(app):
     assert said.log_odds == taught.verdict_before.log_odds
 
 
+@on_sqlite
 def test_a_profile_with_labels_of_its_own_answers_when_it_knows_both_sides(app):
     """Its counts cannot be added to those of the others; until then the domain does."""
     add(app, "bob@example.org", labels=("good", "bad"), spam_labels=("bad",))

@@ -21,6 +21,7 @@ from app.settings import Settings
 from app.storage.database.engine import writing
 from app.storage.tables import list_entry
 from tests.support.application import running, teach
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
 ANN, BOB, SITE = "ann@example.org", "bob@example.org", "default"
@@ -89,6 +90,7 @@ def test_an_entry_is_a_term_of_the_log_odds(app):
     assert f"denied by user:carl on {now():%Y-%m-%d}: {SENDER}" == reason.text
 
 
+@on_sqlite
 def test_overwhelming_evidence_outweighs_an_entry(app):
     """An allowed sender may be forged: no entry is a bypass."""
     for n in range(20):
@@ -103,6 +105,7 @@ def test_overwhelming_evidence_outweighs_an_entry(app):
     assert "spam" == after.decision
 
 
+@on_sqlite
 def test_the_most_personal_entry_counts(app):
     """The user's before the domain's before the site's, however specific those are."""
     put(app, SITE, SENDER, 1.0)
@@ -134,6 +137,7 @@ def test_what_the_mail_server_knows_counts(app):
     assert ["bounces.example"] == said(client="192.0.2.9", sender="<x@bounces.example>")
 
 
+@on_sqlite
 def test_each_recipient_has_the_own_lists(app):
     """Whichever profile answers for them."""
     put(app, ANN, SENDER, -5.0)
@@ -317,6 +321,7 @@ def test_a_spoilt_list_counts_for_nothing(app, caplog, spoilt):
     assert "cannot be read and are ignored" in caplog.text
 
 
+@on_sqlite
 def test_changes_are_events(app):
     """With who made them."""
     put(app, ANN, SENDER)

@@ -127,6 +127,7 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
     assert found["ann"].last <= found["eve; ls"].last
 
 
+@on_sqlite
 def test_a_suspect_is_refused_and_may_forget(database_url, caplog):
     """Everybody else goes on, and so does the suspect where the operator trusts it."""
     with running(database_url=database_url) as app:
