@@ -32,6 +32,9 @@ LONG = ("slow", "mail", "clients", "disk", "browser")
 LONG_PLACES = {"end_to_end", "test_docs.py", "test_cli_signals.py"}
 WORKERS = "PYTEST_XDIST_WORKER_COUNT"
 
+# The longest text that is the name of a test.
+LONGEST = 60
+
 MEMORY = Path("/dev/shm")  # noqa: S108  (only its free space and its flags are read)
 ROOM = 2**31
 
@@ -61,6 +64,16 @@ gc.disable()
 def pytest_collect_file():
     """Look for examples in `app` alone, and not in the docstrings of tests."""
     return [each for each in (yield) if type(each) is pytest.Module]
+
+
+def pytest_make_parametrize_id(val):
+    """Name a test by the first characters of a long text.
+
+    Some have megabytes, which each process would send with each of its reports.
+    """
+    if isinstance(val, str | bytes) and len(val) > LONGEST:
+        return ascii(val[:LONGEST])
+    return None
 
 
 def pytest_collection_finish():

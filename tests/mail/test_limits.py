@@ -144,7 +144,7 @@ def test_a_million_continued_lines_are_cut():
         b"<div>" * 100_000 + b"</div>" * 100_000,
         b"".join(b"<font color=%d>" % i for i in range(3_000)) + b"<p>x" * 1_500,
         b"<a href=x><table><td>" * 1_600,
-        b"<a " + b" ".join(b"a%d" % i for i in range(1_000_000)) + b">",
+        b"<a " + b" ".join(b"a%d" % i for i in range(100_000)) + b">",
         b"<" * 1_000_000,
         b"<!--" * 1_000_000,
         b"<script>" * 60_000,
