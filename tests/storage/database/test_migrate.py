@@ -183,15 +183,15 @@ def test_a_newer_database_is_refused(engine):
         migrate(engine)
 
 
-# Ten children that wait until the pipe is closed, and then start together.
-TEN_PROCESSES = """
+# Four children that wait until the pipe is closed, and then start together.
+FOUR_PROCESSES = """
 import os, sys
 from app.storage.database.engine import open_engine
 from app.storage.database.engine import migrate
 
 wait, start = os.pipe()
 children = []
-for _ in range(10):
+for _ in range(4):
     child = os.fork()
     if not child:
         os.close(start)
@@ -204,16 +204,16 @@ print([os.waitpid(child, 0)[1] for child in children])
 """
 
 
-def test_ten_processes_at_once_migrate_once(empty_database_url):
+def test_processes_that_start_at_once_migrate_once(empty_database_url):
     """They all find the tables, and none fails."""
     ran = subprocess.run(
-        [sys.executable, "-c", TEN_PROCESSES, empty_database_url],
+        [sys.executable, "-c", FOUR_PROCESSES, empty_database_url],
         capture_output=True,
         check=False,
         text=True,
     )
 
-    assert (f"{[0] * 10}\n", "") == (ran.stdout, ran.stderr)
+    assert (f"{[0] * 4}\n", "") == (ran.stdout, ran.stderr)
     with opened(empty_database_url) as engine:
         assert set(tables.metadata.tables) == table_names(engine)
 
