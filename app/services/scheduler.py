@@ -281,11 +281,12 @@ class Maintenance:
     def _follow(self) -> None:
         """Take over changes of other processes, and store waiting data."""
         self.live.refresh()
-        for act in self.on_follow:
-            act()
         short = with_short_timeout(self.engine)
+        # First, so that no failure of the others leaves scored messages in memory alone.
         if self.recent is not None:
             self.recent.flush(short)
+        for act in self.on_follow:
+            act()
         # Undos of processes that ended before carrying them out.
         with reading(short) as connection:
             pending = undo_work.profiles_pending(connection)
