@@ -282,7 +282,7 @@ class Maintenance:
         """Take over changes of other processes, and store waiting data."""
         self.live.refresh()
         short = with_short_timeout(self.engine)
-        # First, so that no failure of the others leaves scored messages in memory alone.
+        # First: a failure of the others must not keep scored messages in memory.
         if self.recent is not None:
             self.recent.flush(short)
         for act in self.on_follow:
