@@ -117,6 +117,18 @@ def test_a_mail_names_each_message_with_a_link_that_opens(app):
     assert "auto-generated" == read["auto-submitted"]
 
 
+def test_a_long_subject_is_broken_and_an_empty_one_is_named(app):
+    """A phone shows the mail without scrolling to the side."""
+    scored(app, b"From: a@b.example\nSubject: %b\n\nfree money" % (b"W" * 300))
+    scored(app, b"Subject:\n\nfree money now")
+    _, text, html = sent(listed(app))
+
+    assert "overflow-wrap: anywhere" in html
+    assert "<table" not in html
+    assert ["(no subject)" in each for each in (text, html)] == [True, True]
+    assert ["(not stored)" in each for each in (text, html)] == [False, False]
+
+
 def test_nothing_of_a_mail_acts_in_a_digest(app):
     """It makes no element, link or header, and does not turn text around."""
     scored(app, HOSTILE)
