@@ -16,6 +16,7 @@ from tests.support.service import Service
 
 REQUIRE = "POSTBAYES_REQUIRE_BROWSER"
 PHONE = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+TABLET = {"width": 768, "height": 1024, "deviceScaleFactor": 1, "mobile": True}
 DESK = {"width": 1120, "height": 560, "deviceScaleFactor": 1, "mobile": False}
 UNSURE = (
     b"From: Tilda Holm <tilda@harbour.example>\nTo: crew@harbour.example\n"

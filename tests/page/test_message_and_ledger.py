@@ -28,9 +28,10 @@ def learned(site):
 
 
 def note_of(browser):
-    """Return what the focused word shows beside itself."""
+    """Return what the focused word shows, and how it is placed."""
     return browser.execute_script(
-        "return getComputedStyle(document.activeElement, '::after').content"
+        "const note = getComputedStyle(document.activeElement, '::after');"
+        "return [note.content, note.position]"
     )
 
 
@@ -44,14 +45,16 @@ def test_a_pasted_message_is_understood_by_keyboard(browser, site, picture):
     wait(browser, shows("Where the log-odds come from"))
     browser.execute_script("document.getElementById('verdict').scrollIntoView()")
     picture("message")
-    words = browser.find_elements(By.CSS_SELECTOR, ".mail mark[tabindex]")
+    words = browser.find_elements(By.CSS_SELECTOR, ".mail mark[tabindex='0']")
     browser.execute_script("arguments[0].focus()", words[0])
-    note = note_of(browser)
+    note, position = note_of(browser)
     press(browser, Keys.TAB)
 
     assert words[1] == browser.switch_to.active_element
     assert "nats here" in note
     assert "spam" in note
+    # A passage scrolls, and would cut off what stands out of it.
+    assert "fixed" == position
     assert "Message · Postbayes" == browser.title
     press(browser, "s")
     wait(browser, shows("Taught as spam"))

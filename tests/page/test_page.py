@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.page.conftest import PHONE
+from tests.page.conftest import DESK, PHONE, TABLET
 
 ROWS = "tr[data-row]"
 PATHS = (
@@ -162,6 +162,27 @@ def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
 
     assert wide <= PHONE["width"]
     assert ([], []) == (on_a_desk, spilt(browser))
+
+
+@pytest.mark.parametrize("screen", [PHONE, TABLET, DESK])
+def test_every_page_is_in_sight_and_a_subject_has_most_of_the_row(
+    browser, site, screen
+):
+    """No link of the navigation is cut off, and no message is squeezed by figures."""
+    wait(browser, written(site))
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    show(browser, "/ui/history")
+    links = browser.execute_script(
+        "return [...document.querySelectorAll('nav a')].map("
+        "(each) => each.getBoundingClientRect()).map((each) => [each.left, each.right])"
+    )
+    heads = browser.execute_script(
+        "return [...document.querySelectorAll('tr[data-row] > th')].map("
+        "(each) => each.offsetWidth / each.closest('table').offsetWidth)"
+    )
+
+    assert all(0 <= left < right <= screen["width"] for left, right in links)
+    assert 0.4 < min(heads)
 
 
 def test_the_description_of_the_interface_fits_a_phone(browser):

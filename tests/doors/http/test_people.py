@@ -145,6 +145,78 @@ def test_a_role_is_a_set_of_rights(make):
     assert {"anna": [200, 200, 200, 200], "tim": [200, 200, 403, 403]} == found
 
 
+def test_a_page_has_the_buttons_of_a_role_alone(make):
+    """A reader has none, a teacher those that teach, an administrator also the undo."""
+    clients = make()
+    app = clients().app.state.application
+    app.add_person("rob", role="reader", password=PASSWORD, profile=None, who="test")
+    found = {}
+    for name in ("anna", "tim", "rob"):
+        client = clients()
+        sign_in(client, name)
+        client.post(
+            "/classify", content=spam(9), headers={"Content-Type": "message/rfc822"}
+        ).raise_for_status()
+        app.recent.flush(app.engine)
+        mail = {"message": (None, spam(9).decode())}
+        mail |= {"csrf": (None, token(client, "/ui/message")["csrf"])}
+        pages = [
+            client.get("/ui/history").text,
+            client.post("/ui/message", files=mail).text,
+            client.get("/ui/ledger").text,
+        ]
+        assert "WINNER" in pages[0]
+        assert "WINNER" in pages[1]
+        found[name] = [
+            what in page
+            for what, page in zip(
+                ('name="label" value="spam"', "Teach as spam", "Dry run"),
+                pages,
+                strict=True,
+            )
+        ]
+
+    assert {
+        "anna": [True, True, True],
+        "tim": [True, True, False],
+        "rob": [False, False, False],
+    } == found
+
+
+def test_a_form_after_a_session_leads_to_sign_in_and_back_to_its_page(make):
+    """The page says that nothing was changed."""
+    client = make()()
+    sign_in(client, "tim")
+    form = token(client, "/ui/message") | {"label": "spam"}
+    client.cookies.clear()
+    answer = client.post(
+        f"/ui/history/{'ab' * 16}/teach",
+        data=form,
+        headers={"Referer": "http://testserver/ui/review?profile=x"},
+    )
+    page = client.get(answer.headers["location"]).text
+
+    assert 303 == answer.status_code
+    assert "Nothing was changed" in page
+    assert 'name="next" value="/ui/review?profile=x"' in page
+    assert "Nothing was changed" not in client.get("/ui/sign-in").text
+
+
+def test_the_page_of_a_problem_leads_back_to_the_form(make):
+    """It leads to pages of this service alone, and says in words what is wrong."""
+    client = make()()
+    sign_in(client, "anna")
+    form = token(client, "/ui/keys") | {"name": "mx1"}
+    links = []
+    for came in ("http://testserver/ui/keys?x=1", "https://example.net/a", "http://["):
+        answer = client.post("/ui/keys", data=form, headers={"Referer": came})
+        assert 422 == answer.status_code
+        assert "<h1>That did not work</h1>" in answer.text
+        links += re.findall('href="([^"]*)">Back<', answer.text)
+
+    assert ["/ui/keys?x=1", "/ui/overview", "/ui/overview"] == links
+
+
 def test_the_owner_of_a_mailbox_sees_that_alone(make):
     """Requests that name no profile use that of the mailbox."""
     clients = make()

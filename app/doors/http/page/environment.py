@@ -23,7 +23,8 @@ from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.access.rights import NOBODY, Right
+from app.access.rights import Right
+from app.doors.documents.profile import ThresholdOut
 from app.doors.http.guard import Guarded, Strict, asking
 from app.doors.http.page.forms import (
     csrf_token,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 _EMPHASIS: Final = re.compile(r"\*(\w[^*]*)\*")
+_BLANKS: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
+_PAGE: Final = re.compile(r"https?://[^/]+(/ui/[^#]*)")
 SECURITY: Final[Mapping[str, str]] = {
     # No inline styles or scripts: even an empty style attribute would be refused.
     "Content-Security-Policy": (
@@ -116,14 +119,16 @@ def seen_at(time: datetime) -> Markup:
 def mail_text(text: str) -> str:
     r"""Return a text of mail with its line breaks, and hidden characters as escapes.
 
+    Of several blank lines, one is kept: HTML mail has screens of them.
+
     Examples
     --------
-    >>> mail_text("a\u202eb\u00a0c\n\x1b[2J")
-    'a\\u202eb c\n\\x1b[2J'
+    >>> mail_text("a\u202eb\u00a0c\n \n\n\t\n\x1b[2J")
+    'a\\u202eb c\n\n\\x1b[2J'
     """
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    return "".join([c if c in "\n\t" else _visible(c) for c in text])
+    if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
+        text = "".join([c if c in "\n\t" else _visible(c) for c in text])
+    return _BLANKS.sub("\n\n", text)
 
 
 def _visible(character: str) -> str:
@@ -223,14 +228,19 @@ def _csrf(context: Context) -> Markup:
 
 
 @pass_context
+def _may(context: Context, right: str) -> bool:
+    """Return whether whoever looks at a page has a right."""
+    return principal_in(context["request"]).may(Right(right))
+
+
+@pass_context
 def _places(context: Context) -> list[tuple[str, str]]:
-    """Return the pages that a person may open; all if nobody has signed in."""
+    """Return the pages that whoever looks at a page may open."""
     principal = principal_in(context["request"])
     return [
         (title, path)
         for title, path, right in PLACES
-        if principal is NOBODY
-        or (principal.may(right) and (path != "keys" or principal.profiles is None))
+        if principal.may(right) and (path != "keys" or principal.profiles is None)
     ]
 
 
@@ -248,10 +258,12 @@ def _environment() -> Environment:
         "mail_text": mail_text,
         "nats": nats,
         "prose": prose,
+        "chance": lambda log_odds: ThresholdOut.of(log_odds).percent,
         "percent": percent,
         "size": size,
     }
     made.globals |= {
+        "may": _may,
         "places": _places,
         "link": link,
         "static": static,
@@ -307,13 +319,23 @@ async def render_table(request: Request, template: str, **context: Any) -> Respo
 
 
 def problem_page(request: Request, problem: ProblemOut) -> Response:
-    """Return the page of a problem, or a redirect to the sign-in page."""
-    if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
-        path = request.url.path
-        there = f"{path}?{request.url.query}" if request.url.query else path
-        return see_other("/ui/sign-in", next=there)
+    """Return the page of a problem, or a redirect to the sign-in page.
+
+    Both lead back to the page with the form, if it was a form that failed.
+    """
+    asked = request.method == "GET"
+    came = str(request.url) if asked else request.headers.get("referer", "")
+    page = _PAGE.match(came)
+    there = page[1] if page else "/ui/overview"
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        return see_other("/ui/sign-in", next=there, ended=None if asked else "1")
     return render(
-        request, "problem.html", here="", status=problem.status, problem=problem
+        request,
+        "problem.html",
+        here="",
+        status=problem.status,
+        problem=problem,
+        back="/ui/overview" if asked else there,
     )
 
 

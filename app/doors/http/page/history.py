@@ -185,14 +185,14 @@ async def teachable(
     about: Field = "",
     label: Field = "",
 ) -> dict[str, Any]:
-    """Return the context of pages with teaching buttons."""
+    """Return the context of pages with teaching buttons, for those who may teach."""
     row = app.live.find(profile_of(request, profile)).row
     sentence = None
     if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
         sentence = SAID[said].format(label=label)
     path = request.url.path
     return {
-        "labels": row.labels,
+        "labels": row.labels if principal_of(request).may(Right.TEACH) else (),
         "spam_labels": row.spam_labels,
         "said": sentence,
         "about": about if about.isalnum() else "",

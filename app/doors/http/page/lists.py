@@ -141,7 +141,6 @@ async def lists_page(
         here="lists",
         profile=profile,
         found=found,
-        may_change=principal_of(request).may(Right.LISTS),
         above=app.recipients.levels(name)[1:],
         entry=entry,
         says=SAYS,

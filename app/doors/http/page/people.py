@@ -215,9 +215,13 @@ def safe(there: str) -> str:
 
 
 @page.get("/sign-in")
-async def sign_in_page(request: Request, next: Next = FIRST) -> Response:  # noqa: A002
+async def sign_in_page(
+    request: Request,
+    next: Next = FIRST,  # noqa: A002
+    ended: Annotated[str, Query(max_length=1)] = "",
+) -> Response:
     """Show the form."""
-    return _form(request, there=next)
+    return _form(request, there=next, ended=bool(ended))
 
 
 def _form(
@@ -226,6 +230,7 @@ def _form(
     there: str,
     name: str = "",
     wrong: PostbayesError | None = None,
+    ended: bool = False,
 ) -> Response:
     provider = request.app.state.application.provider
     return render(
@@ -236,6 +241,7 @@ def _form(
         next=safe(there),
         name=name,
         wrong=wrong and str(wrong),
+        ended=ended,
         provider=None if provider is None else provider.host,
     )
 

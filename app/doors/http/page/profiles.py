@@ -328,7 +328,6 @@ async def site_page(
             one=ProfileOut.of(app, name),
             # Settings are shared, so only clients that may use all profiles see them.
             site=SettingsOut.of(app) if who.profiles is None else None,
-            may_manage=who.may(Right.MANAGE),
             made=made,
             fields=FIELDS,
             says=SAYS,
