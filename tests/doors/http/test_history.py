@@ -193,6 +193,20 @@ def test_a_form_leads_back_to_these_pages_alone(app, client, back):
     assert answer.headers["location"].startswith("/ui/")
 
 
+def test_an_empty_table_says_why_it_is_empty(app, client):
+    """Nothing was scored or taught yet, or nothing matches."""
+    before = client.get("/ui/history").text
+    score(app, ham(9))
+    found = client.get("/ui/history").text
+    asked = client.get("/ui/history?search=zzzz").text
+    ledger = client.get("/ui/ledger?source=zzzz").text
+
+    assert "Nothing has been scored yet." in before
+    assert "Nothing has been scored yet." not in found
+    assert "No message matches." in asked
+    assert "No row matches." in ledger
+
+
 def test_what_cannot_be_taught_is_a_page_that_says_so(client):
     """The page has the sentence of the HTTP API."""
     answer = post(client, f"/ui/history/{'ab' * 16}/teach", label="spam")
