@@ -63,6 +63,17 @@ def test_an_answer_is_the_error_that_it_stands_for(status, kind):
     assert kind is caught.type
 
 
+@pytest.mark.parametrize("key", ["pb_\xe9", "pb_x\nX-Other: 1"])
+def test_what_no_key_looks_like_is_not_sent_and_not_quoted(key, monkeypatch):
+    """The error goes to logs, and a key with a stray character is still a secret."""
+    monkeypatch.setenv("POSTBAYES_API_KEY", key)
+
+    with pytest.raises(errors.InvalidSetting, match="POSTBAYES_API_KEY") as caught:
+        ask("http://127.0.0.1:1", "/feedback", b"Subject: x\n\n", {})
+
+    assert "pb_" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("document", "kind"),
     [

@@ -24,6 +24,7 @@ from app.errors import (
     Forbidden,
     Inconsistent,
     InvalidInput,
+    InvalidSetting,
     MessageTooLarge,
     NotFound,
     PostbayesError,
@@ -71,9 +72,6 @@ def ask(
     A request without a body forgets a message.  Parameters that are None are left out.
     """
     method = "DELETE" if raw is None and document is None else "POST"
-    headers = {} if raw is None else {"Content-Type": "message/rfc822"}
-    if key := os.environ.get(API_KEY):
-        headers["Authorization"] = f"Bearer {key}"
     try:
         answer = httpx2.request(
             method,
@@ -81,7 +79,7 @@ def ask(
             params={k: value for k, value in query.items() if value is not None},
             content=raw,
             json=document,
-            headers=headers,
+            headers=_headers(raw),
             timeout=60,
         )
     except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
@@ -110,6 +108,19 @@ def ask(
     if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         raise TooManyRequests(detail, 0.0)
     raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
+
+
+def _headers(raw: bytes | None) -> dict[str, str]:
+    """Return the type of a raw message, and the key."""
+    headers = {} if raw is None else {"Content-Type": "message/rfc822"}
+    if key := os.environ.get(API_KEY, "").strip():
+        # The library would quote it in its error, or raise none of its own.
+        if not (key.isascii() and key.isprintable()):
+            raise InvalidSetting(
+                f"{API_KEY} is not a key; write it as `postbayes keys create` prints it"
+            )
+        headers["Authorization"] = f"Bearer {key}"
+    return headers
 
 
 def parse(kind: type[Out], url: str, answer: bytes) -> Out:

@@ -253,7 +253,7 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
     # Python refuses to parse thousands of digits, including leading zeros.
     announced = request.headers.get("content-length", "").lstrip("0")
     digits = len(announced)
-    if announced.isdigit() and (digits > MAX_DIGITS or int(announced) > limit):
+    if announced.isdecimal() and (digits > MAX_DIGITS or int(announced) > limit):
         raise MessageTooLarge(_too_large(limit))
     body = bytearray()
     size = 0
