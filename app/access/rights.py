@@ -232,6 +232,11 @@ class Person:
     revision: int = 1
 
     @property
+    def has_password(self) -> bool:
+        """Whether they sign in with a password."""
+        return self.password is not None
+
+    @property
     def principal(self) -> Principal:
         """The principal for sessions of this person.
 

@@ -550,6 +550,7 @@ def test_what_is_left_without_measurements_is_a_probability(run, model):
     [
         ("", "'.' is not the name of a file to write"),
         ("-", "'-' is not the name of a file to write"),
+        ("table.csv/page", "table.csv/page cannot be written: Not a directory"),
         ("table.csv", "--report would overwrite the table table.csv"),
         ("./other/../table.csv", "--report would overwrite the table table.csv"),
         ("link.csv", "--report would overwrite the table table.csv"),

@@ -6,7 +6,6 @@ import json
 import sys
 from datetime import timedelta
 from getpass import getpass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from app.access.lists import (
@@ -23,15 +22,14 @@ from app.classifier.verdict import MAX_NATS
 from app.doors.cli.console import (
     ERR,
     OUT,
-    STANDARD,
     Json,
     Profile,
     argument,
     fields_of,
     flag,
     number_of,
+    opened,
     option,
-    read_bytes,
     show,
     this_user,
 )
@@ -53,10 +51,7 @@ from app.services.access import (
     revoke_key,
 )
 from app.services.clock import now
-from app.services.correspondents import (
-    forget_correspondent,
-    list_correspondents,
-)
+from app.services.correspondents import forget_correspondent, list_correspondents
 from app.services.lists import add_entries, list_entries, remove_entry
 from app.services.sessions import (
     add_person,
@@ -118,7 +113,7 @@ def keys(
     """
     if action == "list":
         with opened_database(load_settings()) as engine:
-            listed = KeysOut.of(list_keys(engine))
+            listed = KeysOut.describing(keys=list_keys(engine))
         lines = map(_key_line, listed.keys)
         show(listed, lines, as_json=as_json, otherwise="no keys")
     elif name is None:
@@ -139,7 +134,7 @@ def keys(
         )
         with opened_database(load_settings(), make=True) as engine:
             add_key(engine, key, who=this_user())
-        show(NewKeyOut.of(key, key=text), [text], as_json=as_json)
+        show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
         if not as_json:
             ERR.print(
                 f"the key {name} is shown only now; the database stores only its digest"
@@ -201,7 +196,7 @@ def people(
     """
     if action == "list":
         with opened_database(load_settings()) as engine:
-            listed = PeopleOut.of(list_people(engine))
+            listed = PeopleOut.describing(people=list_people(engine))
         lines = map(_person_line, listed.people)
         show(listed, lines, as_json=as_json, otherwise="no people")
         return
@@ -311,7 +306,7 @@ def lists(
         with opened_database(settings) as engine:
             found = list_entries(engine, name)
         found = [each for each in found if not wanted or each.subject in wanted]
-        document = ListsOut.of(found, len(found) + 1)
+        document = ListsOut.of(found)
         lines = (each.line() for each in found)
         nothing = f"no such entries in {name}" if wanted else f"no entries in {name}"
         show(document, lines, as_json=as_json, otherwise=nothing)
@@ -350,9 +345,9 @@ def lists(
 
 def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
     """Return the entries of a file."""
-    content = sys.stdin.buffer.read() if file == STANDARD else read_bytes(Path(file))
     try:
-        text = content.decode()
+        with opened(file) as given:
+            text = given.read().decode()
     except UnicodeDecodeError as error:
         msg = f"{file} is not UTF-8 text, at byte {error.start}"
         raise InvalidInput(msg) from error
@@ -399,10 +394,7 @@ def correspondents(
                 else "no correspondents"
             )
             show(
-                {"correspondents": documents},
-                lines,
-                as_json=as_json,
-                otherwise=nothing,
+                {"correspondents": documents}, lines, as_json=as_json, otherwise=nothing
             )
             return
         if address is None:

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
@@ -82,8 +82,7 @@ Profile = Annotated[
     str | None, typer.Option(help="Name of the profile. [POSTBAYES_PROFILE]")
 ]
 OneProfile = Annotated[
-    str | None,
-    typer.Option("--profile", help="Name of one profile; all if not given."),
+    str | None, typer.Option("--profile", help="Name of one profile; all if not given.")
 ]
 Url = Annotated[
     str | None,
@@ -102,9 +101,7 @@ Taught = Annotated[
 Processes = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        max=256,
-        help="Number of processes; one per core if not given.",
+        min=1, max=256, help="Number of processes; one per core if not given."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -330,30 +327,21 @@ def read_standard(most: int) -> bytes:
     return content
 
 
-def read_bytes(file: Path) -> bytes:
-    """Return the content of a file.
-
-    Raises
-    ------
-    UnreadableSource
-        If it cannot be read.
-    """
-    with opened(file) as source:
-        return source.read()
-
-
 @contextmanager
-def opened(file: Path) -> Iterator[BinaryIO]:
-    """Open a file to read.
+def opened(file: str | Path) -> Iterator[BinaryIO]:
+    """Open a file, or standard input, to read.
 
     Raises
     ------
     UnreadableSource
         If it cannot be read.
     """
+    if str(file) == STANDARD:
+        yield sys.stdin.buffer
+        return
     with ExitStack() as stack:
         try:
-            source = stack.enter_context(file.open("rb"))
+            source = stack.enter_context(Path(file).open("rb"))
         except OSError as error:
             msg = f"{file} cannot be read: {error.strerror}"
             raise UnreadableSource(msg) from error
@@ -390,7 +378,9 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         msg = f"{path} cannot be written: {error.strerror or error}"
         raise UnwritableFile(msg) from error
     finally:
-        part.unlink(missing_ok=True)
+        # What prevents it has prevented the writing too, whose error says so.
+        with suppress(OSError):
+            part.unlink()
 
 
 def new(file: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -264,7 +264,7 @@ def evaluate(
         )
     for place, reason in unreadable:
         complain(f"{place} is treated as a message without features: {reason}")
-    figures = RunFigures(runs, _comparisons(experiment, runs, seed), seed=seed)
+    comparisons = _comparisons(experiment, runs, seed)
     if jsonl is not None:
         _write(jsonl, "".join(_lines(runs)))
     if report is not None:
@@ -272,13 +272,16 @@ def evaluate(
             command=this_command(),
             protocol=experiment.protocol.sentences(),
             runs=runs,
-            comparisons=figures.comparisons,
+            comparisons=comparisons,
             reasons=named(experiment.sources, runs),
             seed=seed,
         )
         _write(report, page(document))
     to = ERR if standard in {report, jsonl} else OUT
-    show(figures.as_json(), figures.lines(), as_json=as_json, to=to)
+    lines = (
+        _of_one(*runs, seed=seed) if len(runs) == 1 else _of_several(runs, comparisons)
+    )
+    show(_document(runs, comparisons, seed), lines, as_json=as_json, to=to)
     if report not in {None, standard} and not as_json:
         to.print(plain(f"The diagrams are in {report}"))
     raise_for(len(unreadable))
@@ -373,56 +376,50 @@ def _parsed(trial: str) -> dict[str, str]:
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
-    """The figures of all runs."""
+def _document(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], seed: int
+) -> dict[str, object]:
+    """Return one object: the figures of one run, or a list of several.
 
-    runs: tuple[Run, ...]
-    comparisons: tuple[Comparison, ...]
-    seed: int
-
-    def as_json(self) -> dict[str, object]:
-        """Return one object: the figures of one run, or a list of several.
-
-        Contract: the figures of one run are at the top level, under the names of
-        `app.evaluation.run.EvaluationReport`.
-        """
-        found: list[dict[str, object]] = [
-            {
-                **asdict(run.report()),
-                "roca_interval_pct": interval(
-                    roca_replicates(run.log_odds, run.is_spam, seed=self.seed)
-                ),
-                "data_sha256": run.survey.digest,
-            }
-            for run in self.runs
-        ]
-        if len(found) == 1:
-            return found[0]
-        return {
-            "runs": [
-                {"stream": run.stream, "configuration": run.configuration, **figures}
-                for run, figures in zip(self.runs, found, strict=True)
-            ],
-            "comparisons": [asdict(comparison) for comparison in self.comparisons],
+    Contract: the figures of one run are at the top level, under the names of
+    `app.evaluation.run.EvaluationReport`.
+    """
+    found: list[dict[str, object]] = [
+        {
+            **asdict(run.report()),
+            "roca_interval_pct": interval(
+                roca_replicates(run.log_odds, run.is_spam, seed=seed)
+            ),
+            "data_sha256": run.survey.digest,
         }
+        for run in runs
+    ]
+    if len(found) == 1:
+        return found[0]
+    return {
+        "runs": [
+            {"stream": run.stream, "configuration": run.configuration, **figures}
+            for run, figures in zip(runs, found, strict=True)
+        ],
+        "comparisons": [asdict(comparison) for comparison in comparisons],
+    }
 
-    def lines(self) -> Iterator[RenderableType]:
-        """Yield the figures of one run as a list, and of several as a table."""
-        if len(self.runs) == 1:
-            yield from _of_one(self.runs[0], seed=self.seed)
-            return
-        headings = dict(HEADINGS)
-        if any(run.several for run in self.runs):
-            headings["macro_f1_pct"] = "F1 %"
-        rows = []
-        for run in self.runs:
-            figures = asdict(run.report())
-            cells = [_shown(figures[name]) for name in headings]
-            rows.append((run.stream, run.configuration, *cells))
-        header = ("stream", "configuration", *headings.values())
-        yield grid(header, rows, numbers=range(2, len(header)))
-        yield from map(sentence, self.comparisons)
+
+def _of_several(
+    runs: Sequence[Run], comparisons: Sequence[Comparison]
+) -> Iterator[RenderableType]:
+    """Yield the figures of several runs as a table, and their comparisons."""
+    headings = dict(HEADINGS)
+    if any(run.several for run in runs):
+        headings["macro_f1_pct"] = "F1 %"
+    rows = []
+    for run in runs:
+        figures = asdict(run.report())
+        cells = [_shown(figures[name]) for name in headings]
+        rows.append((run.stream, run.configuration, *cells))
+    header = ("stream", "configuration", *headings.values())
+    yield grid(header, rows, numbers=range(2, len(header)))
+    yield from map(sentence, comparisons)
 
 
 def _of_one(run: Run, *, seed: int) -> Iterator[str]:

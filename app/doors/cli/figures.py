@@ -42,9 +42,7 @@ Window = Annotated[
 
 
 def figures(
-    profile: Profile = None,
-    window: Window = 5_000,
-    as_json: JsonDocument = False,
+    profile: Profile = None, window: Window = 5_000, as_json: JsonDocument = False
 ) -> None:
     """Show the accuracy of the filter on labelled mail.
 

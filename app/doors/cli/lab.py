@@ -195,14 +195,17 @@ def lab(
         effects = compare(
             source, choices, rules.pseudo_counts(alphas), asked, folds=folds, seed=seed
         )
-    if page_file is not None:
-        of_rows = (
-            ("table", train),
-            (f"test: {test}", on_test),
-            (f"{folds} folds", by_folds),
+    validations = [
+        (name, validation)
+        for name, validation in (
+            (f"Test: {test}", on_test),
+            (f"{folds} stratified folds, seed {seed}", by_folds),
         )
-        validations = [(name, v) for name, v in of_rows if v is not None]
-        html = page(fitted, predictions, validations, effects, command=this_command())
+        if validation is not None
+    ]
+    if page_file is not None:
+        shown = [("table", train), *validations]
+        html = page(fitted, predictions, shown, effects, command=this_command())
         with complete_or_absent(page_file) as part:
             # The command may name files whose names are no text.
             part.write_bytes(html.encode("utf-8", "replace"))
@@ -220,12 +223,8 @@ def lab(
     _show_model(fitted, train)
     for prediction in predictions:
         _show_prediction(prediction, fitted)
-    for name, validation in (
-        (f"Test: {test}", on_test),
-        (f"{folds} stratified folds, seed {seed}", by_folds),
-    ):
-        if validation is not None:
-            _show_validation(name, validation, fitted.design.classes)
+    for name, validation in validations:
+        _show_validation(name, validation, fitted.design.classes)
     by_alpha = effects_table(effects, fitted.design.classes)
     _grid("what the pseudo-count does", *by_alpha)
     if page_file is not None:

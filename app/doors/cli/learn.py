@@ -50,14 +50,10 @@ if TYPE_CHECKING:
     from app.corpora.mailbox import MailFolder
     from app.errors import UnreadableMessage
 
-_OUTCOMES: Final = [
-    "learned",
-    "relabelled",
-    "unchanged",
-    "expired",
-    "empty",
-    "unreadable",
-]
+_OUTCOMES: Final = (
+    *("learned", "relabelled", "unchanged"),
+    *("expired", "empty", "unreadable"),
+)
 _SCORED: Final = (
     "Each message was scored before it was learned: `postbayes figures` includes them."
 )
@@ -129,7 +125,14 @@ def learn(
         )
     check_source(source)
     settings = load_settings()
-    folders = _survey([mail_path(path) for path in paths or ()], label, junk)
+    places = [mail_path(path) for path in paths or ()]
+    if places:
+        require_mail(places, tried=BATCH)
+    folders = [
+        folder
+        for place in places
+        for folder in mail_folders(place, label=label, junk_label=junk)
+    ]
     if not as_json:
         _show(folders)
     _doubt(folders, junk, settings)
@@ -210,17 +213,6 @@ def learn(
         lines.append(_SCORED if in_order else _NOT_SCORED)
     show(result, lines, as_json=as_json)
     raise_for(counted["unreadable"])
-
-
-def _survey(paths: list[Path], label: str | None, junk: str | None) -> list[MailFolder]:
-    """Return the folders at some paths; raise if nothing there looks like mail."""
-    if paths:
-        require_mail(paths, tried=BATCH)
-    return [
-        folder
-        for path in paths
-        for folder in mail_folders(path, label=label, junk_label=junk)
-    ]
 
 
 def _show(folders: Sequence[MailFolder]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
@@ -299,13 +298,11 @@ def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
 @contextmanager
 def _source(file: str) -> Iterator[BinaryIO]:
     """Open a file that is read twice; one that is not seekable is copied."""
-    with ExitStack() as stack:
-        source: BinaryIO = sys.stdin.buffer
-        if file != STANDARD:
-            source = stack.enter_context(opened(Path(file)))
-        if not source.seekable():
-            copy = stack.enter_context(TemporaryFile())
+    with opened(file) as source:
+        if source.seekable():
+            yield source
+            return
+        with TemporaryFile() as copy:
             copyfileobj(source, copy)
             copy.seek(0)
-            source = copy
-        yield source
+            yield copy

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from app.access.lists import (
-    MAX_NOTE,
-    MAX_VALUE,
-    SAYS,
-    ListEntry,
-    ListKind,
-    ListSubject,
-)
+from app.access.lists import MAX_NOTE, MAX_VALUE, SAYS, ListEntry, ListKind, ListSubject
 from app.access.rights import MAX_NAME, ROLES, Right
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, Moment, RequestDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from app.access.rights import AccessKey, AuditEvent, Person
+    from app.access.rights import AuditEvent
 
 
 class KeyIn(RequestDocument):
@@ -48,16 +41,19 @@ class KeyIn(RequestDocument):
     """When it expires; null: never."""
 
 
+Sorted = Annotated[list[str], AfterValidator(sorted)]
+
+
 class KeyOut(AnswerDocument):
     """A key, without its text."""
 
     name: str
     """Its name."""
-    rights: list[str]
+    rights: Sorted
     """Its rights."""
-    profiles: list[str] | None
+    profiles: Sorted | None
     """The profiles that it may use; null: all."""
-    labels: list[str] | None
+    labels: Sorted | None
     """The labels that it may teach; null: all."""
     networks: list[str]
     """Addresses and networks that it may be used from; empty: any."""
@@ -72,18 +68,6 @@ class KeyOut(AnswerDocument):
     revoked_at: datetime | None
     """When it was revoked."""
 
-    @classmethod
-    def of(cls, key: AccessKey, /, **more: Any) -> Self:
-        """Return the document of a key."""
-        return cls.describing(
-            key,
-            rights=sorted(key.rights),
-            profiles=None if key.profiles is None else sorted(key.profiles),
-            labels=None if key.labels is None else sorted(key.labels),
-            networks=[*key.networks],
-            **more,
-        )
-
 
 class NewKeyOut(KeyOut):
     """A key that was just made."""
@@ -97,11 +81,6 @@ class KeysOut(AnswerDocument):
 
     keys: list[KeyOut]
     """The keys in the order of their names, including revoked ones."""
-
-    @classmethod
-    def of(cls, keys: Iterable[AccessKey]) -> Self:
-        """Return the document of some keys."""
-        return cls(keys=[KeyOut.of(each) for each in keys])
 
 
 class PersonIn(RequestDocument):
@@ -148,22 +127,12 @@ class PersonOut(AnswerDocument):
     created_at: datetime
     """When they were added."""
 
-    @classmethod
-    def of(cls, person: Person) -> Self:
-        """Return the document of a person."""
-        return cls.describing(person, has_password=person.password is not None)
-
 
 class PeopleOut(AnswerDocument):
     """The people who can sign in."""
 
     people: list[PersonOut]
     """The people in the order of their names."""
-
-    @classmethod
-    def of(cls, people: Iterable[Person]) -> Self:
-        """Return the document of some people."""
-        return cls(people=[PersonOut.of(each) for each in people])
 
 
 class EventOut(AnswerDocument):
@@ -253,11 +222,7 @@ class ListEntryOut(AnswerDocument):
     @classmethod
     def of(cls, entry: ListEntry) -> Self:
         """Return the document of an entry."""
-        return cls.describing(
-            entry,
-            entry=str(entry.subject),
-            kind=entry.subject.kind,
-        )
+        return cls.describing(entry, entry=str(entry.subject), kind=entry.subject.kind)
 
 
 class ListsOut(AnswerDocument):
@@ -269,8 +234,8 @@ class ListsOut(AnswerDocument):
     """The `after` of the next request; null: these are the last."""
 
     @classmethod
-    def of(cls, entries: Sequence[ListEntry], limit: int) -> Self:
-        """Return the document of the found entries, at most `limit`."""
+    def of(cls, entries: Sequence[ListEntry], limit: int | None = None) -> Self:
+        """Return the document of the found entries, at most `limit`, or of all."""
         listed = [ListEntryOut.of(each) for each in entries]
         full = len(listed) == limit
         return cls(entries=listed, next=listed[-1].entry if full else None)

@@ -6,6 +6,7 @@ from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Literal, Self
 
 from app.bayes.posterior import probability_of
+from app.classifier.verdict import Decision  # noqa: TC001  pydantic reads it
 from app.doors.documents import AnswerDocument
 from app.doors.documents.verdict import ClassifyOut
 from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from app.services.inspection import LedgerPage
 
 Door = Literal["http", "milter", "spamd", "rspamd"]
-Decision = Literal["spam", "ham", "unsure"]
 
 
 class LineReasonOut(AnswerDocument):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from app.classifier.reasons import title
 from app.classifier.record import finite
-from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
+from app.classifier.verdict import Action, Decision  # noqa: TC001  pydantic reads them
 from app.doors.documents import AnswerDocument
 from app.services.delivery import Delivered
 
@@ -42,7 +42,7 @@ class ViewOut(AnswerDocument):
 class VerdictOut(AnswerDocument):
     """A decision with its numbers."""
 
-    decision: Literal["spam", "ham", "unsure"]
+    decision: Decision
     """What the filter says: `spam`, `ham`, or `unsure` between the thresholds and while
     it knows too little.
     """
@@ -146,7 +146,7 @@ class RecipientOut(AnswerDocument):
 
     profile: str
     """The profile that answered."""
-    decision: Literal["spam", "ham", "unsure"]
+    decision: Decision
     """What the filter says: `spam`, `ham`, or `unsure` between the thresholds and while
     it knows too little.
     """

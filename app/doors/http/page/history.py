@@ -10,23 +10,16 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.lists import addresses_in
 from app.access.rights import Right
-from app.classifier.verdict import HistoryFilter
+from app.classifier.verdict import Decision, HistoryFilter
 from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import (
-    Decision,
     Door,
     HistoryEntryOut,
     HistoryOut,
     MessageHistoryOut,
     ReviewOut,
 )
-from app.doors.http.body import (
-    Explain,
-    ProfileName,
-    at_most,
-    from_time,
-    until_time,
-)
+from app.doors.http.body import Explain, ProfileName, at_most, from_time, until_time
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import (
     Twin,
@@ -74,8 +67,7 @@ Search = Annotated[
     ),
 ]
 Before = Annotated[
-    str | None,
-    Query(max_length=80, description="The `before` of the previous answer."),
+    str | None, Query(max_length=80, description="The `before` of the previous answer.")
 ]
 # Forms send empty fields.
 Field = Annotated[str, Query(max_length=40)]
@@ -206,9 +198,7 @@ Teachable = Annotated[dict[str, Any], Depends(teachable)]
 
 @page.get("/history")
 async def history_page(
-    request: Request,
-    found: Annotated[HistoryOut, Depends(history)],
-    shared: Teachable,
+    request: Request, found: Annotated[HistoryOut, Depends(history)], shared: Teachable
 ) -> Response:
     """Show some verdicts, a search, and the buttons that teach and take back."""
     names = ("search", "verdict", "taught", "door", "from", "until")
@@ -269,9 +259,7 @@ async def review(
 
 @page.get("/review")
 async def review_page(
-    request: Request,
-    found: Annotated[ReviewOut, Depends(review)],
-    shared: Teachable,
+    request: Request, found: Annotated[ReviewOut, Depends(review)], shared: Teachable
 ) -> Response:
     """Show these messages with the buttons that teach them."""
     return await render_table(
@@ -324,12 +312,7 @@ async def undo_from_history(
 
 
 def _back(
-    form: dict[str, str],
-    digest: bytes,
-    profile: str | None,
-    *,
-    said: str,
-    label: str,
+    form: dict[str, str], digest: bytes, profile: str | None, *, said: str, label: str
 ) -> Response:
     """Redirect back to the page of a form, with a message about the outcome."""
     there, _, query = form.get("back", "")[:MAX_BACK].partition("?")

@@ -17,13 +17,7 @@ from app.access.lists import (
 )
 from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
-from app.doors.http.body import (
-    Body,
-    ProfileName,
-    at_most,
-    json_body,
-    read_document,
-)
+from app.doors.http.body import Body, ProfileName, at_most, json_body, read_document
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import read_form
@@ -49,8 +43,7 @@ _DONE: Final = {
 }
 Text = Annotated[str, Query(max_length=MAX_VALUE + 16)]
 After = Annotated[
-    str,
-    Query(max_length=MAX_VALUE + 16, description="Only entries after this one."),
+    str, Query(max_length=MAX_VALUE + 16, description="Only entries after this one.")
 ]
 
 
@@ -100,7 +93,7 @@ async def set_entries(
     asked, time = await read_document(request, body, ListsIn), now()
     entries = [each.read(source=who.name, now=time) for each in asked.entries]
     await in_database(app.add_list_entries, name, entries, who=who.name)
-    return ListsOut.of(entries, len(entries) + 1)
+    return ListsOut.of(entries)
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))

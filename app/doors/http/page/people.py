@@ -26,11 +26,7 @@ from app.doors.http.body import Body, at_most, json_body, read_document
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import pages, render, see_other
-from app.doors.http.page.forms import (
-    begin_session,
-    read_form,
-    set_cookie,
-)
+from app.doors.http.page.forms import begin_session, read_form, set_cookie
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
 from app.doors.serving.request import COOKIE
@@ -95,7 +91,7 @@ Next = Annotated[str, Query(max_length=2000)]
 @managed.get("/keys", responses=problems(422, 503))
 async def keys(app: ApplicationDep) -> KeysOut:
     """List the keys, including revoked ones, without their secrets."""
-    return KeysOut.of(await in_database(list_keys, app.engine))
+    return KeysOut.describing(keys=await in_database(list_keys, app.engine))
 
 
 @managed.post(
@@ -114,7 +110,7 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     who.require_rights(asked.rights)
     text, key = made_key(**asked.model_dump())
     await in_database(app.add_key, key, who=who.name)
-    return NewKeyOut.of(key, key=text)
+    return NewKeyOut.describing(key, key=text)
 
 
 @managed.delete("/keys/{name}", responses=problems(404, 422, 503))
@@ -124,13 +120,13 @@ async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOu
     The worker that answers refuses it at once, the others within two seconds.
     """
     who = principal_of(request).name
-    return KeyOut.of(await in_database(app.revoke_key, name, who=who))
+    return KeyOut.describing(await in_database(app.revoke_key, name, who=who))
 
 
 @managed.get("/people", responses=problems(422, 503))
 async def people(app: ApplicationDep) -> PeopleOut:
     """List the people who can sign in, without their passwords."""
-    return PeopleOut.of(await in_database(list_people, app.engine))
+    return PeopleOut.describing(people=await in_database(list_people, app.engine))
 
 
 @managed.post(
@@ -148,7 +144,7 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     asked = await read_document(request, body, PersonIn)
     who.require_rights(ROLES.get(asked.role, ()))
     await in_thread(PASSWORDS, app.add_person, **asked.model_dump(), who=who.name)
-    return PersonOut.of(app.keys.people[asked.name])
+    return PersonOut.describing(app.keys.people[asked.name])
 
 
 @managed.put(
@@ -166,7 +162,7 @@ async def set_password(
     """
     who = principal_of(request)
     asked = await read_document(request, body, NewPasswordIn)
-    return PersonOut.of(
+    return PersonOut.describing(
         await in_thread(PASSWORDS, app.set_password, name, asked.password, who=who)
     )
 
@@ -355,7 +351,9 @@ async def change_password(
     asked = await read_document(request, body, PasswordIn)
     cookie = await _changed(request, app, asked.password, asked.new_password)
     begin_session(request, response, cookie)
-    return PersonOut.of(app.keys.people[principal_of(request).name.partition(":")[2]])
+    return PersonOut.describing(
+        app.keys.people[principal_of(request).name.partition(":")[2]]
+    )
 
 
 async def _changed(request: Request, app: Application, password: str, new: str) -> str:
@@ -430,7 +428,7 @@ async def _keys(
         request,
         "keys.html",
         here="keys",
-        keys=[KeyOut.of(each) for each in found],
+        keys=[KeyOut.describing(each) for each in found],
         # People can only give rights that they have.
         rights={each: meaning for each, meaning in MEANINGS.items() if each in own},
         # The pages do not repeat names that come only from a link.
