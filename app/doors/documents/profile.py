@@ -6,7 +6,7 @@ import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app import __version__
 from app.bayes.posterior import probability_of
@@ -259,6 +259,25 @@ class ThresholdIn(RequestDocument):
         return math.log(p) - math.log1p(-p)
 
 
+def _kind(value: object) -> str | None:
+    if value == "never":
+        return "[never]"
+    return "[threshold]" if isinstance(value, (dict, ThresholdIn)) else None
+
+
+# A tag, so that only the kind that was meant has errors.
+_Where = Annotated[
+    Annotated[ThresholdIn, Tag("[threshold]")]
+    | Annotated[Literal["never"], Tag("[never]")],
+    Discriminator(
+        _kind,
+        custom_error_type="threshold",
+        custom_error_message="Input should be an object or 'never'",
+    ),
+    Field(json_schema_extra=lambda schema: schema.update(anyOf=schema.pop("oneOf"))),
+]
+
+
 class PolicyIn(RequestDocument):
     """A change of a policy: null resets a field to the settings of the service."""
 
@@ -270,11 +289,11 @@ class PolicyIn(RequestDocument):
     """The decision is ham from here down, and unsure up to spam. If not given, it is as
     far from even odds as the spam threshold.
     """
-    quarantine_from: ThresholdIn | Literal["never"] | None = None
+    quarantine_from: _Where | None = None
     """The doors that can quarantine do so from here up; `never` overrides the settings
     of the service.
     """
-    reject_from: ThresholdIn | Literal["never"] | None = None
+    reject_from: _Where | None = None
     """The doors that can reject do so from here up; `never` overrides the settings of
     the service.
     """

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -28,46 +28,6 @@ if TYPE_CHECKING:
 # Limits for documents with many faults, and for long invented names.
 _SHOWN: Final = 5
 _LONGEST: Final = 64
-# Error types for a value that is of none of a field's kinds.
-_OF_ANOTHER_KIND: Final = ("model_type", "literal_error")
-
-
-class Fault(NamedTuple):
-    """One error in a document.
-
-    Parameters
-    ----------
-    place : tuple of str or int
-        Path of names and indexes to it, as the sender wrote them.
-    kind : str
-        The type of the error in pydantic.
-    sentence : str
-        The message of pydantic, without the place.
-    choice : tuple of str or int, or None
-        The place of the enclosing value, if that may be of several kinds.
-    """
-
-    place: tuple[str | int, ...]
-    kind: str
-    sentence: str
-    choice: tuple[str | int, ...] | None
-
-    @classmethod
-    def of(cls, error: Mapping[str, Any]) -> Fault:
-        """Convert an error of pydantic.
-
-        Examples
-        --------
-        >>> loc = "reject_from", "function-after[_in_one_way(), ThresholdIn]", "p"
-        >>> Fault.of({"loc": loc, "type": "extra_forbidden", "msg": "No"}).place
-        ('reject_from', 'p')
-        """
-        kind, way = error["type"], error["loc"]
-        # An unknown name is the sender's, even if it looks like one of pydantic's.
-        steps = way[:-1] if kind == "extra_forbidden" else way
-        marks = [n for n, step in enumerate(steps) if "[" in str(step)]
-        place = tuple(step for n, step in enumerate(way) if n not in marks)
-        return cls(place, kind, _said(error), way[: marks[0]] if marks else None)
 
 
 def list_faults(
@@ -94,25 +54,21 @@ def list_faults(
     ... )
     'unknown parameter `labell`; the known ones are `label`, `source`'
     """
-    # A value that may be of two kinds has two errors for a place.
-    faults = [Fault.of(error) for error in errors[: 2 * _SHOWN]]
-    # If a value was clearly meant as one of several kinds, errors about the others are
-    # left out.
-    meant = {fault.choice for fault in faults if fault.kind not in _OF_ANOTHER_KIND}
-    said: dict[tuple[str | int, ...], str] = {}
-    for place, kind, sentence, choice in faults:
-        if kind == "extra_forbidden":
-            said[place] = _unknown(place, names, of)
-        elif kind not in _OF_ANOTHER_KIND or choice is None:
-            said[place] = f"{_written(place)}{sentence}"
-        elif choice not in meant:
-            other = sentence.removeprefix(" should be")
-            said[place] = (
-                f"{said[place]} or{other}"
-                if place in said
-                else f"{_written(place)}{sentence}"
-            )
-    return "; ".join([*said.values()][:_SHOWN])
+    said = []
+    for error in errors[:_SHOWN]:
+        place, unknown = error["loc"], error["type"] == "extra_forbidden"
+        # Tags of unions have brackets; an unknown name is the sender's, even with some.
+        known = place[:-1] if unknown else place
+        place = (
+            *(each for each in known if "[" not in str(each)),
+            *place[len(known) :],
+        )
+        said.append(
+            _unknown(place, names, of)
+            if unknown
+            else f"{_written(place)}{_said(error)}"
+        )
+    return "; ".join(said)
 
 
 def _said(error: Mapping[str, Any]) -> str:
@@ -255,15 +211,6 @@ def _headers(
     return None
 
 
-def _document(problem: ProblemOut, headers: Mapping[str, str] | None) -> Response:
-    return JSONResponse(
-        problem.model_dump(),
-        status_code=problem.status,
-        headers=headers,
-        media_type="application/problem+json",
-    )
-
-
 def install(
     app: FastAPI,
     routers: Iterable[APIRouter],
@@ -285,7 +232,12 @@ def install(
         request: Request, problem: ProblemOut, headers: Mapping[str, str] | None = None
     ) -> Response:
         if not request.url.path.startswith("/ui/"):
-            return _document(problem, headers)
+            return JSONResponse(
+                problem.model_dump(),
+                problem.status,
+                headers,
+                media_type="application/problem+json",
+            )
         shown = page(request, problem)
         shown.headers.update(headers or {})
         return shown

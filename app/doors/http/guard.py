@@ -60,11 +60,6 @@ class Access:
         return self.scope["method"], self.route.path_format
 
     @property
-    def raw(self) -> tuple[str, Iterable[tuple[bytes, bytes]]]:
-        """Method and raw headers, the names in lower case."""
-        return self.scope["method"], self.scope["headers"]
-
-    @property
     def headers(self) -> Headers:
         """The headers of the request."""
         return Headers(scope=self.scope)
@@ -91,7 +86,7 @@ Guard = Callable[[Access], Awaitable[None]]
 
 async def of_this_site(site: Site, access: Access) -> None:
     """Deny requests from web pages of other sites."""
-    site.check(*access.raw)
+    site.check(access.scope["method"], access.scope["headers"])
 
 
 async def with_the_right(gate: Gate, access: Access) -> None:
@@ -315,14 +310,11 @@ class Direct(Guarded):
     def _model_of(self, query: bytes) -> BaseModel:
         """Return the parsed query, or raise the framework's error."""
         given = QueryParams(query)
+        # The model refuses unknown parameters, so that misspelt ones are noticed.
         values = {
             name: given.getlist(name) if name in self._repeated else given[name]
-            for name in self._query.model_fields
-            if name in given
+            for name in given
         }
-        # The model refuses unknown parameters, so that misspelt ones are noticed.
-        if len(values) < len(given):
-            values |= {name: given[name] for name in given if name not in values}
         try:
             return self._query.model_validate(values)
         except ValidationError as error:
