@@ -140,7 +140,7 @@ Sample = tuple[str, tuple[str, ...], float]
 # Documents have per cent, but the convention for metrics is base units: shares of 1.
 GAUGES: Final[Mapping[tuple[str, ...], Mapping[str, str]]] = {
     ("version", "python", "database"): {
-        "build_info": "Always 1; the labels are the version and the build.",
+        "build_info": "Always 1; the labels are the version and the build."
     },
     (): {
         "profiles": "Profiles that this process serves.",
@@ -156,7 +156,7 @@ GAUGES: Final[Mapping[tuple[str, ...], Mapping[str, str]]] = {
     },
     ("kind",): {
         "waiting": "Waiting work of this process, by kind: feedback to write, ids to "
-        "look up, scored messages to store.",
+        "look up, scored messages to store."
     },
     ("site",): {
         "followed_up": "Whether the last request to a site that is followed succeeded.",
@@ -179,11 +179,11 @@ GAUGES: Final[Mapping[tuple[str, ...], Mapping[str, str]]] = {
         "calibration_error": "Expected calibration error of the probability.",
     },
     ("profile", "label"): {
-        "learned_messages": "Messages that the profile has learned.",
+        "learned_messages": "Messages that the profile has learned."
     },
     ("profile", "source", "label"): {
         "source_messages": "The latest labelled messages, by source (the busiest 20) "
-        "and side.",
+        "and side."
     },
     ("profile", "source"): {
         "source_contradicted_ratio": "Share of a teacher's latest messages that the "

@@ -8,10 +8,9 @@ work without scripts; `page.js` adds keyboard shortcuts.
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import re
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -22,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from app.access.rights import Right
 from app.doors.documents.profile import ThresholdOut
@@ -79,22 +79,8 @@ PLACES: Final = (
 """Navigation: title, path below `/ui`, and required right of each page."""
 
 
-class StaticFile:
-    """A file that pages load, held in memory."""
-
-    def __init__(self, path: Path) -> None:
-        self.content = path.read_bytes()
-        self.digest = hashlib.sha256(self.content).hexdigest()[:16]
-        kind, _ = mimetypes.guess_type(path.name)
-        self.media_type = kind or "application/octet-stream"
-
-
-STATIC: Final = {
-    path.name: StaticFile(path)
-    for path in sorted((HERE / "static").iterdir())
-    if path.is_file()
-}
-"""The static files by name, read once because they are few and small."""
+STATIC: Final = StaticFiles(directory=HERE / "static")
+"""The files that pages load."""
 
 
 class PageResponse(HTMLResponse):
@@ -215,26 +201,28 @@ def see_other(
     return RedirectResponse(there, HTTPStatus.SEE_OTHER)
 
 
+@cache
 def static(name: str) -> str:
     """Return the path of a static file, with a digest so that it can be cached."""
-    return f"/ui/static/{name}?v={STATIC[name].digest}"
+    digest = hashlib.sha256((HERE / "static" / name).read_bytes()).hexdigest()
+    return f"/ui/static/{name}?v={digest[:16]}"
 
 
 @pass_context
-def _csrf(context: Context) -> Markup:
+def csrf_field(context: Context) -> Markup:
     """Return the hidden field of a form."""
     token = csrf_token(context["request"])
     return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
 
 
 @pass_context
-def _may(context: Context, right: str) -> bool:
+def may(context: Context, right: str) -> bool:
     """Return whether whoever looks at a page has a right."""
     return principal_in(context["request"]).may(Right(right))
 
 
 @pass_context
-def _places(context: Context) -> list[tuple[str, str]]:
+def places(context: Context) -> list[tuple[str, str]]:
     """Return the pages that whoever looks at a page may open."""
     principal = principal_in(context["request"])
     return [
@@ -242,6 +230,11 @@ def _places(context: Context) -> list[tuple[str, str]]:
         for title, path, right in PLACES
         if principal.may(right) and (path != "keys" or principal.profiles is None)
     ]
+
+
+def is_person(request: Request) -> bool:
+    """Return whether a person has signed in."""
+    return principal_in(request).kind == "person"
 
 
 def _environment() -> Environment:
@@ -252,26 +245,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "shown": shown,
-        "seen_at": seen_at,
-        "mail_text": mail_text,
-        "nats": nats,
-        "prose": prose,
-        "chance": lambda log_odds: ThresholdOut.of(log_odds).percent,
-        "percent": percent,
-        "size": size,
-    }
-    made.globals |= {
-        "may": _may,
-        "places": _places,
-        "link": link,
-        "static": static,
-        "csrf_field": _csrf,
-        "csrf_token": csrf_token,
-        "signed_in": signed_in,
-        "is_person": lambda request: principal_in(request).kind == "person",
-    }
+    filters = shown, seen_at, mail_text, nats, prose, percent, size
+    made.filters |= {each.__name__: each for each in filters}
+    made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
+    functions = may, places, link, static, csrf_field, csrf_token, signed_in, is_person
+    made.globals |= {each.__name__: each for each in functions}
     return made
 
 
@@ -398,17 +376,8 @@ async def static_file(
     request: Request, name: str, v: Annotated[str | None, Query()] = None
 ) -> Response:
     """Return a static file; with the digest of what it holds, for a year."""
-    found = STATIC.get(name)
-    if found is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND)
-    etag = f'"{found.digest}"'
-    headers = {
-        **SECURITY,
-        "ETag": etag,
-        "Cache-Control": (
-            "public, max-age=31536000, immutable" if v == found.digest else "no-cache"
-        ),
-    }
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(found.content, headers=headers, media_type=found.media_type)
+    answer = await STATIC.get_response(name, request.scope)
+    dated = v is not None and f"/ui/static/{name}?v={v}" == static(name)
+    kept = "public, max-age=31536000, immutable" if dated else "no-cache"
+    answer.headers.update({**SECURITY, "Cache-Control": kept})
+    return answer

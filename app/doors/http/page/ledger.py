@@ -53,8 +53,7 @@ MOST_ROWS: Final = 500
 ROWS: Final = 50
 """Rows of one page."""
 Before = Annotated[
-    int | None,
-    Query(ge=1, le=2**63 - 1, description="Only rows before this revision."),
+    int | None, Query(ge=1, le=2**63 - 1, description="Only rows before this revision.")
 ]
 LabelOfRow = Annotated[
     str | None,

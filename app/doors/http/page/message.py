@@ -10,23 +10,16 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.access.rights import Right
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
-from app.doors.http.body import (
-    Body,
-    Explain,
-    ProfileName,
-    is_json,
-    openapi_body,
-    parse_json,
-)
+from app.doors.http.body import Body, Explain, ProfileName, openapi_body
 from app.doors.http.guard import Guarded, asking, document, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form, read_parts
 from app.doors.http.routes import (
     ApplicationDep,
     answered,
+    message_in,
     problems,
     recalled,
-    required,
 )
 from app.doors.serving.process import computing, in_database
 from app.errors import EmptyMessage
@@ -71,10 +64,7 @@ async def message(
     without a place (`elsewhere`) and the prior sum to `log_odds`. Metrics, log and
     history leave the message out, but it can be taught by its id.
     """
-    raw = body
-    if is_json(request):
-        read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
-        raw = required(read)
+    raw = await message_in(request, body)
     inspect = partial(app.inspect, profile_of(request, profile), raw, strongest=explain)
     return await computing(lambda: document(message_fields(inspect())), LARGE)
 

@@ -69,8 +69,7 @@ _STACKED: Final = (
     ("spam", ("spam",)),
 )
 Days = Annotated[
-    float,
-    Query(ge=0.05, le=366, description="Number of days of verdicts, up to now."),
+    float, Query(ge=0.05, le=366, description="Number of days of verdicts, up to now.")
 ]
 
 

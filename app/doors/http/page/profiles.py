@@ -21,13 +21,7 @@ from app.doors.documents.profile import (
     ProfilesOut,
     SettingsOut,
 )
-from app.doors.http.body import (
-    Body,
-    ProfileName,
-    at_most,
-    json_body,
-    read_document,
-)
+from app.doors.http.body import Body, ProfileName, at_most, json_body, read_document
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form
@@ -185,10 +179,7 @@ Correspondent = Annotated[
     responses=problems(404, 422, 503),
 )
 def correspondents(
-    request: Request,
-    name: Name,
-    app: ApplicationDep,
-    address: Correspondent = "",
+    request: Request, name: Name, app: ApplicationDep, address: Correspondent = ""
 ) -> CorrespondentsOut:
     """Count the correspondents of the users of a profile.
 
