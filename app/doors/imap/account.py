@@ -26,7 +26,6 @@ CONNECT: Final = 15.0
 ANSWER: Final = 60.0
 # Bytes of a message that are read; Postfix accepts 100 kB of headers.
 HEADER_BYTES: Final = 128 * 1024
-MESSAGE_BYTES: Final = MAX_BYTES
 # Headers are requested for this many messages at a time, so the first look at a large
 # folder takes only some megabytes of memory.
 AT_ONCE: Final = 50
@@ -172,7 +171,7 @@ class Account:
 
     def message(self, uid: int) -> bytes | None:
         """Return the beginning of a message, up to the limit; None if it is gone."""
-        asked = f"BODY.PEEK[]<0.{MESSAGE_BYTES}>"
+        asked = f"BODY.PEEK[]<0.{MAX_BYTES}>"
         answer = self._client.fetch([uid], [asked])
         found: bytes | None = answer.get(uid, {}).get(_MESSAGE)
         return found

@@ -408,10 +408,7 @@ class WebListener:
         self._listening = listening
         self._server = _Server(
             uvicorn.Config(
-                app,
-                lifespan="off",
-                timeout_graceful_shutdown=int(GRACE),
-                **OPTIONS,
+                app, lifespan="off", timeout_graceful_shutdown=int(GRACE), **OPTIONS
             )
         )
         self._serving: asyncio.Task[None] | None = None
