@@ -48,8 +48,9 @@ UNSAID: Final = {
     "POST /feedback/undo": {"invalid-selection", "invalid-input", "malformed-request"},
     # A name of letters that names have, once; labels that go together.
     "POST /profiles": {"invalid-setting", "invalid-input", "profile-exists"},
-    # A name of letters that names have, once; a known role; a password long enough.
-    "POST /keys": {"invalid-input", "name-taken"},
+    # A name of letters that names have, once; a known role; a password long enough;
+    # profiles whose names have such letters.
+    "POST /keys": {"invalid-input", "name-taken", "invalid-setting"},
     "POST /people": {"invalid-input", "name-taken"},
     # A password long enough.
     "PUT /people/{name}/password": {"invalid-input"},
