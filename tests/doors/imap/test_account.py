@@ -105,7 +105,7 @@ def test_the_server_is_asked_once_which_folder_it_marks_as_junk(
     serve, caplog, capability, asked
 ):
     r"""With RETURN where it knows that; Gmail gives ``\Junk`` in every LIST."""
-    caplog.set_level(logging.INFO, "app")
+    caplog.set_level(logging.INFO, "app.doors.imap.account")
     folders = {"INBOX": "", "Junk": "", "Unerw&APw-nscht": r"\HasNoChildren \JUNK"}
     server = serve(capability, folders)
 
@@ -119,7 +119,7 @@ def test_the_server_is_asked_once_which_folder_it_marks_as_junk(
 @pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
 def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
     """The log has the reason."""
-    caplog.set_level(logging.INFO, "app")
+    caplog.set_level(logging.INFO, "app.doors.imap.account")
     server = serve(capability, {"INBOX": "", "Junk": "", "Spam": r"\Trash"})
 
     assert ["Junk"] == opened(server, None)
@@ -130,7 +130,7 @@ def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
 
 def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
     """The marks of the server do not matter then."""
-    caplog.set_level(logging.INFO, "app")
+    caplog.set_level(logging.INFO, "app.doors.imap.account")
     server = serve("SPECIAL-USE", {"Spam": "", "Junk": r"\Junk"})
 
     assert ["Spam"] == opened(server, "Spam")
