@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -83,7 +82,7 @@ def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
     return messages / (messages + FEW)
 
 
-class Scorer(ABC):
+class Scorer:
     """A specification fitted to counts, which scores messages.
 
     Parameters
@@ -128,7 +127,6 @@ class Scorer(ABC):
         self.tables = tables
         self._fit(tables, revision, fusion)
 
-    @abstractmethod
     def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return in how many messages of each class features were, shape (n, K).
 
@@ -139,6 +137,7 @@ class Scorer(ABC):
         ids : ndarray of int64, shape (n,)
             The features.
         """
+        return self.tables[view].look_up(ids, "presence")
 
     def likelihood(self, classifier: str) -> Likelihood[Any]:
         """Return a fitted classifier."""
@@ -198,11 +197,10 @@ class Scorer(ABC):
 
 
 class _Sides(Scorer):
-    """The two sides of a scorer with more labels."""
+    """The two sides of a scorer with more labels, asked for verdicts alone."""
 
     def __init__(self, whole: Scorer) -> None:
         made_of = whole.specification
-        self._whole = whole
         group = made_of.spam_mask.astype(np.int64)
         super().__init__(
             made_of.sides,
@@ -210,12 +208,6 @@ class _Sides(Scorer):
             revision=whole.revision,
             fusion=whole.fusion,
         )
-
-    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return in how many messages of each side features were, shape (n, 2)."""
-        spam = self._whole.specification.spam_mask
-        counts = self._whole.documents(view, ids)
-        return np.stack((counts @ ~spam, counts @ spam), axis=1)
 
 
 class Snapshot(Scorer):
@@ -330,10 +322,7 @@ class Snapshot(Scorer):
     def decide_as(self, other: Specification) -> None:
         """Adopt the thresholds and actions of another specification."""
         self.specification = self.specification.deciding_as(other)
-
-    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return in how many messages of each class features were, shape (n, K)."""
-        return self.tables[view].look_up(ids, "presence")
+        self.sides.specification = self.specification.sides
 
 
 def lessons_after(specification: Specification, revision: int) -> int:

@@ -127,18 +127,21 @@ def test_log_odds_and_posterior_are_one_statement(specification, history, x):
     assert verdict.label == int(np.argmax(verdict.log_posterior))
 
 
+@pytest.mark.parametrize("made_of", [TWO, THREE])
 @pytest.mark.parametrize(
     ("away", "decision"), [(0.0, "spam"), (1e-12, "spam"), (1e-6, "unsure")]
 )
-def test_the_last_bits_decide_nothing(away, decision):
-    """What is at the threshold is spam, however its log-odds were rounded."""
-    x = SparseCounts.of({1: 1})
-    snapshot = taught(TWO, [(x, 1), (x, 1), (SparseCounts.of({2: 1}), 0)])
-    log_odds = score(snapshot, {"words": x}).log_odds
-    rule = replace(TWO.verdict, spam_threshold=log_odds + away, ham_threshold=-9.0)
-    made_of = replace(TWO, verdict=rule)
+def test_the_last_bits_decide_nothing(made_of, away, decision):
+    """What is at the threshold is spam, however its log-odds were rounded.
 
-    snapshot.decide_as(made_of)
+    Thresholds hold from the next verdict on, for any number of labels.
+    """
+    x = SparseCounts.of({1: 1})
+    snapshot = taught(made_of, [(x, 1), (x, 1), (SparseCounts.of({2: 1}), 0)])
+    log_odds = score(snapshot, {"words": x}).log_odds
+    rule = replace(made_of.verdict, spam_threshold=log_odds + away, ham_threshold=-9.0)
+
+    snapshot.decide_as(replace(made_of, verdict=rule))
     verdict = score(snapshot, {"words": x})
 
     assert decision == verdict.decision
