@@ -15,7 +15,6 @@ import argparse
 import json
 import tempfile
 import time
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uvloop
@@ -51,7 +50,7 @@ class Same:
         self._answer = answer
         self.write_behind = 0.0
 
-    def look_up(self, *_: object) -> object:
+    def at_hand(self, *_: object) -> object:
         """Stand in for `Recall`."""
         return self._answer
 
@@ -123,16 +122,14 @@ async def measure(application: Application, *, requests: int) -> None:
     profile = application.settings.profile
     classified = application.classify.each((profile,), MESSAGE, strongest=0)
     digest = classified[profile].observation.digest
-    known = application.recall.wait(profile, digest)
+    known = application.recall.look_up(profile, digest)
     pending: PendingFeedback = application.feedback.start_teach_by_id(
         profile, digest, known, label="ham", source="benchmark"
     )
     pending.result()
-    found: Future[object] = Future()
-    found.set_result(known)
     # What is given to the recipients, logged and noted stays.
     application.delivery.classify = Same(classified)  # type: ignore[assignment]
-    application.recall = Same(found)  # type: ignore[assignment]
+    application.recall = Same(known)  # type: ignore[assignment]
     application.feedback = Same(pending)  # type: ignore[assignment]
     by_id = json.dumps({"id": digest.hex(), "label": "ham"}).encode()
     rows = {
@@ -153,12 +150,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="postbayes-") as folder:
         url = f"sqlite:///{folder}/postbayes.db"
         application = Application(Settings(_env_file=None, database_url=url))
-        recall = application.recall
         application.start()
         try:
             uvloop.run(measure(application, requests=options.requests))
         finally:
-            application.recall = recall
             application.stop()
 
 

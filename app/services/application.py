@@ -34,6 +34,7 @@ from app.services.inspection import inspect, ledger_page, word_state
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import keep_log, logging_if_slow
 from app.services.metrics import tally_of
+from app.services.notifier import Notifier
 from app.services.openid import provider_of
 from app.services.profiles import create_profile, id_key_of_new, key_of
 from app.services.recent import Recall, RecentMessages
@@ -43,7 +44,7 @@ from app.services.sessions import Sessions, add_person, remove_person, set_passw
 from app.services.startup import open_database, require_startable, specify
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
-from app.services.writer import AutoLearn, Notifier, Writer
+from app.services.writer import AutoLearn, Writer
 from app.settings import PREFIX, Settings
 from app.storage import profiles
 from app.storage.database.dialect import dialect_of, without_password
@@ -387,12 +388,11 @@ class Application:
 
     def _threads(
         self,
-    ) -> Iterator[Writer | Notifier | Recall | Scheduler | SiteFollower | Webhook]:
+    ) -> Iterator[Writer | Notifier | Scheduler | SiteFollower | Webhook]:
         """Yield the threads in the order in which they are stopped."""
         yield self.writer
         if self.notifier is not None:
             yield self.notifier
-        yield self.recall
         yield self.scheduler
         if self.decay_scheduler is not None:
             yield self.decay_scheduler

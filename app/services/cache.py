@@ -16,7 +16,6 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -167,7 +166,7 @@ class LiveProfiles:
             patience = loading.patience
             if patience <= 0 or _in_event_loop():
                 raise ProfileLoading.named(name, loading.ended, patience)
-            with suppress(FutureTimeoutError):
+            with suppress(TimeoutError):
                 live = loading.ended.result(min(patience, threading.TIMEOUT_MAX))
                 if live is not None:
                     return live
@@ -231,11 +230,6 @@ class LiveProfiles:
         """
         self.refresh()
         return self.get(replaced.row.name)
-
-    def found_again(self, replaced: CachedProfile) -> CachedProfile:
-        """Return the profile that replaced another, as `successor` does."""
-        self.refresh()
-        return self.find(replaced.row.name)
 
     def refresh(self) -> None:
         """Find new profiles, and follow those in memory.

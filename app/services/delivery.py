@@ -12,13 +12,15 @@ from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from app.classifier.explain import strongest_reason
+from app.classifier.record import finite
 from app.classifier.statement import Origin
 from app.classifier.verdict import agreed
 from app.errors import Unavailable
-from app.services.log import verdict
+from app.services.log import Event, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from app.access.rights import Principal
     from app.classifier.verdict import Action
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from app.services.webhook import Webhook
 
 log = logging.getLogger(__name__)
+MOST_NAMED: Final = 5
+"""Most recipients that a line of the log names; it gives the number of further ones."""
 Chosen = TypeVar("Chosen")
 Answers = TypeVar("Answers")
 _NO_RECIPIENTS: Final[Mapping[str, Classified]] = MappingProxyType({})
@@ -334,6 +338,68 @@ class Delivery:
         log.info(event)
         if self.webhook and self.webhook.wants(classified.verdict.decision):
             self.webhook(event)
+
+
+def verdict(
+    classified: Classified,
+    *,
+    door: str,
+    recipients: Iterable[str],
+    seconds: float,
+    words: bool,
+    action: str | None = None,
+    queue: str = "",
+    by: Principal | None = None,
+) -> Event:
+    """Return the line of a verdict.
+
+    Parameters
+    ----------
+    recipients : iterable of str
+        The recipients for whom the profile answered.
+    seconds : float
+        Time from the message to its verdict.  Unit: seconds.
+    words : bool
+        Whether the line may contain the text of words.
+    action : str, optional
+        The action that is requested from a mail server.
+    queue : str, optional
+        The mail server's own id of the message.
+    by : Principal, optional
+        Who asked; the line names the key or the person.
+    """
+
+    def fields() -> dict[str, str | float | None]:
+        said = classified.verdict
+        log_odds = finite(said.log_odds)
+        people = [bare for each in recipients if (bare := each.strip("<>"))]
+        more = len(people) - MOST_NAMED
+        return {
+            "id": classified.observation.id,
+            "message_id": classified.message_id or None,
+            "queue": queue or None,
+            "door": door,
+            "by": None if by is None or by.kind == "local" else by.name,
+            "profile": classified.profile,
+            "recipients": ",".join(
+                [shown(each, 100) for each in people[:MOST_NAMED]]
+                + ([f"and {more} more"] if more > 0 else [])
+            )
+            or None,
+            "decision": said.decision,
+            "action": action,
+            "log_odds": None if log_odds is None else round(log_odds, 3),
+            "reason": strongest_reason(
+                classified.attribution,
+                classified.observation,
+                classified.statements,
+                spam=said.log_odds > 0,
+                named=words,
+            ),
+            "ms": round(1000 * seconds, 1),
+        }
+
+    return Event("verdict", fields)
 
 
 def _answered(

@@ -6,20 +6,22 @@ import logging
 import time
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from app.errors import Expired, UnknownMessage
+from app.classifier.record import finite
+from app.errors import DatabaseUnavailable, Expired, UnknownMessage
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching
 from app.services.classify import observe
-from app.services.log import Via, feedback
-from app.services.recent import is_same_message, marked_ids, wait_for
+from app.services.log import Event
+from app.services.recent import is_same_message, marked_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Future
     from datetime import datetime
 
+    from app.access.rights import Principal
     from app.errors import TooManyRequests
     from app.features.observation import Observation
     from app.services.cache import LiveProfiles
@@ -33,6 +35,21 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+# Longer than the database's own time-out, whose error comes first.
+PATIENCE: Final = 60.0
+
+
+class Via(NamedTuple):
+    """How a feedback arrived, for its line.
+
+    Parameters
+    ----------
+    by : Principal or None
+        Who sent it.  This may be a mail server that names its users as sources.
+    """
+
+    door: str
+    by: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +116,18 @@ class PendingFeedback:
         UnknownMessage
             As `checked`.
         """
-        return self.checked(wait_for(self.answer))
+        try:
+            return self.checked(self.answer.result(PATIENCE))
+        except TimeoutError as error:
+            raise too_late() from error
+
+
+def too_late() -> DatabaseUnavailable:
+    """Return the error of an answer that did not come within `PATIENCE`."""
+    return DatabaseUnavailable(
+        f"the database did not answer within {PATIENCE:.0f} s; the feedback may have "
+        "been stored, and sending it again is safe"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +190,7 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        stored = self.recall.wait(profile, digest)
+        stored = self.recall.look_up(profile, digest, within=self.recall.write_behind)
         return self.start_teach_by_id(
             profile, digest, stored, label=label, source=source
         ).result()
@@ -288,8 +316,7 @@ class Feedback:
 
     def _marks(self, profile: str, raw: bytes) -> list[StoredMessage]:
         """Return the stored messages that ids in the headers name."""
-        asked = [self.recall.look_up(profile, digest) for digest in marked_ids(raw)]
-        return [wait_for(answer) for answer in asked]
+        return [self.recall.look_up(profile, digest) for digest in marked_ids(raw)]
 
     def _submit(
         self,
@@ -349,6 +376,40 @@ class Feedback:
             full=partial(self.teachers.too_many, source, teaching.time),
             forgets=label is None,
         )
+
+
+def feedback(
+    written: Taught, teaching: Teaching, *, via: Via | None, seconds: float
+) -> Event:
+    """Return the line of a feedback; its verdict is that from before it was learned.
+
+    A command has no door.
+    """
+
+    def fields() -> dict[str, str | float | None]:
+        said = written.verdict_before
+        log_odds = None if said is None else finite(said.log_odds)
+        return {
+            "id": teaching.digest.hex(),
+            "door": None if via is None else via.door,
+            "by": None if via is None else _other_than(teaching.source, via.by),
+            "profile": written.profile.row.name,
+            "source": teaching.source,
+            "label": teaching.label,
+            "outcome": written.outcome.kind,
+            "decision": None if said is None else said.decision,
+            "log_odds": None if log_odds is None else round(log_odds, 3),
+            "ms": round(1000 * seconds, 1),
+        }
+
+    return Event("feedback", fields)
+
+
+def _other_than(source: str, by: Principal | None) -> str | None:
+    """Return the name of the principal; None if the source already names it."""
+    if by is None or by.kind == "local" or by.name == source:
+        return None
+    return by.name
 
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:

@@ -1,4 +1,4 @@
-"""Log: the format of every line, the lines of verdicts, and lines that repeat.
+"""Log: the format of every line, events with fields, and lines that repeat.
 
 Contract of this file: each entry is one line of bounded length, whatever a stranger
 sent.  Unprintable characters are escaped, and the lines of a traceback are indented.
@@ -14,19 +14,13 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from app.classifier.explain import strongest_reason
-from app.classifier.record import finite
 from app.services.clock import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from app.access.rights import Principal
-    from app.ledger.teaching import Teaching
-    from app.services.classify import Classified
-    from app.services.writer import Taught
     from app.settings import Settings
 
 MAX_FIELD: Final = 200
@@ -36,8 +30,6 @@ MAX_LINE: Final = 4_000
 
 Precedent: syslog receivers take 2,048 at least (RFC 5424 section 6.1), rsyslog 8,192.
 """
-MAX_RECIPIENTS: Final = 5
-"""Most recipients that a line names; it gives the number of further ones."""
 SLOW: Final = 3.0
 """A start that logs nothing for this long looks hung.  Unit: seconds."""
 log = logging.getLogger(__name__)
@@ -92,115 +84,6 @@ def _value(value: str | float) -> str:
     if not text or not _QUOTED.isdisjoint(text):
         return json.dumps(text, ensure_ascii=False)
     return text
-
-
-def verdict(
-    classified: Classified,
-    *,
-    door: str,
-    recipients: Iterable[str],
-    seconds: float,
-    words: bool,
-    action: str | None = None,
-    queue: str = "",
-    by: Principal | None = None,
-) -> Event:
-    """Return the line of a verdict.
-
-    Parameters
-    ----------
-    recipients : iterable of str
-        The recipients for whom the profile answered.
-    seconds : float
-        Time from the message to its verdict.  Unit: seconds.
-    words : bool
-        Whether the line may contain the text of words.
-    action : str, optional
-        The action that is requested from a mail server.
-    queue : str, optional
-        The mail server's own id of the message.
-    by : Principal, optional
-        Who asked; the line names the key or the person.
-    """
-
-    def fields() -> dict[str, str | float | None]:
-        said = classified.verdict
-        log_odds = finite(said.log_odds)
-        people = [bare for each in recipients if (bare := each.strip("<>"))]
-        more = len(people) - MAX_RECIPIENTS
-        return {
-            "id": classified.observation.id,
-            "message_id": classified.message_id or None,
-            "queue": queue or None,
-            "door": door,
-            "by": None if by is None or by.kind == "local" else by.name,
-            "profile": classified.profile,
-            "recipients": ",".join(
-                [shown(each, 100) for each in people[:MAX_RECIPIENTS]]
-                + ([f"and {more} more"] if more > 0 else [])
-            )
-            or None,
-            "decision": said.decision,
-            "action": action,
-            "log_odds": None if log_odds is None else round(log_odds, 3),
-            "reason": strongest_reason(
-                classified.attribution,
-                classified.observation,
-                classified.statements,
-                spam=said.log_odds > 0,
-                named=words,
-            ),
-            "ms": round(1000 * seconds, 1),
-        }
-
-    return Event("verdict", fields)
-
-
-class Via(NamedTuple):
-    """How a feedback arrived, for its line.
-
-    Parameters
-    ----------
-    by : Principal or None
-        Who sent it.  This may be a mail server that names its users as sources.
-    """
-
-    door: str
-    by: Principal | None = None
-
-
-def feedback(
-    written: Taught, teaching: Teaching, *, via: Via | None, seconds: float
-) -> Event:
-    """Return the line of a feedback; its verdict is that from before it was learned.
-
-    A command has no door.
-    """
-
-    def fields() -> dict[str, str | float | None]:
-        said = written.verdict_before
-        log_odds = None if said is None else finite(said.log_odds)
-        return {
-            "id": teaching.digest.hex(),
-            "door": None if via is None else via.door,
-            "by": None if via is None else _other_than(teaching.source, via.by),
-            "profile": written.profile.row.name,
-            "source": teaching.source,
-            "label": teaching.label,
-            "outcome": written.outcome.kind,
-            "decision": None if said is None else said.decision,
-            "log_odds": None if log_odds is None else round(log_odds, 3),
-            "ms": round(1000 * seconds, 1),
-        }
-
-    return Event("feedback", fields)
-
-
-def _other_than(source: str, by: Principal | None) -> str | None:
-    """Return the name of the principal; None if the source already names it."""
-    if by is None or by.kind == "local" or by.name == source:
-        return None
-    return by.name
 
 
 class TextFormat(logging.Formatter):
@@ -272,7 +155,8 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
             return
         # The class of error counts too, so that errors caused by strangers do not hide
         # an outage.
-        errors = (type(x).__name__ for x in args if isinstance(x, Exception))
+        given = (*args, named.get("exc_info"))
+        errors = (type(x).__name__ for x in given if isinstance(x, Exception))
         left_out = self._limit.passes(" ".join((str(msg), *errors)))
         if left_out is not None:
             line = f"{msg}{left_out}"
@@ -294,23 +178,19 @@ def logging_if_slow(
         slow.cancel()
 
 
-class _Sparing(logging.Filter):
-    """Limits the lines that a library logs about its clients."""
+_LIMIT: Final = Limit()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._limit = Limit()
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Pass a line, unless one like it was just written."""
-        # Below its first line, asyncio describes the objects that were involved.
-        first, _, _ = str(record.msg).partition("\n")
-        # As in `SparingLog`, an error of another class is not hidden.
-        error = record.exc_info[0] if record.exc_info else None
-        left_out = self._limit.passes(f"{first} {error}")
-        if left_out:
-            record.msg = str(record.msg).rstrip() + left_out
-        return left_out is not None
+def _passes(record: logging.LogRecord) -> bool:
+    """Limit the lines that a library logs about its clients."""
+    # Below its first line, asyncio describes the objects that were involved.
+    first, _, _ = str(record.msg).partition("\n")
+    # As in `SparingLog`, an error of another class is not hidden.
+    error = record.exc_info[0] if record.exc_info else None
+    left_out = _LIMIT.passes(f"{first} {error}")
+    if left_out:
+        record.msg = str(record.msg).rstrip() + left_out
+    return left_out is not None
 
 
 def keep_log(settings: Settings) -> None:
@@ -335,6 +215,5 @@ def keep_log(settings: Settings) -> None:
     if settings.port == 0:
         logging.getLogger("uvicorn").setLevel(logging.INFO)
     for name in ("uvicorn.error", "asyncio"):
-        logger = logging.getLogger(name)
-        if not any(isinstance(each, _Sparing) for each in logger.filters):
-            logger.addFilter(_Sparing())
+        # Once, however often the settings are read.
+        logging.getLogger(name).addFilter(_passes)

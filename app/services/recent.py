@@ -4,10 +4,6 @@ Scoring does not write to the database.  It leaves the observation here, and the
 maintenance writes the observations to the `scored` table about twice a second.  The
 newest ones stay in memory, so feedback by id soon after needs no query.
 
-Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
-takes all that wait.  While the database is unavailable, they wait together and block no
-other thread.
-
 Contract of this file: any sender can write a header with an id, so an id is only a
 hint.
 """
@@ -18,7 +14,6 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import KW_ONLY, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
@@ -26,16 +21,14 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.errors import DatabaseUnavailable
+from app.errors import ProfileReplaced
 from app.features.hashing import Pairs
 from app.ledger.entry import ScoredRow
-from app.services.jobs import Job, ProfileThread
 from app.storage import history, ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.entry import LedgerRow
     from app.services.cache import LiveProfiles
-    from app.services.live import CachedProfile
     from app.storage.profiles import ProfileRow
 
 Key = TypeVar("Key")
@@ -302,13 +294,8 @@ def _bytes(row: ScoredRow) -> int:
     return row.stored_bytes + arrays
 
 
-Answer = TypeVar("Answer")
-# Longer than the database's own time-out, whose error comes first.
-PATIENCE: Final = 60.0
 # Seconds between two looks for an id that another worker is about to store.
 LOOK_AGAIN: Final = 0.1
-# Ids in one query: each takes some 8 kB to read and decode.
-GROUP: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,137 +318,95 @@ class StoredMessage:
         return self.learned or self.evidence is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LookUp(Job):
-    profile: CachedProfile
-    digest: bytes
-
-
-class Recall(ProfileThread[_LookUp]):
-    """The thread that looks up messages by their ids.
+@dataclass(eq=False)
+class Recall:
+    """Looks up messages by their ids.
 
     Parameters
     ----------
     write_behind : float
-        Time until another worker has stored a scored message; the look-up of an unknown
-        id waits for this time.  Unit: seconds.
+        Time until another worker has stored a scored message.  Unit: seconds.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        live: LiveProfiles,
-        recent: RecentMessages | None,
-        *,
-        store_words: bool,
-        write_behind: float = 0.0,
-    ) -> None:
-        super().__init__("recall", live.found_again, at_once=GROUP)
-        self._engine = engine
-        self._live = live
-        self._recent = recent
-        self._store_words = store_words
-        self.write_behind = write_behind
+    engine: Engine
+    live: LiveProfiles
+    recent: RecentMessages | None
+    _: KW_ONLY
+    store_words: bool
+    write_behind: float = 0.0
 
-    def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
-        """Start looking up a message.
+    def __post_init__(self) -> None:
+        """Begin without a look-up."""
+        self._under_way: list[bytes] = []
+
+    @property
+    def waiting(self) -> int:
+        """Number of look-ups under way."""
+        return len(self._under_way)
+
+    def at_hand(self, profile: str, digest: bytes) -> StoredMessage | None:
+        """Return a message that is in memory; None if it is not.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        """
+        row, seen = self.live.find(profile).row, None
+        if self.recent is not None:
+            seen = self.recent.get(row.id, digest)
+        return None if seen is None else StoredMessage(evidence=seen)
+
+    def look_up(
+        self, profile: str, digest: bytes, *, within: float = 0.0
+    ) -> StoredMessage:
+        """Return the stored data of a message, waiting some seconds for it.
 
         Raises
         ------
         UnknownProfile
             If there is no such profile.
         DatabaseUnavailable
-            If too many requests wait, or the service is stopping.
+            If the database does not answer.
         """
-        job = _LookUp(profile=self._live.find(profile), digest=digest)
-        # Marked as running, so that it cannot be cancelled: setting the result of a
-        # cancelled future would raise in the thread.
-        job.answer.set_running_or_notify_cancel()
-        seen = None
-        if self._recent is not None:
-            seen = self._recent.get(job.profile.row.id, digest)
-        if seen is None:
-            self._queue.put(job)
-        else:
-            job.answer.set_result(StoredMessage(evidence=seen))
-        return job.answer
+        until = time.monotonic() + within
+        self._under_way.append(digest)
+        try:
+            while True:
+                stored = self.at_hand(profile, digest) or self._find(profile, digest)
+                if stored or time.monotonic() >= until:
+                    return stored
+                time.sleep(LOOK_AGAIN)
+        finally:
+            self._under_way.pop()
 
-    def wait(self, profile: str, digest: bytes) -> StoredMessage:
-        """Return a stored message, waiting up to `write_behind` for it.
+    def _find(self, profile: str, digest: bytes) -> StoredMessage:
+        try:
+            return self._read(self.live.find(profile).row, digest)
+        except ProfileReplaced:
+            self.live.refresh()
+            return self._read(self.live.find(profile).row, digest)
 
-        Raises
-        ------
-        UnknownProfile, DatabaseUnavailable
-            As `look_up`; or if the answer does not come in time.
-        """
-        until = time.monotonic() + self.write_behind
-        while True:
-            stored = wait_for(self.look_up(profile, digest))
-            if stored or time.monotonic() >= until:
-                return stored
-            time.sleep(LOOK_AGAIN)
-
-    def _do(self, profile: CachedProfile, jobs: list[_LookUp]) -> None:
-        found = self._find(profile.row, [job.digest for job in jobs])
-        for job in jobs:
-            job.answer.set_result(found[job.digest])
-
-    def _find(
-        self, profile: ProfileRow, digests: Sequence[bytes]
-    ) -> dict[bytes, StoredMessage]:
-        with reading(with_short_timeout(self._engine)) as connection:
-            latest = ledger.latest_of(connection, profile.id, set(digests))
-            kept: dict[bytes, LedgerRow | ScoredRow] = {
-                digest: row
-                for digest, row in latest.items()
-                if row.kept and not row.forgotten
-            }
-            kept |= scored.get_many(connection, profile.id, set(digests) - set(kept))
-            if set(digests) - set(kept):
+    def _read(self, profile: ProfileRow, digest: bytes) -> StoredMessage:
+        with reading(with_short_timeout(self.engine)) as connection:
+            latest = ledger.latest_of(connection, profile.id, {digest}).get(digest)
+            kept: LedgerRow | ScoredRow | None = latest
+            if latest is None or latest.forgotten or not latest.kept:
+                kept = scored.get_many(connection, profile.id, {digest}).get(digest)
+            if kept is None:
                 profiles.require_there(connection, profile)
-        return {
-            digest: StoredMessage(
-                evidence=self._evidence(digest, kept.get(digest)),
-                learned=digest in latest and latest[digest].label is not None,
+        evidence = None
+        if kept is not None and kept.vector is not None:
+            evidence = ScoredRow(
+                digest=digest,
+                vector=kept.vector,
+                encoded_names=kept.encoded_names if self.store_words else None,
+                feature_set=kept.feature_set,
+                time=kept.time,
+                decoded=kept.views,
             )
-            for digest in digests
-        }
-
-    def _evidence(
-        self, digest: bytes, row: LedgerRow | ScoredRow | None
-    ) -> ScoredRow | None:
-        if row is None or row.vector is None:
-            return None
-        return ScoredRow(
-            digest=digest,
-            vector=row.vector,
-            encoded_names=row.encoded_names if self._store_words else None,
-            feature_set=row.feature_set,
-            time=row.time,
-            decoded=row.views,
-        )
-
-
-def wait_for(answer: Future[Answer]) -> Answer:
-    """Wait for a thread's answer, and return it.
-
-    Raises
-    ------
-    DatabaseUnavailable
-        If it does not come within `PATIENCE`, or is this error.
-    """
-    try:
-        return answer.result(PATIENCE)
-    except FutureTimeoutError as error:
-        raise too_late() from error
-
-
-def too_late() -> DatabaseUnavailable:
-    """Return the error of an answer that did not come within `PATIENCE`."""
-    return DatabaseUnavailable(
-        f"the database did not answer within {PATIENCE:.0f} s; the feedback may have "
-        "been stored, and sending it again is safe"
-    )
+        learned = latest is not None and latest.label is not None
+        return StoredMessage(evidence=evidence, learned=learned)
 
 
 HEADER: Final = "X-Postbayes-Id"

@@ -1,4 +1,4 @@
-"""Writer: the thread that appends to the ledger, and the notifier of commits.
+"""Writer: the thread that appends to the ledger, and what the filter learns by itself.
 
 Concurrent feedback shares the work: the thread takes all waiting feedback, scores it,
 appends it in one transaction, answers, and learns it.  A single feedback does not wait
@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import logging
 import math
-import socket
+import queue
 import threading
 import time
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
-from selectors import EVENT_READ, DefaultSelector
+from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
-from app.errors import DatabaseUnavailable, Inconsistent, UnknownLabel
+from app.errors import (
+    DatabaseUnavailable,
+    Inconsistent,
+    ProfileReplaced,
+    UnknownLabel,
+)
 from app.ledger.entry import OWN, ScoredRow
 from app.ledger.teaching import Teaching, rows_of, scored
 from app.services import live
-from app.services.clock import Limit
-from app.services.jobs import Job, ProfileThread
+from app.services.log import SparingLog
 from app.storage.database.engine import (
     connections_opened,
-    listening,
     with_short_timeout,
     writing,
 )
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterable
     from datetime import date, datetime
 
     from sqlalchemy import Engine
@@ -43,14 +44,15 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import Outcome
-    from app.services.jobs import Successor
     from app.services.live import LiveProfile
-    from app.storage.database.dialect import CommitListener
 
 log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 rows of 7.6 kB took 45 ms on SQLite, while the next
 # feedback waits.
 GROUP: Final = 256
+# A longer queue means that the disk cannot keep up; further jobs are refused with "try
+# again later".
+BACKLOG: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +80,106 @@ class Taught:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job(Job):
+class _Job:
+    """A teaching, and the answer that its sender waits for."""
+
     profile: LiveProfile
     teaching: Teaching
+    answer: Future[Taught] = field(default_factory=Future)
+    requeued: bool = False
 
 
-class Writer(ProfileThread[_Job]):
-    """The thread that appends to the ledger."""
+class JobQueue:
+    """A bounded queue of jobs for one thread, which closes it when it ends."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        # Otherwise a job could be put after the last look of a thread that ends.
+        self._putting = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Number of waiting jobs, plus one if the queue is closed."""
+        return self._jobs.qsize()
+
+    def put(self, job: _Job) -> None:
+        """Add a job for the thread.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If too much is waiting already, or the service is stopping.
+        """
+        with self._putting:
+            if self._closed:
+                msg = "the service is stopping; send the request again in a moment"
+                raise DatabaseUnavailable(msg)
+            if self._jobs.qsize() > BACKLOG:
+                raise DatabaseUnavailable(
+                    f"{BACKLOG} requests are waiting for the database; try again later"
+                )
+            self._jobs.put(job)
+
+    def take(self, most: int) -> list[_Job]:
+        """Wait for a job; return all that wait, up to `most`.
+
+        Empty once the queue is closed and nothing is left.
+        """
+        jobs: list[_Job] = []
+        job = self._jobs.get()
+        # None marks the end. It is put last and stays in the queue.
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == most or self._jobs.empty():
+                return jobs
+            job = self._jobs.get()
+        self._jobs.put(None)
+        return jobs
+
+    def close(self) -> None:
+        """Accept no more jobs; the waiting ones are still returned."""
+        with self._putting:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+
+
+class Writer(threading.Thread):
+    """The thread that appends to the ledger, for each profile all that waits together.
+
+    A job of a replaced profile waits for its successor.  Loading it takes as long as at
+    a start, so a separate thread does it while other profiles are served.
+
+    Parameters
+    ----------
+    successor : callable
+        Loads the profile that replaced another, and returns it.
+    """
 
     def __init__(
         self,
         engine: Engine,
         notify: Callable[[], object] = lambda: None,
-        successor: Successor = lambda profile: profile,
+        successor: Callable[[LiveProfile], LiveProfile] = lambda profile: profile,
     ) -> None:
-        super().__init__("writer", successor, at_once=GROUP)
+        super().__init__(name="writer", daemon=True)
+        self._queue = JobQueue()
         self._engine = engine
         self._short = with_short_timeout(engine)
         self._notify = notify
+        self._successor = successor
+        # Jobs that wait for a successor, by the key of the replaced profile.
+        self._waiting: dict[int, list[_Job]] = {}
+        self._replacing = threading.Lock()
         self._committed_at = -math.inf
-        self._log_limit = Limit()
+        # A traceback of eighty lines for each feedback would bury the rest of the log.
+        self._log = SparingLog(log)
+
+    @property
+    def waiting(self) -> int:
+        """Number of waiting jobs."""
+        return self._queue.size
 
     @property
     def idle(self) -> float:
@@ -122,9 +204,80 @@ class Writer(ProfileThread[_Job]):
         self._queue.put(job)
         return job.answer
 
-    def _done(self) -> None:
-        self._notify()
-        self._committed_at = time.monotonic()
+    def stop(self) -> None:
+        """Finish the waiting jobs, and end the thread."""
+        self._queue.close()
+        self.join()
+
+    def run(self) -> None:
+        """Do the jobs until the queue is closed."""
+        try:
+            while jobs := self._queue.take(GROUP):
+                self._do_all(jobs)
+                # Lets a dropped profile leave memory even if no further job comes.
+                jobs.clear()
+                self._notify()
+                self._committed_at = time.monotonic()
+        finally:
+            self._queue.close()
+
+    def _do_all(self, jobs: list[_Job]) -> None:
+        by_profile: dict[int, list[_Job]] = {}
+        for job in jobs:
+            by_profile.setdefault(job.profile.row.id, []).append(job)
+        for group in by_profile.values():
+            profile = group[0].profile
+            try:
+                self._do(profile, group)
+            except ProfileReplaced as error:
+                left = [job for job in group if not job.answer.done()]
+                self._requeue(profile, left, error)
+            # The outermost loop of the thread: any error becomes the answer to the
+            # waiting clients, and the thread goes on.
+            except Exception as error:  # noqa: BLE001
+                for job in group:
+                    if not job.answer.done():
+                        job.answer.set_exception(error)
+
+    def _requeue(
+        self, replaced: LiveProfile, jobs: Iterable[_Job], error: Exception
+    ) -> None:
+        """Requeue jobs for the successor of their profile, once; return at once."""
+        meant = []
+        for job in jobs:
+            if job.requeued:
+                job.answer.set_exception(error)
+            else:
+                meant.append(job)
+        if not meant:
+            return
+        with self._replacing:
+            begun = replaced.row.id in self._waiting
+            self._waiting.setdefault(replaced.row.id, []).extend(meant)
+        if not begun:
+            threading.Thread(
+                target=self._load, args=(replaced,), name="replacements", daemon=True
+            ).start()
+
+    def _load(self, replaced: LiveProfile) -> None:
+        """Load the successor of a profile, and queue the jobs that wait for it."""
+        try:
+            successor = self._successor(replaced)
+        # The outermost loop of the thread: whatever went wrong is their answer.
+        except Exception as error:  # noqa: BLE001
+            for job in self._waited(replaced):
+                job.answer.set_exception(error)
+            return
+        for job in self._waited(replaced):
+            try:
+                self._queue.put(replace(job, profile=successor, requeued=True))
+            except DatabaseUnavailable as error:
+                job.answer.set_exception(error)
+
+    def _waited(self, replaced: LiveProfile) -> list[_Job]:
+        """Return all jobs that wait for a successor; a later one loads it again."""
+        with self._replacing:
+            return self._waiting.pop(replaced.row.id)
 
     def _apply(
         self,
@@ -185,27 +338,18 @@ class Writer(ProfileThread[_Job]):
         answer()
 
     def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
-        """Log that memory is behind the ledger of a profile, but not at every feedback.
-
-        A traceback of eighty lines for each would bury the rest of the log.
-        """
-        left_out = self._log_limit.passes(type(error).__qualname__)
-        if left_out is None:
-            return
+        """Log that memory is behind the ledger of a profile."""
         name = profile.row.name
         if isinstance(error, DatabaseUnavailable):
             # The maintenance and the notifier follow every profile.
-            log.warning(
+            self._log.warning(
                 "feedback to the profile %r is stored, and takes effect as soon as "
-                "the database can be read. The failed step reported: %s%s",
+                "the database can be read. The failed step reported: %s",
                 name,
                 error,
-                left_out,
             )
             return
-        log.error(
-            "the profile %r is behind its ledger%s", name, left_out, exc_info=error
-        )
+        self._log.error("the profile %r is behind its ledger", name, exc_info=error)
 
 
 def _is_possible(job: _Job) -> bool:
@@ -225,113 +369,6 @@ def _scored(job: _Job) -> tuple[Teaching, Verdict | None]:
     """Return the teaching of a job with its scores, and the verdict."""
     with job.profile.scoring() as snapshot:
         return scored(job.teaching, snapshot)
-
-
-# A worker that has committed feedback notifies the others on a connection of its own,
-# and they follow the ledger at once.  Correctness does not depend on it: if the
-# connection is lost, or a pooler does not pass notifications on, the maintenance finds
-# the rows within half a second.
-
-# Least seconds between two looks: with continuous feedback, every other process would
-# otherwise look after each commit.
-PAUSE: Final = 0.05
-# Seconds after which a lost connection is tried again.
-RETRY: Final = 5.0
-
-
-class Notifier(threading.Thread):
-    """The thread that notifies of commits, and follows when others notify."""
-
-    def __init__(self, engine: Engine, follow: Callable[[], object]) -> None:
-        super().__init__(name="notifier", daemon=True)
-        self._engine = engine
-        self._follow = follow
-        self._follow_at = 0.0
-        self._notified = False
-        self._stopping = threading.Event()
-        self._wake_write: socket.socket | None = None
-
-    def start(self) -> None:
-        """Start the thread."""
-        # Sockets instead of a pipe: a thread that notifies after the end gets an error,
-        # and cannot write into a file opened since.
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_read.setblocking(False)
-        self._wake_write.setblocking(False)
-        super().start()
-
-    def stop(self) -> None:
-        """End the thread; idempotent."""
-        if self._stopping.is_set():
-            return
-        self._stopping.set()
-        self.notify()
-        self.join()
-        self._wake_read.close()
-        if self._wake_write is not None:
-            self._wake_write.close()
-
-    def notify(self) -> None:
-        """Have the other processes notified of a commit, without waiting."""
-        # Nothing was committed before the start.
-        if self._wake_write is None:
-            return
-        # A full socket wakes the thread anyway, and a closed one has no thread to wake.
-        with suppress(OSError):
-            self._wake_write.send(b"\0")
-
-    def run(self) -> None:
-        """Listen and notify, and connect again where the connection is lost."""
-        while not self._stopping.is_set():
-            try:
-                with listening(self._engine) as listener:
-                    self._attend(listener)
-            except DatabaseUnavailable as error:
-                # The maintenance logs it as a warning.
-                log.debug("no notifications from other workers: %s", error)
-            except Exception:  # the thread's outermost loop: it must go on
-                log.exception(
-                    "notifications between workers failed; changes of other workers "
-                    "arrive later, by maintenance"
-                )
-            self._stopping.wait(RETRY)
-
-    def _attend(self, listener: CommitListener) -> None:
-        """Listen and notify until the end, or until the connection is lost."""
-        # Commits before now were not heard.
-        self._notified = True
-        with DefaultSelector() as selector:
-            selector.register(listener, EVENT_READ)
-            selector.register(self._wake_read, EVENT_READ)
-            while True:
-                woken = self._woken()
-                # Checked after reading the socket: `stop` sets the event before it
-                # writes, so this thread cannot miss the event and sleep on an emptied
-                # socket.
-                if self._stopping.is_set():
-                    return
-                if woken:
-                    listener.notify()
-                self._notified |= listener.heard()
-                selector.select(self._follow_if_due())
-
-    def _woken(self) -> bool:
-        """Return whether this process has a commit to notify of."""
-        with suppress(BlockingIOError):
-            return bool(self._wake_read.recv(4096))
-        return False
-
-    def _follow_if_due(self) -> float | None:
-        """Follow if others notified; return the seconds to wait, or None for ever."""
-        if not self._notified:
-            return None
-        wait = self._follow_at - time.monotonic()
-        if wait > 0:
-            return wait
-        self._notified = False
-        self._follow()
-        self._follow_at = time.monotonic() + PAUSE
-        return 0.0
 
 
 @dataclass(slots=True)

@@ -211,7 +211,7 @@ def test_nothing_is_computed_where_the_level_is_off(caplog, monkeypatch):
         raise AssertionError
 
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr("app.services.log.strongest_reason", refuse)
+    monkeypatch.setattr("app.services.delivery.strongest_reason", refuse)
     app = Application()
     app.delivery.together(["a"], b"money", strongest=1, door="milter")
     asked = app.delivery.address(["a"])

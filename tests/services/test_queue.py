@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services.jobs import JobQueue
+from app.services.writer import JobQueue
 
 
 def test_all_that_waits_is_taken_at_once():

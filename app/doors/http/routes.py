@@ -11,10 +11,9 @@ import asyncio
 import logging
 import os
 import sys
-import time
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -62,7 +61,13 @@ from app.doors.http.guard import (
     principal_of,
     profile_of,
 )
-from app.doors.serving.process import DATABASE_THREADS, computing, unless_gone
+from app.doors.serving.process import (
+    DATABASE_THREADS,
+    LEARNING,
+    computing,
+    in_thread,
+    unless_gone,
+)
 from app.doors.serving.request import hung_up
 from app.errors import (
     BatchTooLarge,
@@ -76,8 +81,9 @@ from app.errors import (
 from app.features.observation import parse_id
 from app.ledger.entry import check_source
 from app.services.application import Application
-from app.services.log import SparingLog, Via
-from app.services.recent import LOOK_AGAIN, PATIENCE, marked_ids, too_late
+from app.services.feedback import PATIENCE, Via, too_late
+from app.services.log import SparingLog
+from app.services.recent import marked_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -90,8 +96,6 @@ if TYPE_CHECKING:
     from app.services.recent import StoredMessage
     from app.services.writer import Taught
 
-
-Answer = TypeVar("Answer")
 
 # Each profile takes some 0.3 ms, so five make a message count as large.
 PROFILE_BYTES: Final = 16 * 1024
@@ -331,11 +335,10 @@ async def healthz(response: Response) -> dict[str, str]:
 @operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Report whether the profile of the site is loaded and the database answers."""
-    threads = app.writer, app.recall, app.scheduler
+    threads = app.writer, app.scheduler
     if not all(thread.is_alive() for thread in threads):
         raise DatabaseUnavailable(
-            "a thread for feedback, look-ups or maintenance has died; restart the "
-            "service"
+            "a thread for feedback or maintenance has died; restart the service"
         )
     # If the database server hangs, the client gets an error within this time.
     seconds = app.settings.busy_timeout + 1
@@ -412,21 +415,21 @@ def _source(who: Principal, given: str | None) -> str:
 async def recalled(
     app: Application, profile: str, digest: bytes, *, within: float = 0.0
 ) -> StoredMessage:
-    """Return the stored data of a message, waiting a few seconds for it.
+    """Return the stored data of a message, waiting some seconds for it.
 
     Raises
     ------
     UnknownProfile
         If there is no such profile.
     DatabaseUnavailable
-        If it cannot be looked up in time.
+        If the database does not answer.
     """
-    until = time.monotonic() + within
-    while True:
-        stored = await in_time(app.recall.look_up(profile, digest))
-        if stored or time.monotonic() >= until:
-            return stored
-        await asyncio.sleep(LOOK_AGAIN)
+    # The common case, without a change of threads.
+    stored = app.recall.at_hand(profile, digest)
+    if stored is None:
+        look_up = partial(app.recall.look_up, within=within)
+        stored = await in_thread(LEARNING, look_up, profile, digest)
+    return stored
 
 
 async def answered(pending: PendingFeedback) -> Taught:
@@ -442,7 +445,7 @@ async def answered(pending: PendingFeedback) -> Taught:
     return pending.checked(await in_time(pending.answer))
 
 
-async def in_time(answer: Future[Answer]) -> Answer:
+async def in_time(answer: Future[Taught]) -> Taught:
     """Wait for an answer, and return it.
 
     Raises

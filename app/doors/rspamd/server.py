@@ -25,7 +25,8 @@ from app.doors.serving.process import LEARNING, computing, in_thread
 from app.doors.serving.request import Site, caller_of, hung_up, take
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
-from app.services.log import SparingLog, Via
+from app.services.feedback import Via
+from app.services.log import SparingLog
 from app.services.profiles import label_of, learned
 from app.zstd import MAGIC
 

@@ -30,7 +30,8 @@ from app.doors.spamd.codec import success
 from app.doors.spamd.session import Request, SpamdSession
 from app.ledger.entry import source_of
 from app.services.access import Caller
-from app.services.log import SparingLog, Via
+from app.services.feedback import Via
+from app.services.log import SparingLog
 from app.services.profiles import label_of
 from app.services.recipients import MAX_RECIPIENTS
 

@@ -350,7 +350,7 @@ def test_the_profiles_that_may_object_are_there_before_a_message_is_counted(app)
 def test_a_message_is_found_by_its_id_without_the_counts(app):
     """They are loaded once it is explained."""
     digest = parse_id(spam_id(app))
-    stored = app.recall.wait(ANN, digest)
+    stored = app.recall.look_up(ANN, digest)
     without = in_memory(app.live)
     explained = app.history.stored(digest, profile=ANN, strongest=1)
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.services import notifier
 from app.services import scheduler as maintenance
-from app.services import writer
-from app.services.writer import Notifier
+from app.services.notifier import Notifier
 from app.storage.database.engine import listening, reading, writing
 from tests.support.application import running
 from tests.support.command import PATIENCE
@@ -24,7 +24,7 @@ from tests.support.messages import ham, spam
 def deaf(monkeypatch):
     """House-keeping does not look at what others have learned."""
     monkeypatch.setattr(maintenance, "FOLLOW_SECONDS", 3600)
-    monkeypatch.setattr(writer, "RETRY", 0.05)
+    monkeypatch.setattr(notifier, "RETRY", 0.05)
 
 
 def wait_until(true):
@@ -106,10 +106,10 @@ def test_it_ends_however_late_it_is_told(engine, monkeypatch):
         for end in (read, write)
     ]
     rope = SimpleNamespace(socketpair=lambda: ends)
-    monkeypatch.setattr(writer, "socket", rope)
+    monkeypatch.setattr(notifier, "socket", rope)
     it = Notifier(engine, follow=followed.set)
     stopping = threading.Thread(target=it.stop)
-    monkeypatch.setattr(writer, "RETRY", 0.05)
+    monkeypatch.setattr(notifier, "RETRY", 0.05)
     it.start()
     wait_until(lambda: stopping.ident is not None)
     stopping.join(PATIENCE)
@@ -180,7 +180,7 @@ def test_a_process_that_notifies_does_not_follow_itself(engine):
 @on_postgresql
 def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
     """Feedback that never pauses does not have the others look after each commit."""
-    monkeypatch.setattr(writer, "PAUSE", 3600)
+    monkeypatch.setattr(notifier, "PAUSE", 3600)
     followed = threading.Semaphore(0)
     ours = Notifier(engine, followed.release)
     ours.start()

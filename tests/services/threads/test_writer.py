@@ -17,8 +17,8 @@ from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching
-from app.services import jobs
 from app.services import live as live_module
+from app.services import writer as module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
@@ -179,7 +179,7 @@ def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
 
 def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     """A disk that cannot keep up is said, before memory fills."""
-    monkeypatch.setattr(jobs, "BACKLOG", 2)
+    monkeypatch.setattr(module, "BACKLOG", 2)
     writer = Writer(engine)
     writer.start()
     waiting = [teaching(ham(n), "ham") for n in range(20)]

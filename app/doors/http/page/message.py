@@ -25,7 +25,7 @@ from app.doors.serving.process import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
 from app.services.digest import links_of
-from app.services.log import Via
+from app.services.feedback import Via
 
 if TYPE_CHECKING:
     from app.classifier.reasons import ListedFeature
