@@ -232,14 +232,14 @@ class Classify:
             cached = self.live.find(name)
             known[cached.row.id] = cached.specification
         views = {view for made_of in known.values() for view in made_of.views}
-        stages = self.tally.classifying()
+        passed = self.tally.classifying()
         message = read(raw)
-        stages.passed("parse")
+        passed("parse")
         read_once = extract(message, views)
         # A database has at most one key.
         keys = {made_of.key for made_of in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
-        stages.passed("features")
+        passed("features")
         head = Head.of(message, len(raw))
         classified = {
             name: classify_observation(
@@ -256,7 +256,7 @@ class Classify:
                 name: replace(each, testimony=heard).stated_for(name)
                 for name, each in classified.items()
             }
-        stages.passed("score")
+        passed("score")
         now = self.clock()
         for name, live in lives.items():
             answer = classified[name]

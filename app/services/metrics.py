@@ -15,7 +15,7 @@ import contextvars
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,7 +35,7 @@ from app.errors import InvalidSetting
 from app.settings import is_web_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Tracer
@@ -61,30 +61,13 @@ def _workers(folder: Path) -> list[str]:
     return sorted(each for each in found if Path("/proc", each).exists())
 
 
-class Stages:
-    """Measures the stages of a verdict, each from the end of the one before."""
-
-    __slots__ = ("_begun", "_histograms", "_tracer")
-
-    def __init__(
-        self, histograms: Mapping[str, Histogram], tracer: Tracer | None
-    ) -> None:
-        self._histograms = histograms
-        self._tracer = tracer
-        self._begun = time.perf_counter()
-
-    def passed(self, stage: str) -> None:
-        """Note the end of a stage."""
-        now = time.perf_counter()
-        seconds = now - self._begun
-        self._histograms[stage].observe(seconds)
-        self._begun = now
-        if self._tracer is not None:
-            _ended(self._tracer, stage, seconds)
-
-
 class Tally:
     """The counters of this process, or of all workers together, since the start.
+
+    Parameters
+    ----------
+    processor : SpanProcessor or None
+        Gets a span of each request; None if tracing is off.
 
     Attributes
     ----------
@@ -92,9 +75,11 @@ class Tally:
         Makes spans of requests; None if tracing is off.
     """
 
-    tracer: Tracer | None = None
-
-    def __init__(self) -> None:
+    def __init__(self, processor: SpanProcessor | None = None) -> None:
+        self._provider = None if processor is None else _provider(processor)
+        self.tracer: Tracer | None = None
+        if self._provider is not None:
+            self.tracer = self._provider.get_tracer("postbayes", __version__)
         self.registry = CollectorRegistry()
         if SHARED in os.environ:
             own = None
@@ -190,28 +175,58 @@ class Tally:
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}
 
-    def taught(self, outcome: str, *, seconds: float) -> None:
-        """Count one feedback, and how long it waited for the disk."""
-        self._taught(outcome)
-        self._teaching.observe(seconds)
-
     def teaching(self) -> Callable[..., None]:
-        """Return the function that counts one feedback when it ends: `taught`."""
-        return self.taught
+        """Return the function that counts one feedback when it ends.
+
+        It is given the outcome, and how long the feedback waited for the disk.
+        """
+        # Called by the writer's thread.
+        context = contextvars.copy_context()
+
+        def taught(outcome: str, *, seconds: float) -> None:
+            self._taught(outcome)
+            self._teaching.observe(seconds)
+            if self.tracer is not None:
+                context.run(_ended, self.tracer, "commit", seconds, outcome=outcome)
+
+        return taught
 
     @contextmanager
     def delivering(self, door: str) -> Iterator[None]:
         """Measure how long a verdict takes for all its recipients."""
-        begun = time.perf_counter()
-        yield
-        self._delivering(door).observe(time.perf_counter() - begun)
+        with (
+            nullcontext()
+            if self.tracer is None
+            else self.tracer.start_as_current_span("verdict", attributes={"door": door})
+        ):
+            begun = time.perf_counter()
+            yield
+            self._delivering(door).observe(time.perf_counter() - begun)
 
-    def classifying(self) -> Stages:
-        """Measure how long each of the `STAGES` of a verdict takes."""
-        return Stages(self._stages, self.tracer)
+    def classifying(self) -> Callable[[str], None]:
+        """Return the function that notes the end of each of the `STAGES` of a verdict.
+
+        A stage begins at the end of the one before.
+        """
+        begun = time.perf_counter()
+
+        def passed(stage: str) -> None:
+            nonlocal begun
+            now = time.perf_counter()
+            self._stages[stage].observe(now - begun)
+            if self.tracer is not None:
+                _ended(self.tracer, stage, now - begun)
+            begun = now
+
+        return passed
 
     def close(self) -> None:
-        """Release the files of the counters; the counts stay in memory."""
+        """Send the waiting spans for a moment; the collector may be away."""
+        if self._provider is not None:
+            # By itself, it would try for 10 to 30 s, and the service could not restart.
+            closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+            closing.start()
+            closing.join(LAST)
 
     def uptime(self) -> float:
         """Return how long the service with all its workers has run.  Unit: seconds."""
@@ -287,54 +302,21 @@ def tally_of(settings: Settings) -> Tally:
             "install '.[tracing]' in the folder of the source, or leave the setting out"
         ) from error
     endpoint = settings.traces.rstrip("/").removesuffix(_PATH) + _PATH
-    return TracedTally(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+    return Tally(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
 
 
-class TracedTally(Tally):
-    """Counters that also make spans."""
+def _provider(processor: SpanProcessor) -> TracerProvider:
+    """Return what makes spans; not that of the process, which can be set only once."""
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
 
-    def __init__(self, processor: SpanProcessor) -> None:
-        super().__init__()
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-
-        resource = Resource.create(
+    provider = TracerProvider(
+        resource=Resource.create(
             {"service.name": "postbayes", "service.version": __version__}
         )
-        # Not the provider of the whole process, which can be set only once.
-        self._provider: TracerProvider = TracerProvider(resource=resource)
-        self._provider.add_span_processor(processor)
-        self.tracer: Tracer = self._provider.get_tracer("postbayes", __version__)
-
-    @contextmanager
-    def delivering(self, door: str) -> Iterator[None]:
-        """Measure a verdict, in a span of its own."""
-        with (
-            self.tracer.start_as_current_span("verdict", attributes={"door": door}),
-            super().delivering(door),
-        ):
-            yield
-
-    def teaching(self) -> Callable[..., None]:
-        """Return the function that counts a feedback, with a span in its request."""
-        # Called by the writer's thread.
-        context = contextvars.copy_context()
-
-        def taught(outcome: str, *, seconds: float) -> None:
-            context.run(partial(self._taught_in_span, outcome, seconds=seconds))
-
-        return taught
-
-    def _taught_in_span(self, outcome: str, *, seconds: float) -> None:
-        self.taught(outcome, seconds=seconds)
-        _ended(self.tracer, "commit", seconds, outcome=outcome)
-
-    def close(self) -> None:
-        """Send the waiting spans for a moment; the collector may be away."""
-        # By itself, it would try for 10 to 30 s, and the service could not restart.
-        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
-        closing.start()
-        closing.join(LAST)
+    )
+    provider.add_span_processor(processor)
+    return provider
 
 
 def _ended(tracer: Tracer, name: str, seconds: float, **attributes: Any) -> None:

@@ -34,7 +34,7 @@ def test_answers_and_feedback_count_by_what_became_of_them():
     for status in (200, 404, 200):
         tally.answered(status)
     for outcome in ("learned", "failed", "learned"):
-        tally.taught(outcome, seconds=0.5)
+        tally.teaching()(outcome, seconds=0.5)
 
     assert {"200": 2, "404": 1} == tally.counts("postbayes_http_responses", "status")
     assert {"learned": 2, "failed": 1} == tally.counts("postbayes_feedback", "outcome")
@@ -63,9 +63,9 @@ def test_a_stage_begins_where_the_one_before_ends():
     """The stages of a verdict add up to no more than the whole; each has a series."""
     tally = Tally()
     with tally.delivering("http"):
-        stages = tally.classifying()
+        passed = tally.classifying()
         for stage in STAGES:
-            stages.passed(stage)
+            passed(stage)
     found = tally.registry.get_sample_value
     sums = [found("postbayes_stage_seconds_sum", {"stage": each}) for each in STAGES]
     whole = found("postbayes_classify_seconds_sum", {"door": "http"})

@@ -17,7 +17,7 @@ from app.errors import InvalidSetting
 from app.services import application as applications
 from app.services import metrics
 from app.services.application import Application
-from app.services.metrics import STAGES, TracedTally, tally_of
+from app.services.metrics import STAGES, Tally, tally_of
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
@@ -35,7 +35,7 @@ def exporter():
 def client(tmp_path, exporter, monkeypatch):
     """A client of a service that traces into memory."""
     monkeypatch.setattr(
-        applications, "tally_of", lambda _: TracedTally(SimpleSpanProcessor(exporter))
+        applications, "tally_of", lambda _: Tally(SimpleSpanProcessor(exporter))
     )
     settings = Settings(_env_file=None, database_url=sqlite_url(tmp_path))
     with TestClient(
@@ -139,7 +139,7 @@ def test_a_collector_that_hangs_does_not_keep_a_service(monkeypatch):
             released.wait(30)
             ended.set()
 
-    TracedTally(Hanging()).close()
+    Tally(Hanging()).close()
     before = ended.is_set()
     released.set()
 
