@@ -10,7 +10,7 @@ import gc
 import logging
 import os
 import sys
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -268,14 +268,13 @@ def create() -> FastAPI:
         # because tests create many. `postbayes serve` starts with the collector off.
         gc.freeze()
         gc.enable()
-        watched = ending_with_its_parent() if several else nullcontext()
-        async with (
-            watched,
-            opened(application, sockets),
-            reloading(partial(_reload, application, ServiceManager())),
-        ):
-            announce(application)
-            yield
+        with ending_with_its_parent():
+            async with (
+                opened(application, sockets),
+                reloading(partial(_reload, application, ServiceManager())),
+            ):
+                announce(application)
+                yield
         if not several:
             log.info("Postbayes no longer accepts requests")
 

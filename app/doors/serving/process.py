@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         Iterator,
         MutableMapping,
     )
-    from multiprocessing.process import BaseProcess
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the process to end."""
@@ -125,30 +124,28 @@ async def _reload(asked: asyncio.Event, reload: Callable[[], object]) -> None:
 
 
 log = logging.getLogger(__name__)
-# Seconds between two looks.
-_EVERY: Final = 1.0
 
 
-@asynccontextmanager
-async def ending_with_its_parent() -> AsyncIterator[None]:
-    """End this process gracefully when the process that requested it is gone."""
-    asked_by = parent_process()
-    if asked_by is None:
+@contextmanager
+def ending_with_its_parent() -> Iterator[None]:
+    """End this process gracefully when the process that started it is gone."""
+    # Not the parent of the operating system, which is the fork server of the workers.
+    parent = parent_process()
+    if parent is None:
         yield
         return
-    watch = asyncio.create_task(_watch(asked_by))
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.remove_reader(parent.sentinel)
+        log.error("the parent process of this worker has died, so the worker stops")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_reader(parent.sentinel, end)
     try:
         yield
     finally:
-        watch.cancel()
-
-
-async def _watch(asked_by: BaseProcess) -> None:
-    # Not the parent of the operating system, which is the fork server of the workers.
-    while asked_by.is_alive():  # noqa: ASYNC110  it can only be polled
-        await asyncio.sleep(_EVERY)
-    log.error("the parent process of this worker has died, so the worker stops")
-    os.kill(os.getpid(), signal.SIGTERM)
+        loop.remove_reader(parent.sentinel)
 
 
 T = TypeVar("T")
