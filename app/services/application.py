@@ -378,7 +378,7 @@ class Application:
         service, aliases = require_startable(settings)
         self.gate.configure(settings)
         self.settings, self.service = settings, service
-        self.aliases.become(aliases)
+        self.aliases = self.recipients.aliases = aliases
         self.live.most_bytes = settings.profile_bytes
         self.live.idle = 60 * settings.profile_minutes
         self.live.respecify(specify(settings))

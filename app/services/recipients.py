@@ -11,7 +11,6 @@ whole or not at all: if it is invalid, the old aliases stay.
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -210,8 +209,6 @@ class Aliases:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        # Settings that are reloaded and a changed file may name others at once.
-        self._reading = threading.Lock()
         self._version: tuple[int, int, int] | None = None
         self._found: dict[str, str] = {}
         if file is not None:
@@ -222,18 +219,8 @@ class Aliases:
         """Return the alias of a name in lower case; None if it has none."""
         return self._found.get(name)
 
-    def become(self, other: Aliases) -> None:
-        """Take over the file and the content of other aliases."""
-        with self._reading:
-            self._file, self._version = other._file, other._version
-            self._found = other._found
-
     def refresh(self) -> None:
         """Read the file again if it has changed."""
-        with self._reading:
-            self._refresh()
-
-    def _refresh(self) -> None:
         if self._file is None:
             return
         version = _version(self._file)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 import pytest
 
 from app.errors import InvalidSetting
-from app.services import recipients
 from app.services.recipients import Aliases, parse_aliases
 from tests.support.application import running
 from tests.support.databases import sqlite_url
@@ -114,37 +112,6 @@ def test_a_file_that_is_broken_changes_nothing(file, break_it, says, caplog):
     assert ("carl", "dora") == (before, aliases.get("root"))
     assert 1 == caplog.text.count("the old ones still apply")
     assert says in caplog.text
-
-
-def test_a_file_that_just_changed_does_not_outlast_other_settings(
-    tmp_path, monkeypatch
-):
-    """They name another file while the maintenance reads the old one."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.write_text("root: ann\n")
-    new.write_text("root: bob\n")
-    aliases, other = Aliases(old), Aliases(new)
-    old.write_text("root: carl.of.sales\n")
-    ended = threading.Event()
-
-    def reload():
-        aliases.become(other)
-        ended.set()
-
-    reloading = threading.Thread(target=reload)
-
-    def parse(text, file):
-        reloading.start()
-        # With a lock, the other waits for this one.
-        ended.wait(0.2)
-        return parse_aliases(text, file)
-
-    monkeypatch.setattr(recipients, "parse_aliases", parse)
-    aliases.refresh()
-    reloading.join()
-    aliases.refresh()
-
-    assert "bob" == aliases.get("root")
 
 
 def test_without_a_file_there_are_none():
