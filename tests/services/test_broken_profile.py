@@ -163,6 +163,8 @@ def test_what_was_scored_is_forgotten_in_steps(database_url, monkeypatch):
     monkeypatch.setattr(scheduler, "FORGOTTEN_ROWS", 2)
     with running(database_url=database_url, scored_rows=3) as app:
         app.scheduler.stop()
+        # The thread may have stopped in the middle of its look for old data.
+        maintain(app)
         row = app.live.get("default").row
         with writing(app.engine) as connection:
             put = [ScoredRow.of(observed(n, {"a": 1}), time=now()) for n in range(8)]
