@@ -109,9 +109,11 @@ class BoundedCache(Generic[Key, Value]):
 # database is unavailable, the oldest messages that do not fit are dropped: feedback by
 # their ids then gets a 404 that asks for the message itself.
 CAPACITY: Final = 8_192
-# Features of all waiting messages, some 50 MB: messages of the SpamAssassin corpus have
-# 600 on average, in 31 kB with their words; one of 4 MiB had 57,000, in 2.7 MB.
-FEATURES: Final = 1_000_000
+# Features of all waiting messages, some 60 MB: messages of the SpamAssassin corpus have
+# 1,500 on average, in 45 kB with their words; one of 4 MiB had 57,000, in 2.7 MB.  With
+# half as many, a client that sent batches at 750 messages a second to a busy machine
+# found half of the ids forgotten.
+FEATURES: Final = 2_000_000
 # Memory of the written messages, enough for some 1,200: on that corpus each has 15 kB
 # as written, and 26 kB of arrays. A query for a single id took 0.4 ms of the 3.6 ms of
 # CPU of a feedback, and 0.13 of 2.1 ms with 32 concurrent clients. Decoding the arrays
