@@ -45,7 +45,7 @@ class RequestDecoder:
     def __init__(self) -> None:
         self._held = bytearray()
         self._lines = 0
-        self._in_message = False
+        self.in_message = False
 
     def feed(self, data: bytes) -> Iterator[str | bytes]:
         """Yield complete lines up to the empty one, and then the message.
@@ -55,12 +55,12 @@ class RequestDecoder:
         SpamdProtocolError
             If a line is too long, or there are too many lines.
         """
-        if self._in_message:
+        if self.in_message:
             yield data
             return
         held = self._held
         held += data
-        while not self._in_message:
+        while not self.in_message:
             end = held.find(b"\n")
             if max(end, len(held) if end < 0 else 0) > MAX_LINE_BYTES:
                 msg = f"(a line of more than {MAX_LINE_BYTES} bytes)"
@@ -71,7 +71,7 @@ class RequestDecoder:
             del held[: end + 1]
             self._lines += 1
             # The first line is the command.
-            self._in_message = not line and self._lines > 1
+            self.in_message = not line and self._lines > 1
             if line and self._lines > MAX_FIELDS + 1:
                 raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
             yield line

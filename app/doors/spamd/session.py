@@ -94,7 +94,7 @@ class SpamdSession:
         self._version = (0, 0)
         self._fields: dict[str, str] = {}
         self._recipients: list[str] = []
-        self._body: _Body | None = None
+        self._body = _Body(length=None, packed=False)
 
     @property
     def begun(self) -> bool:
@@ -157,8 +157,6 @@ class SpamdSession:
 
     def _add(self, data: bytes) -> Request | bytes | None:
         body = self._body
-        if body is None:  # pragma: no cover  (data come after the fields)
-            return None
         body.add(data)
         if max(body.sent, body.length or 0) > self._limit:
             sentence = (
@@ -169,18 +167,19 @@ class SpamdSession:
             return codec.failure(EX_DATAERR, sentence)
         # The announced length is enough, because not every client shuts down its side.
         if body.length is not None and body.sent >= body.length:
-            return self._whole(body)
+            return self._whole()
         return None
 
     def _end(self) -> Request | bytes:
         # A client that hangs up before its command gets no answer.
         if not self._name:
             return b""
-        if self._body is None:
-            return self._begin() or (self._whole(self._body) if self._body else b"")
-        return self._whole(self._body)
+        answer = None if self._decoder.in_message else self._begin()
+        # The answer to SKIP is empty.
+        return self._whole() if answer is None else answer
 
-    def _whole(self, body: _Body) -> Request:
+    def _whole(self) -> Request:
+        body = self._body
         if body.length is not None and body.sent != body.length:
             raise SpamdProtocolError(
                 f"(Content-length mismatch: expected {body.length} bytes, "
