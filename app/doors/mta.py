@@ -335,24 +335,19 @@ class Symbol:
         return DESCRIPTIONS.get(self.name, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PointsAnswer:
     """An answer in points."""
 
     classified: Classified
     action: Action
     scale: Scale
-    score: float
 
-    @classmethod
-    def of(
-        cls, classified: Classified, action: Action, *, spam: float, digits: int
-    ) -> Self:
-        """Put an answer on the scale of its profile."""
-        scale = Scale.of(classified.specification, spam=spam, digits=digits)
-        verdict = classified.verdict
-        score = scale.score(verdict.log_odds, verdict.decision, action)
-        return cls(classified=classified, action=action, scale=scale, score=score)
+    @property
+    def score(self) -> float:
+        """The points of the answer."""
+        verdict = self.classified.verdict
+        return self.scale.score(verdict.log_odds, verdict.decision, self.action)
 
     @property
     def spam(self) -> bool:

@@ -158,31 +158,21 @@ def specification(settings: Settings, *, without: Container[str] = ()) -> Specif
         spam_threshold=spam_from,
         ham_threshold=-spam_from,
     )
+    with naming("POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM"):
+        action = ActionRule(
+            spam_from=spam_from,
+            quarantine_from=settings.quarantine_from,
+            reject_from=settings.reject_from,
+        )
     made = Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,
         classifiers=classifiers,
         verdict=verdict,
-        action=_actions(settings, spam_from),
+        action=action,
     )
     months = settings.half_life_months
     return made if months is None else made.decaying(months)
-
-
-def _actions(settings: Settings, spam_from: float) -> ActionRule:
-    """Return the actions of mail servers under the settings.
-
-    Raises
-    ------
-    InvalidSetting
-        If the thresholds contradict each other.
-    """
-    with naming("POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM"):
-        return ActionRule(
-            spam_from=spam_from,
-            quarantine_from=settings.quarantine_from,
-            reject_from=settings.reject_from,
-        )
 
 
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:

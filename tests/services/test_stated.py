@@ -109,8 +109,7 @@ def test_a_statement_moves_the_verdict_and_is_a_reason_of_it(app):
         said.features,
     )
     assert "said for default -100.00" in marks(heard, "none", None)[-1][1]
-    scored = PointsAnswer(classified=heard, action="none", scale=SCALE, score=-5.0)
-    named = {each.name: each for each in scored.symbols()}
+    named = {each.name: each for each in PointsAnswer(heard, "none", SCALE).symbols()}
     assert ("said_for_default",) == named["POSTBAYES_LIST"].options
     assert inspected.shading.elsewhere["list"] == -100.0
     assert inspected.shading.log_odds == pytest.approx(

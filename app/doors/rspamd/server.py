@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__, errors
-from app.doors.mta import STRONGEST, PointsAnswer, marks, ours, parse_flag
+from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, ours, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving.process import LEARNING, computing, in_thread
@@ -62,13 +62,26 @@ _FORGED: Final = frozenset(
 
 def in_points(classified: Classified, action: Action) -> PointsAnswer:
     """Put an answer on the scale with rspamd's thresholds."""
-    return PointsAnswer.of(classified, action, spam=ADD_HEADER, digits=2)
+    scale = Scale.of(classified.specification, spam=ADD_HEADER, digits=2)
+    return PointsAnswer(classified, action, scale)
 
 
-def thresholds(specification: Specification) -> dict[str, float]:
-    """Return the lowest points of each action."""
+def skipped(specification: Specification) -> dict[str, object]:
+    """Return the answer for an empty message, which passes as in rspamd."""
     rejects = {} if specification.action.reject_from is None else {"reject": REJECT}
-    return {**rejects, "add header": ADD_HEADER}
+    limits = {**rejects, "add header": ADD_HEADER}
+    return {
+        "is_skipped": True,
+        "score": 0.0,
+        # As in rspamd: the points of the severest action in use.
+        "required_score": max(limits.values()),
+        "action": "no action",
+        "thresholds": limits,
+        "symbols": {},
+        "messages": {},
+        "message-id": "undef",
+        "time_real": 0.0,
+    }
 
 
 def scanned(
@@ -82,14 +95,10 @@ def scanned(
     """Return the document for a scan."""
     classified, action = answer.classified, answer.action
     verdict = classified.verdict
-    limits = thresholds(classified.specification)
-    found: dict[str, object] = {
+    found = skipped(classified.specification) | {
         "is_skipped": False,
         "score": answer.score,
-        # As in rspamd: the points of the severest action in use.
-        "required_score": max(limits.values()),
         "action": ACTIONS[action],
-        "thresholds": limits,
         "symbols": {
             symbol.name: {
                 "name": symbol.name,
@@ -100,7 +109,6 @@ def scanned(
             }
             for symbol in answer.symbols()
         },
-        "messages": {},
         "message-id": message_id,
         "time_real": round(seconds, 6),
         "milter": {
@@ -131,22 +139,6 @@ def scanned(
             for name, each in recipients.items()
         }
     return found
-
-
-def skipped(specification: Specification) -> dict[str, object]:
-    """Return the answer for an empty message, which passes as in rspamd."""
-    limits = thresholds(specification)
-    return {
-        "is_skipped": True,
-        "score": 0.0,
-        "required_score": max(limits.values()),
-        "action": "no action",
-        "thresholds": limits,
-        "symbols": {},
-        "messages": {},
-        "message-id": "undef",
-        "time_real": 0.0,
-    }
 
 
 # rspamd keeps 31 scan times.

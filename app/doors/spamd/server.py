@@ -16,6 +16,7 @@ from app.access.rights import Right
 from app.doors.mta import (
     STRONGEST,
     PointsAnswer,
+    Scale,
     end_of_head,
     marks,
     ours,
@@ -263,7 +264,8 @@ class Spamd:
         )
         app.tally.acted("spamd", delivered.action)
         classified, action = delivered.classified, delivered.action
-        answer = PointsAnswer.of(classified, action, spam=REQUIRED, digits=1)
+        scale = Scale.of(classified.specification, spam=REQUIRED, digits=1)
+        answer = PointsAnswer(classified, action, scale)
         return scanned(request, answer, self._flag)
 
     def _tell(self, request: Request) -> bytes:

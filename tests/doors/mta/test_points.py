@@ -94,11 +94,7 @@ def test_symbols_add_up_to_the_score(scale, words):
     answer = classified(b"Subject: x\n\n" + b" ".join(words))
     score = scale.score(answer.verdict.log_odds, answer.verdict.decision, "none")
 
-    found = list(
-        PointsAnswer(
-            classified=answer, action="none", scale=scale, score=score
-        ).symbols()
-    )
+    found = list(PointsAnswer(answer, "none", scale).symbols())
 
     assert score == pytest.approx(sum(symbol.score for symbol in found), abs=1e-9)
     assert all(symbol.description for symbol in found)
