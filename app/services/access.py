@@ -189,10 +189,18 @@ class LiveKeys:
             self._keyring, self.people = keyring, people
             self._version = version
 
-    def read_secret(self) -> None:
-        """Read the secret of the cookies."""
-        with reading(self._engine) as connection:
-            self.secret = access.secret(connection, SECRET)
+    def make_secret(self) -> bytes:
+        """Return the secret of the cookies, which is made with the first of them.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be stored.
+        """
+        if self.secret is None:
+            with writing(self._engine) as connection:
+                self.secret = access.add_secret(connection, SECRET, token_bytes(32))
+        return self.secret
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
         """Return who asks with a key, as `Keyring.find`."""

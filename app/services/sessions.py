@@ -13,7 +13,6 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass
-from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 
 from argon2 import PasswordHasher
@@ -24,7 +23,7 @@ from app.access.networks import network
 from app.access.rights import ROLES, Person, check_access_name
 from app.classifier.specification import check_name
 from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
-from app.services.access import SECRET, note
+from app.services.access import note
 from app.services.clock import Buckets, now
 from app.storage import access
 from app.storage.database.engine import reading, writing
@@ -47,7 +46,6 @@ _NOBODYS: Final = (
     "$argon2id$v=19$m=65536,t=3,p=1$AAAAAAAAAAAAAAAAAAAAAA"
     "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 )
-_SECRET_BYTES: Final = 32
 ELSEWHERE: Final = 600
 """How long a person may take to sign in at a provider.  Unit: seconds."""
 SKEW: Final = 300
@@ -285,27 +283,11 @@ class Sessions:
             note(connection, "signed in", who=f"user:{person.name}", of=person.name)
         return self.begin(person)
 
-    def prepare(self) -> None:
-        """Create the secret that signs cookies and forms, if it is missing.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If it cannot be stored.
-        """
-        self.keys.read_secret()
-        if self.keys.secret is None:
-            with writing(self.engine) as connection:
-                access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
-            self.keys.read_secret()
-
     def begin(self, person: Person) -> str:
         """Return the cookie of a new session of an authenticated person.
 
-        It may read the secret of the cookies from the database.
+        It may store the secret of the cookies in the database.
         """
-        if self.keys.secret is None:
-            self.prepare()
         began = int(self.clock())
         session = {"name": person.name, "revision": person.revision, "began": began}
         return self._signed("session", session)
@@ -336,10 +318,8 @@ class Sessions:
     def seal(self, fields: Mapping[str, str]) -> str:
         """Return a cookie with the state of a sign-in at a provider.
 
-        It may read the secret of the cookies from the database.
+        It may store the secret of the cookies in the database.
         """
-        if self.keys.secret is None:
-            self.prepare()
         return self._signed("provider", fields)
 
     def unseal(self, cookie: str) -> dict[str, str] | None:
@@ -364,11 +344,8 @@ class Sessions:
         return bool(signed == of)
 
     def _signed(self, salt: str, value: object) -> str:
-        if self.keys.secret is None:
-            raise Unauthenticated(
-                "the secret that signs the cookies is gone; sign in again"
-            )
-        signed: str = self._serializer(self.keys.secret, salt).dumps(value)
+        secret = self.keys.make_secret()
+        signed: str = self._serializer(secret, salt).dumps(value)
         return signed
 
     def _opened(self, salt: str, signed: str, *, within: float) -> tuple[Any, float]:

@@ -232,7 +232,8 @@ def secret(connection: Connection, name: str) -> bytes | None:
     return found
 
 
-def add_secret(connection: Connection, name: str, value: bytes) -> None:
-    """Store a secret of the service, unless another process has."""
+def add_secret(connection: Connection, name: str, value: bytes) -> bytes:
+    """Store a secret of the service unless another process has; return the stored."""
     new = insert_into(connection, service_secret).values(name=name, value=value)
     connection.execute(new.on_conflict_do_nothing())
+    return secret(connection, name) or value

@@ -251,7 +251,7 @@ def test_tries_are_slowed_by_name_and_by_address(sessions, clock):
 
 def test_a_form_is_of_the_page_that_was_made_for_somebody(sessions, clock):
     """Of another person or browser it is not."""
-    sessions.prepare()
+    sessions.keys.make_secret()
     token = sessions.token("user:ann 1")
 
     assert sessions.is_token(token, "user:ann 1")
@@ -267,8 +267,8 @@ def test_two_processes_sign_with_one_secret(engine, keys, sessions):
     others = LiveKeys(engine)
     other = Sessions(engine, others, idle=HOUR, most=HOUR)
     token = sessions.token("x")
-    sessions.prepare()
-    other.prepare()
+    keys.make_secret()
+    others.make_secret()
     others.refresh()
 
     assert "" == token
@@ -277,14 +277,14 @@ def test_two_processes_sign_with_one_secret(engine, keys, sessions):
     assert 32 == len(keys.secret)
 
 
-def test_a_secret_that_is_made_during_a_look_for_it_stays(keys, sessions, monkeypatch):
+def test_a_secret_that_is_made_during_a_look_for_it_stays(keys, monkeypatch):
     """The look began before it was stored, and must not take it away."""
     look = access.secret
 
     def before(connection, name):
         found = look(connection, name)
         monkeypatch.setattr(access, "secret", look)
-        sessions.prepare()
+        keys.make_secret()
         return found
 
     monkeypatch.setattr(access, "secret", before)

@@ -281,7 +281,7 @@ def create_app(
         await run_in_threadpool(application.start)
         # Without the secret, forms are refused, as while the database is unavailable.
         with suppress(PostbayesError):
-            await run_in_threadpool(application.sessions.prepare)
+            await run_in_threadpool(application.keys.make_secret)
         try:
             async with beside():
                 yield
