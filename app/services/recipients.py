@@ -67,13 +67,18 @@ class Recipients:
     aliases: Mapping[str, str] | Aliases
     ready: Callable[[str], bool] = lambda _: True
 
-    def line(self, user: str) -> tuple[str, ...]:
-        """Return the profiles of a user, the most personal one first."""
-        return tuple(self._profiles(user))
+    def line(self, recipient: str) -> tuple[str, ...]:
+        """Return the profiles of an address or a user, the most personal one first."""
+        names = (
+            name
+            for name in self._candidates(recipient)
+            if name in self.names and name != self.site
+        )
+        return (*names, self.site)
 
     def profile(self, recipient: str) -> str:
-        """Return the profile of one recipient: an address, or a user's name."""
-        return next(self._profiles(recipient))
+        """Return the most personal profile of an address or a user."""
+        return self.line(recipient)[0]
 
     def levels(self, profile: str) -> list[str]:
         """Return a profile and those above it, the most personal one first.
@@ -85,7 +90,7 @@ class Recipients:
         >>> recipients.levels("ann@example.org")
         ['ann@example.org', 'example.org', 'default']
         """
-        return list(dict.fromkeys((profile, *self._profiles(profile))))
+        return list(dict.fromkeys((profile, *self.line(profile))))
 
     def answering(self, recipients: Iterable[str]) -> str:
         """Return the profile that answers about a message with some recipients.
@@ -112,7 +117,7 @@ class Recipients:
         return self._common(recipients, lambda _: True)
 
     def _common(self, recipients: Iterable[str], chosen: Callable[[str], bool]) -> str:
-        lines = [tuple(self._profiles(each)) for each in recipients]
+        lines = [self.line(each) for each in recipients]
         if not lines:
             return self.site
         others = [frozenset(line) for line in lines[1:]]
@@ -122,13 +127,6 @@ class Recipients:
             if all(name in other for other in others)
             and (name == self.site or chosen(name))
         )
-
-    def _profiles(self, recipient: str) -> Iterator[str]:
-        """Yield the profiles that could answer, the most personal one first."""
-        for name in self._candidates(recipient):
-            if name in self.names and name != self.site:
-                yield name
-        yield self.site
 
     def _candidates(self, recipient: str) -> Iterator[str]:
         if len(recipient) > MAX_ADDRESS + len("<>"):

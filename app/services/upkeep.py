@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from app.classifier.specification import TEXT_VIEWS
@@ -220,22 +220,14 @@ class Folding:
         InconsistentCounts, CorruptVector
             If the ledger cannot be folded; the counts are unchanged.
         """
-        return None if self._another_folds(profile) else self._step(profile)
+        if self._another_folds(profile):
+            return None
+        return self._step(profile, limit=MOST_ROWS)
 
-    def _step(self, profile: ProfileRow, *, by_hand: bool = False) -> Step | None:
-        """Do a step even if other processes fold."""
+    def _step(self, profile: ProfileRow, *, limit: int, **how: Any) -> Step | None:
+        """Do a step, as `app.storage.fold.prepare`, even if other processes fold."""
         with reading(self._engine) as connection:
-            step = (
-                folding.prepare(
-                    connection,
-                    profile,
-                    limit=MOST_BY_HAND,
-                    room=BYTES_BY_HAND,
-                    pause=0.0,
-                )
-                if by_hand
-                else folding.prepare(connection, profile, limit=MOST_ROWS)
-            )
+            step = folding.prepare(connection, profile, limit=limit, **how)
         if step is None:
             return None
         with writing(self._engine) as connection:
@@ -283,7 +275,9 @@ class Folding:
             newest = last_revision(connection, profile.id)
         while self._is_behind(profile, newest):
             # None if another process was faster and may have begun the next rows.
-            step = self._step(profile, by_hand=True)
+            step = self._step(
+                profile, limit=MOST_BY_HAND, room=BYTES_BY_HAND, pause=0.0
+            )
             yield 0 if step is None else step.rows
             pause()
 

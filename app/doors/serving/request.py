@@ -54,7 +54,6 @@ _RELAYED: Final = frozenset(
         *(b"x-forwarded-server", b"via"),
     }
 )
-_READ: Final = _RELAYED | {*KEYS, b"password", b"cookie"}
 COOKIE: Final = "postbayes_session"
 """The cookie of a session."""
 _COOKIE: Final = f"{COOKIE}=".encode()
@@ -86,29 +85,23 @@ def caller_of(
         # A Unix socket, which has a path and no port; or the client hung up.
         server = scope["server"]
         host = None if server is not None and server[1] is None else ""
-    found = [pair for pair in scope["headers"] if pair[0] in _READ]
-    person = None
-    if sign_in is not None and proxies and proxies.holds(host):
-        person = _person(scope["headers"], sign_in)
-    if not (found or person):
-        return Caller(host)
-    key, cookie = _key(found, keys), _cookie(found)
-    marks = [pair for pair in found if pair[0] in _RELAYED]
-    if not marks:
+    headers = scope["headers"]
+    key, cookie = _key(headers, keys), _cookie(headers)
+    trusted = bool(proxies) and proxies.holds(host)
+    person = _person(headers, sign_in) if trusted and sign_in is not None else None
+    if all(name not in _RELAYED for name, _ in headers):
         return Caller(host, key=key, cookie=cookie, person=person)
-    if not (proxies and proxies.holds(host)):
-        return Caller(host, relayed=True, key=key, cookie=cookie)
     chain = [
         text
-        for name, value in marks
+        for name, value in headers
         if name == _CHAIN
         for text in value.decode("latin-1").split(",")
     ]
-    behind = client_behind(proxies, chain)
+    behind = client_behind(proxies, chain) if trusted else None
     if behind is None:
         return Caller(host, relayed=True, key=key, cookie=cookie, person=person)
     scope["client"] = (behind, 0)
-    if any(name == _SCHEME and value.strip() == b"https" for name, value in marks):
+    if any(name == _SCHEME and value.strip() == b"https" for name, value in headers):
         scope["scheme"] = "https"
     return Caller(behind, key=key, cookie=cookie, person=person)
 
