@@ -11,7 +11,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +42,7 @@ from app.storage.database.engine import (
 from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
+from tests.support.service import served
 
 ROOT = str(Path(__file__).parent.parent.parent)
 
@@ -514,13 +514,10 @@ def test_something_else_at_the_url_is_said(run, tmp_path):
         def log_message(self, *_):
             """Log nothing."""
 
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))
-    ) as server:
-        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+    here = partial(Quiet, directory=str(tmp_path))
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), here)) as server:
         url = f"http://127.0.0.1:{server.server_port}"
         code, _, err = run("classify", "--url", url, stdin=HAM[0])
-        server.shutdown()
 
     assert (65, True) == (code, "not Postbayes" in err)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import socketserver
-import threading
 from datetime import timedelta
 from email import message_from_string
 from email.policy import default
@@ -18,6 +17,7 @@ from app.services.startup import open_database
 from app.settings import Settings
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam
+from tests.support.service import served
 
 ANN = "ann@example.org"
 ZOE = "zoe@example.org"
@@ -62,12 +62,8 @@ class Conversation(socketserver.StreamRequestHandler):
 @pytest.fixture
 def server():
     """A mail server on this machine."""
-    with Mailbox() as found:
-        thread = threading.Thread(target=found.serve_forever, args=[0.01])
-        thread.start()
+    with served(Mailbox()) as found:
         yield found
-        found.shutdown()
-        thread.join()
 
 
 @pytest.fixture

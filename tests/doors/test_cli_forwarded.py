@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.support.messages import SPAM
+from tests.support.service import served
 
 ANN = "ann@example.org"
 ID = "0123456789abcdef" * 2
@@ -61,12 +61,8 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def teacher():
     """A service on this machine."""
-    with Teacher() as found:
-        thread = threading.Thread(target=found.serve_forever, args=[0.01])
-        thread.start()
+    with served(Teacher()) as found:
         yield found
-        found.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import smtplib
 import socketserver
-import threading
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.support import mail_site
 from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
 from tests.support.mail_site import required
-from tests.support.service import Service
+from tests.support.service import Service, served
 
 pytestmark = pytest.mark.mail
 
@@ -46,11 +45,10 @@ class Verifier(socketserver.BaseRequestHandler):
 @pytest.fixture(scope="module")
 def verifier():
     """The address of that milter."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Verifier) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever).start()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Verifier)
+    server.daemon_threads = True
+    with served(server):
         yield f"inet:127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.messages import ham, spam
+from tests.support.service import served
 
 SECRET = b"0123456789abcdef"
 FULL = frozenset(EVENTS)
@@ -65,12 +66,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver():
     """A server on this machine."""
-    with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
+    with served(Receiver()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import ssl
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 
 import httpx2
@@ -20,6 +21,19 @@ from tests.support.command import PATIENCE, Command
 # Not those from 32768 on, which Linux gives to connections: one of them could take
 # the port before the service does.  Each process begins elsewhere.
 _ports = islice(cycle(range(10_000, 32_000)), os.getpid() * 97 % 22_000, None)
+
+
+@contextmanager
+def served(server):
+    """Run another server of this machine in a thread, and close it."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def free_port():

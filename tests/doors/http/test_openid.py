@@ -7,7 +7,6 @@ import hashlib
 import http.server
 import json
 import re
-import threading
 import time
 from html import unescape
 from urllib.parse import parse_qs, parse_qsl, urlsplit
@@ -25,6 +24,7 @@ from app.services.clock import Failures
 from app.services.openid import oidc_secret
 from app.settings import Settings
 from tests.support.databases import sqlite_url
+from tests.support.service import served
 
 SECRET = "0123456789abcdef"  # noqa: S105  of a test
 CLIENT = "postbayes"
@@ -144,14 +144,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def provider(key):
     """A provider on this machine."""
-    with Provider(key) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.02}
-        )
-        thread.start()
+    with served(Provider(key)) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 from fastapi.testclient import TestClient
@@ -21,6 +21,7 @@ from app.services.metrics import STAGES, Tally, tally_of
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
+from tests.support.service import served
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -60,12 +61,8 @@ def collector():
         def log_message(self, *_):
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Collector)) as server:
         yield f"http://127.0.0.1:{server.server_port}", paths
-        server.shutdown()
-        thread.join()
 
 
 def tree(exporter):

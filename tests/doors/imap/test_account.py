@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
+from contextlib import ExitStack
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import CAPACITY
 from app.errors import InvalidSetting
+from tests.support.service import served
 
 PLAIN = 'LIST "" "*"'
 EXTENDED = 'LIST "" "*" RETURN (SPECIAL-USE)'
@@ -76,18 +77,8 @@ class Session(StreamRequestHandler):
 @pytest.fixture
 def serve():
     """Starts a server, and returns it."""
-    servers = []
-
-    def start(capability, attributes):
-        server = Server(capability, attributes)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=[0.01]).start()
-        return server
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda *given: servers.enter_context(served(Server(*given)))
 
 
 def opened(server, *names):
