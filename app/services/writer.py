@@ -35,7 +35,7 @@ from app.storage.database.engine import (
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from datetime import date, datetime
 
     from sqlalchemy import Engine
@@ -148,9 +148,6 @@ class JobQueue:
 class Writer(threading.Thread):
     """The thread that appends to the ledger, for each profile all that waits together.
 
-    A job of a replaced profile waits for its successor.  Loading it takes as long as at
-    a start, so a separate thread does it while other profiles are served.
-
     Parameters
     ----------
     successor : callable
@@ -169,9 +166,6 @@ class Writer(threading.Thread):
         self._short = with_short_timeout(engine)
         self._notify = notify
         self._successor = successor
-        # Jobs that wait for a successor, by the key of the replaced profile.
-        self._waiting: dict[int, list[_Job]] = {}
-        self._replacing = threading.Lock()
         self._committed_at = -math.inf
         # A traceback of eighty lines for each feedback would bury the rest of the log.
         self._log = SparingLog(log)
@@ -229,55 +223,31 @@ class Writer(threading.Thread):
             profile = group[0].profile
             try:
                 self._do(profile, group)
-            except ProfileReplaced as error:
-                left = [job for job in group if not job.answer.done()]
-                self._requeue(profile, left, error)
             # The outermost loop of the thread: any error becomes the answer to the
             # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
-                for job in group:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
+                left = [job for job in group if not job.answer.done()]
+                if isinstance(error, ProfileReplaced) and not any(
+                    job.requeued for job in left
+                ):
+                    # Loading takes as long as at a start; others are taught meanwhile.
+                    threading.Thread(
+                        target=self._requeue, args=(profile, left), daemon=True
+                    ).start()
+                else:
+                    _refuse(left, error)
 
-    def _requeue(
-        self, replaced: LiveProfile, jobs: Iterable[_Job], error: Exception
-    ) -> None:
-        """Requeue jobs for the successor of their profile, once; return at once."""
-        meant = []
-        for job in jobs:
-            if job.requeued:
-                job.answer.set_exception(error)
-            else:
-                meant.append(job)
-        if not meant:
-            return
-        with self._replacing:
-            begun = replaced.row.id in self._waiting
-            self._waiting.setdefault(replaced.row.id, []).extend(meant)
-        if not begun:
-            threading.Thread(
-                target=self._load, args=(replaced,), name="replacements", daemon=True
-            ).start()
-
-    def _load(self, replaced: LiveProfile) -> None:
-        """Load the successor of a profile, and queue the jobs that wait for it."""
+    def _requeue(self, replaced: LiveProfile, jobs: list[_Job]) -> None:
+        """Queue jobs for the profile that replaced theirs, once it is loaded."""
         try:
             successor = self._successor(replaced)
+            while jobs:
+                job = replace(jobs[0], profile=successor, requeued=True)
+                self._queue.put(job)
+                del jobs[0]
         # The outermost loop of the thread: whatever went wrong is their answer.
         except Exception as error:  # noqa: BLE001
-            for job in self._waited(replaced):
-                job.answer.set_exception(error)
-            return
-        for job in self._waited(replaced):
-            try:
-                self._queue.put(replace(job, profile=successor, requeued=True))
-            except DatabaseUnavailable as error:
-                job.answer.set_exception(error)
-
-    def _waited(self, replaced: LiveProfile) -> list[_Job]:
-        """Return all jobs that wait for a successor; a later one loads it again."""
-        with self._replacing:
-            return self._waiting.pop(replaced.row.id)
+            _refuse(jobs, error)
 
     def _apply(
         self,
@@ -350,6 +320,11 @@ class Writer(threading.Thread):
             )
             return
         self._log.error("the profile %r is behind its ledger", name, exc_info=error)
+
+
+def _refuse(jobs: list[_Job], error: Exception) -> None:
+    for job in jobs:
+        job.answer.set_exception(error)
 
 
 def _is_possible(job: _Job) -> bool:

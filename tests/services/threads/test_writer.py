@@ -204,7 +204,7 @@ def replaced(engine, row, *, spam_label="spam"):
 
 
 def test_others_are_taught_while_a_successor_is_loaded(engine, live):
-    """Those who taught what was replaced wait for it, all for the same one."""
+    """Those who taught what was replaced together wait for the same one."""
     loaded, asked = threading.Event(), []
     with writing(engine) as connection:
         row = profiles.create(
@@ -224,8 +224,8 @@ def test_others_are_taught_while_a_successor_is_loaded(engine, live):
         return new
 
     writer = Writer(engine, successor=successor)
-    writer.start()
     waiting = [writer.submit(live, teaching(spam(n), "spam")) for n in range(3)]
+    writer.start()
     meanwhile = writer.submit(other, teaching(ham(1), "ham")).result(PATIENCE)
     done_before = [job.done() for job in waiting]
     loaded.set()
