@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable
 from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.services.clock import Failures
+from app.services.log import MAX_FIELD, shown
 from app.services.scheduler import Scheduler
 from app.services.webhook import NoAnswer, ask
 from app.settings import is_web_address, read_named
@@ -50,7 +51,6 @@ _PAUSE: Final = 0.1
 _SKEW: Final = timedelta(seconds=60)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
 _CURSOR: Final = re.compile(r"[0-9a-f.]{1,80}")
-_MOST_DETAIL: Final = 300
 
 
 def offered_page(
@@ -183,7 +183,10 @@ class SiteFollower:
             or not _CURSOR.fullmatch(cursor)
             or not re.fullmatch(r"[0-9]{1,18}", left)
         ):
-            raise SiteUnavailable(_refusal(status, content))
+            answer = shown(content[: 4 * MAX_FIELD].decode(errors="replace"))
+            raise SiteUnavailable(
+                f"it answered {status} instead of a page of its ledger: {answer}"
+            )
         words, now = read_page(content, profile), self.clock()
         ahead = max((word.time for word in words), default=now)
         if ahead > now + _SKEW:
@@ -231,13 +234,6 @@ class SiteFollower:
             )
         except NoAnswer as error:
             raise SiteUnavailable(f"it does not answer: {error}") from error
-
-
-def _refusal(status: int, content: bytes) -> str:
-    """Return the sentence for an answer that is not a page."""
-    found = content[:_MOST_DETAIL].decode(errors="replace")
-    shown = "".join(c if c.isprintable() else " " for c in found)
-    return f"it answered {status} instead of a page of its ledger: {shown}"
 
 
 def followed_sites(settings: Settings) -> dict[str, str]:

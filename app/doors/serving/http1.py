@@ -146,7 +146,7 @@ class Http1Protocol(HttpToolsProtocol):
     _framing: int = 0
     # Bytes of the body received, and announced by the head.
     _arrived: int = 0
-    _length: int | None = None
+    _length: int = 0
     _keeps_alive: bool = False
     _shutting_down: bool = False
     _malformed: bool = False
@@ -203,7 +203,9 @@ class Http1Protocol(HttpToolsProtocol):
         self._in_head = False
         self._in_body = True
         self._arrived = 0
-        self._length = None
+        # The parser has refused invalid and repeated lengths.
+        lengths = (int(v) for name, v in self.headers if name == b"content-length")
+        self._length = next(lengths, 0)
         self._relax()
         refused = self._is_crowded()
         self.limit_concurrency = 0 if refused else None
@@ -302,13 +304,7 @@ class Http1Protocol(HttpToolsProtocol):
 
     def _missing(self) -> int:
         """Return the missing bytes of a body of announced length."""
-        if not self._in_body:
-            return 0
-        if self._length is None:
-            # The parser has refused invalid and repeated lengths.
-            lengths = (int(v) for name, v in self.headers if name == b"content-length")
-            self._length = next(lengths, 0)
-        return self._length - self._arrived
+        return self._length - self._arrived if self._in_body else 0
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
