@@ -472,6 +472,9 @@ class Application:
         UnknownPerson, InvalidInput
             As `app.services.sessions.set_password`.
         """
+        # Another process may have added them within the last second.
+        if name not in self.keys.people:
+            self.keys.refresh()
         if name in self.keys.people:
             who.require_rights(ROLES[self.keys.people[name].role])
         set_password(self.engine, name, password, who=who.name)

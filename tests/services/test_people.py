@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 
-from app.access.rights import ALL_RIGHTS, LOCAL, Principal
+from app.access.rights import ALL_RIGHTS, LOCAL, Principal, Right
 from app.errors import (
     DatabaseUnavailable,
     Forbidden,
@@ -337,3 +337,14 @@ def test_a_change_that_is_stored_is_told_where_the_database_then_goes_away(
         with pytest.raises(DatabaseUnavailable, match=f"{done}, and"):
             getattr(app, act)("zoe", **given)
         monkeypatch.undo()
+
+
+def test_a_password_of_somebody_who_was_just_added_takes_their_rights(tmp_path):
+    """By another process, so that this one does not know them yet."""
+    manager = Principal("key:desk", frozenset({Right.MANAGE}))
+    with running(database_url=sqlite_url(tmp_path)) as app:
+        app.scheduler.stop()
+        add_person(app.engine, "zoe", role="admin", password=PASSWORD, who="test")
+
+        with pytest.raises(Forbidden, match="cannot give the right"):
+            app.set_password("zoe", "another horse", who=manager)
