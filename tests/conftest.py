@@ -6,6 +6,7 @@ import gc
 import os
 import tempfile
 from itertools import count
+from multiprocessing import util
 from pathlib import Path
 from shutil import disk_usage
 
@@ -55,6 +56,9 @@ def keep_files_in_memory():
 
 
 keep_files_in_memory()
+# Where the socket of the fork server lies (`tests.support.command`).  A test that is the
+# first to need it may have a folder of its own for temporary files, which ends with it.
+util.get_temp_dir()
 
 # Thousands of tests are collected and stay: the collector would only count them.
 gc.disable()
