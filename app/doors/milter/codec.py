@@ -232,6 +232,8 @@ NAME: Final = "Authentication-Results"
 _BLANKS: Final = b" \t\r\n"
 _WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^\s;()"]*)', re.DOTALL)
 _ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
+# Servers write none, or one of a few words; a packet of "(" took 0.35 s.
+_MAX_COMMENTS_BYTES: Final = 2_048
 
 
 def parse_authserv_id(text: str | None) -> str | None:
@@ -270,6 +272,8 @@ def result(classified: Classified, authserv_id: str) -> str:
 def claims(value: bytes, authserv_id: str) -> bool:
     r"""Return whether a header claims to be written by a server with this name.
 
+    One that begins with very long comments counts as one: in doubt, it is removed.
+
     Examples
     --------
     >>> claims(b" (by) MX.example.org; spf=pass", "mx.example.org")
@@ -277,7 +281,9 @@ def claims(value: bytes, authserv_id: str) -> bool:
     >>> claims(b" mx.example.org.evil.example; spf=pass", "mx.example.org")
     False
     """
-    start = _after_comments(value)
+    start = _after_comments(value[:_MAX_COMMENTS_BYTES])
+    if start >= _MAX_COMMENTS_BYTES:
+        return True
     found = _WORD.match(value, start)
     if found is None:
         return False
