@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import socketserver
@@ -31,6 +32,7 @@ class Mailbox(socketserver.ThreadingTCPServer):
     def __init__(self):
         self.mail = queue.SimpleQueue()
         self.refuses = ""
+        self.greeting = []
         super().__init__(("127.0.0.1", 0), Conversation)
 
 
@@ -39,6 +41,11 @@ class Conversation(socketserver.StreamRequestHandler):
 
     def handle(self):
         """Answer a client to its end."""
+        try:
+            for line in self.server.greeting:
+                self.say(line)
+        except ConnectionError:
+            return
         self.say("220 mail.example.org")
         while line := self.rfile.readline().decode().strip():
             verb = line[:4].upper()
@@ -178,6 +185,21 @@ def test_an_address_without_a_mailbox_keeps_no_other_waiting(digest, server):
     assert (75, "1 digest\n") == (code, out)
     assert f"the digest for {ANN} was refused: " in err
     assert f"To: {ZOE}" in server.mail.get(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("patience", "most_bytes"), [(3_600, 4_096), (0.5, 1_000_000_000_000)]
+)
+def test_a_greeting_without_an_end_is_not_waited_for(
+    digest, server, monkeypatch, patience, most_bytes
+):
+    """Neither for its bytes, nor as long as they come."""
+    monkeypatch.setattr("app.doors.cli.digest._PATIENCE", patience)
+    monkeypatch.setattr("app.doors.cli.digest._MOST_BYTES", most_bytes)
+    server.greeting = itertools.repeat("220-welcome")
+    code, _, err = digest()
+
+    assert (75, True) == (code, "did not accept a digest" in err)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import smtplib
+import time
 from contextlib import contextmanager
 from datetime import timedelta
+from io import BufferedReader, RawIOBase
 from smtplib import SMTPDataError, SMTPRecipientsRefused
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +20,19 @@ from app.services.clock import now
 from app.services.digest import collect, links_of, mail, sending_of
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from email.message import EmailMessage
 
+    from _typeshed import WriteableBuffer
+
     from app.services.application import Application
 
-_PATIENCE = 30.0
+# Of a reply of the mail server: some lines of 512 bytes (RFC 5321 section 4.5.3.1.5).
+# Units: seconds and bytes.
+_PATIENCE: Final = 30.0
+_MOST_BYTES: Final = 64 * 1024
 
 
 def digest(
@@ -134,11 +142,53 @@ def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
         msg = f"POSTBAYES_SMTP is {server!r}; write host:port, such as 127.0.0.1:25"
         raise InvalidSetting(msg)
     try:
-        with smtplib.SMTP(host.strip("[]"), int(port), timeout=_PATIENCE) as smtp:
+        with _Client(host.strip("[]"), int(port), timeout=_PATIENCE) as smtp:
             yield smtp.send_message
     except (OSError, smtplib.SMTPException) as error:
         msg = f"the mail server {server} did not accept a digest: {reason(error)}"
         raise MailServerUnavailable(msg) from error
+
+
+class _Client(smtplib.SMTP):
+    """A client that waits for the end of a reply, but not for ever.
+
+    That of the library has a limit for each piece, and none for their number.
+    """
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the next reply, with its code."""
+        if self.file is None and self.sock is not None:
+            self._replies = _Replies(self.sock)
+            self.file = BufferedReader(self._replies)
+        self._replies.begin()
+        return super().getreply()
+
+
+class _Replies(RawIOBase):
+    """What a mail server sends, within bounds for each reply."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def begin(self) -> None:
+        """Begin a reply."""
+        self._until = time.monotonic() + _PATIENCE
+        self._left = _MOST_BYTES
+
+    def readable(self) -> bool:
+        """Return whether it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Receive a piece."""
+        seconds = self._until - time.monotonic()
+        if seconds <= 0 or self._left <= 0:
+            raise TimeoutError("its reply has no end")
+        self._connection.settimeout(seconds)
+        number = self._connection.recv_into(buffer)
+        self._connection.settimeout(_PATIENCE)
+        self._left -= number
+        return number
 
 
 _TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=True))
