@@ -31,6 +31,9 @@ class Pieces:
         """Never hang up."""
         await asyncio.Event().wait()
 
+    async def linger(self):
+        """Send nothing more."""
+
     async def write(self, data):
         """Keep what is answered."""
         self.answer += data

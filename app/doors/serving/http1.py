@@ -23,7 +23,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.access.networks import network
-from app.doors.serving.listener import GRACE, MAX_CONNECTIONS, longest_waiting
+from app.doors.serving.listener import (
+    GRACE,
+    LINGER_SECONDS,
+    MAX_CONNECTIONS,
+    longest_waiting,
+)
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
@@ -51,12 +56,6 @@ ANSWER_SECONDS: Final = 60.0
 """Longest wait for a client that does not read its answer.  Unit: seconds.
 
 Precedent: nginx's send_timeout, 60 s.
-"""
-LINGER_SECONDS: Final = 5.0
-"""How long the rest of a body is discarded after an early answer.
-
-Closing a socket with unread bytes resets the connection, and the client may lose the
-answer (RFC 9112 section 9.6).  Precedent: nginx's lingering_timeout, 5 s.
 """
 HALF_CLOSED_SECONDS: Final = 5.0
 """How long a client that has closed its sending side is still answered.

@@ -85,6 +85,12 @@ ACCEPT_PAUSE: Final = 0.5
 # milliseconds; one that does not arrive in this time is given up, and its mail server
 # tries again. Unit: seconds.
 GRACE: Final = 5.0
+LINGER_SECONDS: Final = 5.0
+"""How long the rest of a request is discarded after an early answer.
+
+Closing a socket with unread bytes resets the connection, and the client may lose the
+answer (RFC 9112 section 9.6).  Precedent: nginx's lingering_timeout, 5 s.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +235,16 @@ class Connection:
         with self._waits():
             async with asyncio.timeout(self._idle):
                 await self._writer.drain()
+
+    async def linger(self) -> None:
+        """Send no more, and discard what the peer still sends, for a while."""
+        if self._writer.is_closing():
+            return
+        with self._waits(), suppress(OSError):
+            self._writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._reader.read(READ_BYTES):
+                    pass
 
     def finish(self) -> None:
         """Accept no further request; the present one may go on."""

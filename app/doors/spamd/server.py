@@ -221,10 +221,13 @@ class Spamd:
             except TimeoutError:
                 sentence = f"Timeout: no data for {IDLE:.0f} seconds"
                 result = codec.failure(EX_TIMEOUT, sentence)
+        early = not isinstance(result, Request)
         if isinstance(result, Request):
             result = await self._answer(result, connection)
         if result:
             await connection.write(result)
+        if early:
+            await connection.linger()
 
     async def _answer(self, request: Request, connection: Connection) -> bytes:
         try:

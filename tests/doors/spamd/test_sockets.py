@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +82,21 @@ def test_a_client_that_drips_costs_one_connection(address, monkeypatch):
 
     assert told.startswith(b"SPAMD/1.0 79 Timeout")
     assert CHECKED == other
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_client_that_is_still_sending_reads_its_refusal(address, run):
+    """More than the buffers hold is refused at its beginning."""
+    length = 64 * 1024 * 1024
+
+    async def told():
+        async with Opened(address) as door:
+            return await door.ask(
+                b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % length
+                + bytes(length)
+            )
+
+    assert b"SPAMD/1.0 65 the message has more than" in run(told())
 
 
 def test_closing_finishes_the_request_that_was_begun(address):
