@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from io import BufferedReader, RawIOBase
 from smtplib import SMTPDataError, SMTPRecipientsRefused
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from email.message import EmailMessage
-
-    from _typeshed import WriteableBuffer
 
     from app.services.application import Application
 
@@ -179,7 +177,7 @@ class _Replies(RawIOBase):
         """Return whether it can be read."""
         return True
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         """Receive a piece."""
         seconds = self._until - time.monotonic()
         if seconds <= 0 or self._left <= 0:
