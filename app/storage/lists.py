@@ -23,8 +23,8 @@ _FIELDS: Final = [field.name for field in fields(ListEntry) if field.name != "su
 def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
     """Return the version of the lists of each profile whose lists have changed.
 
-    It includes the time of the profile, because SQLite gives the key of a deleted
-    profile to the next one.
+    It includes the time of the profile, because a database that was restored from a
+    backup gives a key again.
     """
     rows = connection.execute(
         select(profile.c.id, profile.c.created_at, profile.c.lists).where(

@@ -368,8 +368,8 @@ def get_many(connection: Connection, profile_ids: Iterable[int]) -> list[Profile
 ProfileMark = tuple[int, str, int, int, int, datetime]
 """Key, name, revision, changes, folded revision, and time of creation.
 
-A plain tuple, quick to compare.  SQLite gives the key of a deleted profile to the next
-one."""
+A plain tuple, quick to compare.  A database that was restored from a backup gives a key
+again."""
 
 
 def total(connection: Connection) -> Row[*tuple[Any, ...]]:
@@ -382,7 +382,6 @@ def total(connection: Connection) -> Row[*tuple[Any, ...]]:
         select(
             func.count(),
             func.sum(profile.c.id),
-            # SQLite gives the key of a deleted profile to the next one.
             func.max(profile.c.created_at),
             func.sum(profile.c.revision),
             func.sum(profile.c.lists),

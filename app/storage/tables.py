@@ -101,6 +101,9 @@ profile: Final = Table(
     # Number of changes of its lists, its policy and its name, by which other processes
     # notice them.  Last, and with a default, because a migration added it.
     Column("lists", BigInteger, nullable=False, server_default="0"),
+    # SQLite would give the key of a deleted profile to the next one, with what other
+    # processes still score for it.
+    sqlite_autoincrement=True,
 )
 # A separate row: with the mark in `profile`, a fold would hold the lock that feedback
 # needs (docs/decisions/0002).

@@ -65,8 +65,8 @@ def stated(app, profile=SITE, raw=MESSAGE):
     return [(each.name, each.nats) for each in found.statements]
 
 
-def test_a_profile_with_the_key_of_a_deleted_one_has_its_own_lists(app):
-    """SQLite gives a key again, here before the service has looked."""
+def test_a_profile_in_the_place_of_a_deleted_one_has_its_own_lists(app):
+    """Here before the service has looked."""
     create(app, "old")
     put(app, "old", SENDER, -9.0)
     for _ in delete_profile(app.engine, "old"):

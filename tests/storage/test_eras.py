@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
+from app.services.profiles import delete_profile
 from app.storage import profiles
 from app.storage.database.engine import (
     alembic_config,
@@ -30,7 +31,7 @@ from app.storage.database.engine import (
 from app.storage.fold import audit, load
 from tests.support import eras
 from tests.support.builders import fold_all, new_profile, sparse
-from tests.support.databases import sqlite_url
+from tests.support.databases import on_sqlite, sqlite_url
 from tests.support.ledger import counted
 
 SPECIFICATION = Specification()
@@ -136,6 +137,18 @@ def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, 
     assert written == read
     assert (True, 0) == (found.sound, found.difference)
     assert retold(era)[:2] == (counts, odds)
+
+
+@on_sqlite
+def test_a_profile_of_before_takes_its_key_with_it(bare):
+    """SQLite would give it to the next one until migration 0017."""
+    upgrade(bare, "0016")
+    fill(bare, "0016")
+    migrate(bare)
+    old = site(bare)
+    list(delete_profile(bare, "site"))
+
+    assert old.id < new_profile(bare).id
 
 
 def test_every_migration_has_a_database_of_its_code():

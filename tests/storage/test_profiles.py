@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from app.errors import ProfileExists, UnknownProfile
-from app.storage import profiles, tables
+from app.storage import hidden, profiles, tables
 from app.storage.database.engine import reading, writing
 from tests.support.builders import APRIL, MARCH
 from tests.support.databases import on_postgresql
@@ -39,6 +39,16 @@ def test_a_profile_is_found_as_it_was_created(engine):
     assert ("phishing",) == found.spam_labels
     assert (3, 0, MARCH) == (found.feature_set, found.revision, found.created_at)
     assert MARCH.utcoffset() == found.created_at.utcoffset()
+
+
+def test_no_profile_gets_the_key_of_a_deleted_one(engine):
+    """Other processes may still score mail for that one."""
+    old = create(engine, "old")
+    with writing(engine) as connection:
+        hidden.hide(connection, old, why="deleted")
+    list(hidden.remove(engine, old.id))
+
+    assert old.id < create(engine, "new").id
 
 
 def test_creating_a_profile_again_changes_nothing(engine):

@@ -29,6 +29,7 @@ from app.services.upkeep import erase_some
 from app.storage import (
     access,
     follow,
+    hidden,
     history,
     lists,
     profiles,
@@ -301,6 +302,23 @@ def _learned(engine, profile):
     teach(engine, profile, taught(20, "ham", {"minutes": 1}, time=APRIL))
 
 
+def _replaced(engine, profile):
+    """Learn once more, after another profile came and went."""
+    with writing(engine) as connection:
+        other = profiles.create(
+            connection,
+            name=f"{profile.name}-other",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=MARCH,
+        )
+        hidden.hide(connection, other, why="deleted")
+    for _ in hidden.remove(engine, other.id):
+        pass
+    teach(engine, profile, taught(21, "spam", {"sale": 1}, time=APRIL))
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -333,6 +351,7 @@ CHAPTERS: Final = {
     "0014": _correspondent,
     "0015": _following,
     "0016": _learned,
+    "0017": _replaced,
 }
 
 

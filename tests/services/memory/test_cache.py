@@ -397,7 +397,7 @@ def test_a_profile_that_is_gone_is_unknown_while_it_is_loaded(app, monkeypatch):
 
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_profile_in_the_place_of_a_deleted_one_is_another(app, loaded):
-    """SQLite gives it the same key, and this process may not have noticed the end."""
+    """Even if the process has not noticed its end."""
     app.create_profile("new", ("ham", "spam"), ("spam",))
     if loaded:
         app.live.get("new")
