@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.classifier.learn import MessageCounts
     from app.classifier.specification import Specification
@@ -238,11 +238,23 @@ def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey |
         If a profile needs a key that the file lacks, or the file cannot be read or
         created.
     """
-    needed = {row.id_key: row for row in list_profiles(engine) if row.id_key}
-    for row in needed.values():
-        key_for(row, settings)
+    with reading(engine) as connection:
+        require_keys(connection, settings)
     key = _read(settings.key_file)
     return _made(settings.key_file) if key is None and make else key
+
+
+def require_keys(connection: Connection, settings: Settings) -> None:
+    """Raise if a profile needs a key that the file lacks.
+
+    Raises
+    ------
+    InvalidSetting
+        If one does.
+    """
+    rows = profiles.list_all(connection)
+    for row in {row.id_key: row for row in rows}.values():
+        key_for(row, settings)
 
 
 def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:

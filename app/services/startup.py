@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from app.services.profiles import (
     key_for,
     key_of,
     list_profiles,
+    require_keys,
     specification_of,
 )
 from app.services.recipients import Aliases
@@ -63,7 +65,8 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
     Raises
     ------
     InvalidSetting
-        If the URL is invalid, or there is no database and none may be created.
+        If the URL is invalid, there is no database and none may be created, or an older
+        one needs a key that is missing; then it is not migrated.
     DatabaseUnprepared
         If its tables are of an older version of Postbayes, and `upgrade` is false.
     DatabaseUnavailable
@@ -79,7 +82,7 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
         on_error.callback(engine.dispose)
         if not upgrade:
             require_migrated(engine)
-        migrate(engine, make=make)
+        migrate(engine, make=make, check=partial(require_keys, settings=settings))
         names = {row.name for row in list_profiles(engine)}
         if make and settings.profile not in names:
             create_profile(

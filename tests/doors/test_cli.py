@@ -748,6 +748,26 @@ def test_a_command_leaves_an_older_database_as_it_is(older, run, tmp_path, argum
     assert "then run `postbayes migrate`; `postbayes serve` migrates it too." in err
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OIDC_ISSUER", "nonsense"),
+        ("FOLLOW", "nonsense"),
+        ("WEBHOOK", "https://hooks.example.org/"),
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104
+def test_a_service_that_cannot_start_leaves_an_older_database_as_it_is(
+    older, run, monkeypatch, host, name, value
+):
+    """The version before can be started again."""
+    monkeypatch.setenv(f"POSTBAYES_{name}", value)
+    code, _, err = run("serve", "--port", "0", "--host", host)
+
+    assert (78, "0005") == (code, revision_of(older))
+    assert name in err
+
+
 def test_a_refused_database_is_closed(older, tmp_path):
     """Otherwise the files of SQLite's log stay beside it, and its connections open."""
     older.dispose()

@@ -7,12 +7,19 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from alembic import command
 
 from app.errors import InvalidSetting
 from app.services.application import Application
 from app.services.profiles import create_profile, id_key_of_new, key_of, list_profiles
 from app.services.startup import open_database, prepare_database
 from app.settings import Settings
+from app.storage.database.engine import (
+    alembic_config,
+    migrating,
+    open_engine,
+    revision_of,
+)
 from tests.support.application import running
 from tests.support.builders import MARCH
 
@@ -145,6 +152,26 @@ def test_a_start_without_the_key_is_refused(chosen, begin, store_words):
         "with that key from your copy"
     ) == str(refused.value)
     assert not settings.key_file.exists()
+
+
+def test_a_start_without_the_key_leaves_an_older_database_as_it_is(chosen):
+    """The version before can be started again."""
+    settings = chosen()
+    id_keys(settings)
+    engine = open_engine(settings.database_url)
+    config = alembic_config()
+    with migrating(engine) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0009")
+    settings.key_file.rename(settings.key_file.with_suffix(".away"))
+
+    with pytest.raises(InvalidSetting, match="which is not there"):
+        Application(settings, upgrade=True)
+    assert "0009" == revision_of(engine)
+    settings.key_file.with_suffix(".away").rename(settings.key_file)
+    prepare_database(settings)
+    assert "0009" < revision_of(engine)
+    engine.dispose()
 
 
 def test_a_start_with_another_key_is_refused(chosen):

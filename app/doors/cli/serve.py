@@ -131,17 +131,17 @@ def serve(
             os.environ[f"POSTBAYES_{name.upper()}"] = str(given)
     keep_log(settings)
     _require_free(settings)
-    require_locked(settings)
-    manager = ServiceManager()
-    if settings.workers == 1:
-        _run(settings, manager)
-        return
-    # Errors that stop every worker are reported here, once: uvicorn would restart
+    # Before an older database is migrated; and once, because uvicorn would restart
     # failing workers again and again.
     require_startable(settings)
     webhook_secret(settings)
     oidc_secret(settings)
     followed_sites(settings)
+    require_locked(settings)
+    manager = ServiceManager()
+    if settings.workers == 1:
+        _run(settings, manager)
+        return
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):

@@ -477,7 +477,12 @@ def upgrade(connection: Connection) -> None:
 MIGRATIONS: Final = Path(app.__file__).parent.parent / "migrations"
 
 
-def migrate(engine: Engine, *, make: bool = True) -> None:
+def migrate(
+    engine: Engine,
+    *,
+    make: bool = True,
+    check: Callable[[Connection], object] = bool,
+) -> None:
     """Bring an empty or older database to the tables of this version.
 
     Any number of processes may call it at once: one does it, the others wait.
@@ -487,6 +492,8 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
     ----------
     make : bool, default True
         Whether to create the tables of an empty database.
+    check : callable
+        Called before a migration is committed; its error leaves the database as it was.
 
     Raises
     ------
@@ -508,6 +515,7 @@ def migrate(engine: Engine, *, make: bool = True) -> None:
             if not _is_current(connection):
                 before = _revision(connection)
                 upgrade(connection)
+                check(connection)
                 since = f"from {before} " if before else ""
                 log.info("the database was migrated %sto %s", since, _known()[-1])
     # Nobody has used it in this version: the URL names the wrong database or user.
