@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -96,7 +97,8 @@ def audit_copy(file: Path) -> list[str]:
 def _opened(file: Path) -> AbstractContextManager[Engine]:
     """Open a backup."""
     # A file may be named like a part of a URL.
-    url = f"sqlite:///{quote(str(file.resolve()), errors='surrogateescape')}"
+    path = quote(os.fsencode(file.resolve()))
+    url = f"sqlite:///file:{quote(path)}?uri=true"
     return disposing(open_engine(url, make=False))
 
 

@@ -1191,9 +1191,9 @@ def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
     assert "with the profiles default (revision 20) and 1 more; the file" in out
 
 
-@pytest.mark.parametrize("name", ["a?b.db", "a%41b.db", "a b#c.db"])
+@pytest.mark.parametrize("name", ["a?b.db", "a%41b.db", "a b#c.db", "caf\udce9.db"])
 def test_a_backup_may_be_named_like_a_part_of_a_url(run, tmp_path, name):
-    """The copy is opened for its check by a URL, and no other file is made."""
+    """The copy is opened by a URL, and no other file is made; nor if it is no UTF-8."""
     run("profiles", "--create", "ann")
     before = {*tmp_path.iterdir()}
     code, out, _ = run("backup", "--audit", name)
