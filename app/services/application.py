@@ -124,7 +124,7 @@ class Application:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
         self.tally = tally_of(settings)
-        self.webhook = webhook_of(settings, now, self.tally)
+        self.webhook = webhook_of(settings, self.tally)
         self.engine = open_database(settings, make=make, upgrade=upgrade)
         try:
             with reading(self.engine) as connection:
@@ -213,7 +213,6 @@ class Application:
         self.classify = Classify(
             self.live,
             self.recent,
-            now,
             self.tally,
             self._autolearn(),
             self._witnesses(),
@@ -246,11 +245,11 @@ class Application:
             teachers=self.teachers,
             webhook=self.webhook,
         )
-        self.undo = Undo(self.engine, self.live, now)
+        self.undo = Undo(self.engine, self.live)
         self.follower = SiteFollower(self.engine, settings, now)
         self.words = partial(word_state, self.live, self.engine)
         self.ledgers = partial(ledger_page, self.live, self.engine)
-        self.history = VerdictHistory(self.live, self.engine, now)
+        self.history = VerdictHistory(self.live, self.engine)
         self.delivery = Delivery(
             self.classify,
             self.recipients,
@@ -308,7 +307,7 @@ class Application:
         settings = self.settings
         if self.recent is None or not (settings.history_days and settings.history_rows):
             return None
-        return VerdictRecorder(self.recent, self.live, now, words=settings.store_words)
+        return VerdictRecorder(self.recent, self.live, words=settings.store_words)
 
     def _maintain(self) -> float:
         self.aliases.refresh()

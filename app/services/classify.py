@@ -24,10 +24,10 @@ from app.features.id_key import KEY_BYTES, IdKey
 from app.features.places import passages, placed
 from app.ledger.vector import decode, encode, encode_names
 from app.mail.parse import parse
+from app.services.clock import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Container, Iterable, Sequence
 
     from app.classifier.explain import Attribution, Explanation
     from app.classifier.levels import LevelShare
@@ -169,7 +169,6 @@ class Classify:
 
     live: LiveProfiles
     recent: RecentMessages | None
-    clock: Callable[[], datetime]
     tally: Tally
     autolearn: AutoLearn | None = None
     witnesses: Sequence[Witness] = ()
@@ -257,7 +256,7 @@ class Classify:
                 for name, each in classified.items()
             }
         passed("score")
-        now = self.clock()
+        time = now()
         for name, live in lives.items():
             answer = classified[name]
             self.tally.classified(answer.verdict.decision)
@@ -272,7 +271,7 @@ class Classify:
                 self.autolearn(live, answer.observation, by_features)
         if self.recent is not None:
             for profile_id, made_of in known.items():
-                self.recent.add(profile_id, observations[made_of.key], now)
+                self.recent.add(profile_id, observations[made_of.key], time)
         return classified
 
 

@@ -20,12 +20,13 @@ from app.classifier.verdict import HistoryFilter, HistoryLine
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import Observation
 from app.services.classify import classify_observation
+from app.services.clock import now
 from app.services.log import shown
 from app.storage import history, ledger, scored
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Engine
@@ -106,7 +107,6 @@ class VerdictRecorder:
 
     recent: RecentMessages
     live: LiveProfiles
-    clock: Callable[[], datetime]
     words: bool
 
     def __call__(
@@ -144,7 +144,7 @@ class VerdictRecorder:
             }
         line = HistoryLine(
             digest=classified.observation.digest,
-            time=self.clock(),
+            time=now(),
             door=door,
             decision=classified.verdict.decision,
             log_odds=finite(classified.verdict.log_odds),
@@ -241,7 +241,6 @@ class VerdictHistory:
 
     live: LiveProfiles
     engine: Engine
-    clock: Callable[[], datetime]
 
     def page(
         self,
@@ -390,7 +389,7 @@ class VerdictHistory:
             If the history cannot be read.
         """
         row = self.live.find(profile).row
-        since = self.clock() - timedelta(days=days)
+        since = now() - timedelta(days=days)
         with reading(self.engine) as connection:
             return history.counts(connection, row.id, since=since, step=step)
 

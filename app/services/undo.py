@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 from app.errors import DatabaseUnavailable, InvalidSelection, Unconfirmed, explaining
 from app.figures.metrics import Errors
 from app.services.access import note
+from app.services.clock import now
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage import undo_records, undo_work
 from app.storage.database.engine import pause, reading, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
+    from collections.abc import Iterator
 
     from sqlalchemy import Engine
 
@@ -93,7 +93,6 @@ class Undo:
 
     engine: Engine
     live: LiveProfiles
-    clock: Callable[[], datetime]
 
     def __call__(
         self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
@@ -118,9 +117,7 @@ class Undo:
         require_something(asked)
         live = self.live.find(profile)
         with reading(self.engine) as connection:
-            plan = undo_work.plan(
-                connection, live.row, asked, source="", time=self.clock()
-            )
+            plan = undo_work.plan(connection, live.row, asked, source="", time=now())
             confirm = None
             if _is_large(plan, live):
                 confirm = undo_work.token(
@@ -201,7 +198,7 @@ class Undo:
                 live.row,
                 replace(asked, upto=upto),
                 source=source,
-                time=self.clock(),
+                time=now(),
             )
             if _is_large(plan, live) and (
                 upto is None

@@ -25,13 +25,12 @@ from uuid import uuid4
 
 from app import __version__
 from app.errors import InvalidSetting, reason
-from app.services.clock import Failures
+from app.services.clock import Failures, now
 from app.services.log import SparingLog
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
+    from collections.abc import Mapping
 
     import httpx2
 
@@ -180,7 +179,6 @@ class Webhook(threading.Thread):
     secret: bytes
     events: frozenset[str]
     _: KW_ONLY
-    now: Callable[[], datetime]
     tally: Tally
     failures: InitVar[Failures | None] = None
     most: int = MOST_WAITING
@@ -204,7 +202,7 @@ class Webhook(threading.Thread):
         document = {
             "event": event.name,
             "event_id": uuid4().hex,
-            "time": self.now().isoformat(timespec="milliseconds"),
+            "time": now().isoformat(timespec="milliseconds"),
             **{name: value for name, value in event.fields().items() if name != "ms"},
         }
         # A header can contain a lone surrogate, which is written as an escape.
@@ -320,9 +318,7 @@ class Webhook(threading.Thread):
                 self.tally.posted(outcome)
 
 
-def webhook_of(
-    settings: Settings, now: Callable[[], datetime], tally: Tally
-) -> Webhook | None:
+def webhook_of(settings: Settings, tally: Tally) -> Webhook | None:
     """Return the webhook of the settings; None without one.
 
     Raises
@@ -334,7 +330,7 @@ def webhook_of(
     if settings.webhook is None or secret is None:
         return None
     events = frozenset(settings.webhook_events)
-    return Webhook(settings.webhook, secret, events, now=now, tally=tally)
+    return Webhook(settings.webhook, secret, events, tally=tally)
 
 
 def webhook_secret(settings: Settings) -> bytes | None:

@@ -10,7 +10,6 @@ from app.errors import InvalidSetting
 from app.ledger.undo import Selection
 from app.services.application import Application
 from app.services.classify import Classify
-from app.services.clock import now
 from app.services.writer import AutoLearn
 from app.settings import Settings
 from app.storage import ledger
@@ -154,7 +153,7 @@ def test_the_next_day_it_goes_on(app):
         per_day=1,
         store_words=False,
     )
-    app.classify = Classify(app.live, app.recent, now, app.tally, learn)
+    app.classify = Classify(app.live, app.recent, app.tally, learn)
     for n, later in enumerate((0, 0, 2)):
         clock[0] += timedelta(minutes=later)
         classify(app, spam(70 + n))

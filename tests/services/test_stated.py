@@ -71,12 +71,12 @@ class ByProfile:
 
 def asked(app, witness, autolearn=None):
     """Return the classification with a witness."""
-    return Classify(app.live, app.recent, now, app.tally, autolearn, (witness,))
+    return Classify(app.live, app.recent, app.tally, autolearn, (witness,))
 
 
 def delivery(app, witness):
     """Return the delivery with a witness."""
-    recorder = VerdictRecorder(app.recent, app.live, now, words=True)
+    recorder = VerdictRecorder(app.recent, app.live, words=True)
     return Delivery(asked(app, witness), app.recipients, app.tally, recorder)
 
 

@@ -21,7 +21,7 @@ from app.doors.cli.client import application
 from app.doors.cli.figures import loaded
 from app.errors import InvalidSetting
 from app.services import webhook as webhooks
-from app.services.clock import Failures, now
+from app.services.clock import Failures
 from app.services.log import Event
 from app.services.metrics import Tally
 from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
@@ -90,7 +90,6 @@ def hook(url, *, tally=None, most=1000):
         url,
         SECRET,
         FULL,
-        now=now,
         tally=tally or Tally(),
         failures=Failures(count(0, 1_000).__next__),
         most=most,
@@ -333,12 +332,12 @@ def test_a_webhook_that_cannot_work_is_refused(tmp_path, secret, given, says):
     settings = Settings(_env_file=None, **good | given)
 
     with pytest.raises(InvalidSetting, match=says):
-        webhook_of(settings, now, Tally())
+        webhook_of(settings, Tally())
 
 
 def test_without_a_setting_there_is_no_webhook():
     """And no thread."""
-    assert webhook_of(Settings(_env_file=None), now, Tally()) is None
+    assert webhook_of(Settings(_env_file=None), Tally()) is None
 
 
 def test_commands_post_nothing_and_need_no_secret(database_url, monkeypatch, tmp_path):
