@@ -307,7 +307,7 @@ class Gate:
 
     def __post_init__(self, settings: Settings) -> None:
         """Begin under the settings."""
-        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=time.monotonic)
+        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -328,7 +328,7 @@ class Gate:
     def _buckets(self, rate: float) -> Buckets | None:
         if not rate:
             return None
-        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=time.monotonic)
+        return Buckets(rate, max(1.0, BURST_SECONDS * rate))
 
     def admit(self, caller: Caller, right: Right | None) -> Principal:
         """Return who makes a request; everybody may if it needs no right.

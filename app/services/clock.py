@@ -273,7 +273,7 @@ class Buckets:
     rate: float
     burst: float
     _: KW_ONLY
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
     most: int = MOST_CLIENTS
 
     def __post_init__(self) -> None:

@@ -93,7 +93,7 @@ class OpenIDProvider:
         self._failures = Failures()
         # Guessing is impossible here; this bounds the requests that others can make
         # this service send to the provider.
-        self._turns = Buckets(1 / 3, 30, clock=time.monotonic)
+        self._turns = Buckets(1 / 3, 30)
         self._found: tuple[float, Mapping[str, Any]] | None = None
 
     def begin(self, back: str, there: str) -> tuple[str, str]:

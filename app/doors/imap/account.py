@@ -31,13 +31,13 @@ HEADER_BYTES: Final = 128 * 1024
 AT_ONCE: Final = 50
 # The name in most servers and programs.
 _USUAL_JUNK: Final = "Junk"
-# RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
 SPAM: Final = "spam"
 """The label of Junk."""
 HAM: Final = "ham"
 """The label of the inbox; its messages are feedback only if they were elsewhere."""
 # A Junk folder that is emptied after a month rarely has more; about 500 kB.
 CAPACITY: Final = 10_000
+# RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
 MARKS: Final = {SPAM: ("$Junk", "Junk"), HAM: ("$NotJunk", "NonJunk")}
 _HEADERS: Final = b"BODY[HEADER]<0>"
 _MESSAGE: Final = b"BODY[]<0>"

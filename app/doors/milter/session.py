@@ -44,12 +44,15 @@ WANTED_STEPS: Final = sum(Steps)
 # (Postfix's header_size_limit) accepts fewer.
 MAX_FORGED: Final = 10_000
 _RESULTS: Final = NAME.lower().encode()
-# The macros that are read, by their names in Postfix and Sendmail.
-_QUEUE_ID: Final = "i"
-_HOST: Final = "j"
-_PROGRAM: Final = "v"
-_TLS: Final = "{tls_version}"
-_USER: Final = "{auth_authen}"
+# The macros that are read, by their names in Postfix and Sendmail, and what they are of
+# the envelope.
+_READ: Final = {
+    "i": "queue_id",
+    "j": "host",
+    "v": "program",
+    "{tls_version}": "tls",
+    "{auth_authen}": "user",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +222,7 @@ class MilterSession:
         self._client = Envelope()
         self._envelope = Envelope()
         self._recipients: list[str] = []
-        self._macros: dict[str, str] = {}
+        self._named: dict[str, str] = {}
         self._message = _Message()
         self.ended = False
 
@@ -261,7 +264,8 @@ class MilterSession:
 
     def macros(self, data: bytes) -> bytes:
         """Store the macros."""
-        self._macros |= {k: v for k, v in codec.macros(data).items() if k in _READ}
+        given = codec.macros(data)
+        self._named |= {_READ[name]: given[name] for name in _READ.keys() & given}
         return b""
 
     def connect(self, data: bytes) -> bytes:
@@ -318,14 +322,9 @@ class MilterSession:
         """Ask about the complete message, after a last piece if there is one."""
         message = self._message
         message.body += data[: message.missing]
-        named = {
-            attribute: self._macros[macro]
-            for macro, attribute in _READ.items()
-            if macro in self._macros
-        }
         question = Question(
             envelope=replace(
-                self._envelope, recipients=tuple(self._recipients), **named
+                self._envelope, recipients=tuple(self._recipients), **self._named
             ),
             content=b"\r\n".join((message.headers, message.body)),
             forged=tuple(message.forged),
@@ -344,7 +343,7 @@ class MilterSession:
         """Forget the client, but not the options: another follows on the connection."""
         self._reset()
         self._client = Envelope()
-        self._macros = {}
+        self._named = {}
         return b""
 
     def quit(self, _: bytes) -> bytes:
@@ -373,21 +372,14 @@ class MilterSession:
         self._recipients = []
         # Macros of a message must not count for the next one if the mail server does
         # not send them again.
-        for macro in (_QUEUE_ID, _USER):
-            self._macros.pop(macro, None)
+        for attribute in ("queue_id", "user"):
+            self._named.pop(attribute, None)
         self._state = "open"
 
     def _unless(self, silent: Steps) -> bytes:
         return b"" if silent in self._steps else codec.CONTINUE
 
 
-_READ: Final = {
-    _QUEUE_ID: "queue_id",
-    _HOST: "host",
-    _PROGRAM: "program",
-    _TLS: "tls",
-    _USER: "user",
-}
 _Step = Callable[[MilterSession, bytes], bytes | Question]
 _ANYWHERE: Final[dict[bytes, _Step]] = {
     b"D": MilterSession.macros,
