@@ -156,20 +156,15 @@ class LiveProfiles:
         """
         cached = self.find(name)
         cached.used = time.monotonic()
-        live = cached.kept
-        if live is not None:
-            return live
-        while True:
-            loading = self._begin(cached)
-            if not isinstance(loading, Loading):
-                return loading
+        if cached.kept is not None:
+            return cached.kept
+        while isinstance(loading := self._begin(cached), Loading):
             patience = loading.patience
             if patience <= 0 or _in_event_loop():
                 raise ProfileLoading.named(name, loading.ended, patience)
             with suppress(TimeoutError):
-                live = loading.ended.result(min(patience, threading.TIMEOUT_MAX))
-                if live is not None:
-                    return live
+                loading.ended.result(min(patience, threading.TIMEOUT_MAX))
+        return loading
 
     def get_all(self, names: Iterable[str]) -> dict[str, LiveProfile]:
         """Return profiles by their names, as `get` does, with the levels above them.
@@ -198,13 +193,9 @@ class LiveProfiles:
 
     def load(self, name: str) -> LiveProfile:
         """Return a profile as `get` does, however long that takes."""
-        while True:
-            loading = self._begin(self.find(name))
-            if not isinstance(loading, Loading):
-                return loading
-            live = loading.ended.result()
-            if live is not None:
-                return live
+        while isinstance(loading := self._begin(self.find(name)), Loading):
+            loading.ended.result()
+        return loading
 
     def answers(self, name: str) -> bool:
         """Return whether counts of a profile and its levels are loaded, or will be."""
@@ -413,7 +404,10 @@ class LiveProfiles:
             # The next request gets its error.
             with suppress(Exception):
                 self._begin(site)
-        self._retry()
+        # The database answers, so profiles that failed may be tried again.
+        for key, error in tuple(self._errors.items()):
+            if not (isinstance(error, Inconsistent) and self._failures.pausing(key)):
+                self._errors.pop(key, None)
 
     def _take_over(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> None:
         """Follow a profile that has changed, if it is in memory."""
@@ -448,7 +442,12 @@ class LiveProfiles:
                 log.error(  # noqa: TRY400
                     "the profile %r cannot follow its ledger: %s", row.name, error
                 )
-                self._start_over(live)
+                # Once, in case memory is wrong.
+                with suppress(Inconsistent):
+                    live.reload(
+                        self.engine,
+                        "it cannot follow its ledger; the copy in memory may be wrong",
+                    )
         else:
             self._failures.resolve(row.id)
 
@@ -535,20 +534,6 @@ class LiveProfiles:
             with self._changing:
                 self._profiles[row.name] = cached
                 self._keep(cached, live)
-
-    def _retry(self) -> None:
-        """Allow failed profiles to be tried again, because the database answers."""
-        for key, error in tuple(self._errors.items()):
-            if not (isinstance(error, Inconsistent) and self._failures.pausing(key)):
-                self._errors.pop(key, None)
-
-    def _start_over(self, live: LiveProfile) -> None:
-        """Reload once a profile that cannot follow, in case memory is wrong."""
-        with suppress(Inconsistent):
-            live.reload(
-                self.engine,
-                "it cannot follow its ledger; the copy in memory may be wrong",
-            )
 
 
 def _return_memory() -> None:
