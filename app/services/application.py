@@ -53,7 +53,7 @@ from app.storage.fold import folded_revision
 from app.storage.retention import last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from app.access.lists import ListEntry, ListSubject
@@ -385,20 +385,18 @@ class Application:
         left = (name for name in changed if name not in RELOADED)
         return Reloaded(tuple(taken), tuple(left))
 
-    def _threads(
-        self,
-    ) -> Iterator[Writer | Notifier | Scheduler | SiteFollower | Webhook]:
-        """Yield the threads in the order in which they are stopped."""
-        yield self.writer
-        if self.notifier is not None:
-            yield self.notifier
-        yield self.scheduler
-        if self.decay_scheduler is not None:
-            yield self.decay_scheduler
-        yield self.follower
-        # Stopped last: it posts the feedback of the writer.
-        if self.webhook is not None:
-            yield self.webhook
+    def _threads(self) -> list[Writer | Notifier | Scheduler | SiteFollower | Webhook]:
+        """Return the threads in the order in which they are stopped."""
+        threads = (
+            self.writer,
+            self.notifier,
+            self.scheduler,
+            self.decay_scheduler,
+            self.follower,
+            # Last: it posts the feedback of the writer.
+            self.webhook,
+        )
+        return [thread for thread in threads if thread is not None]
 
     def create_profile(
         self,

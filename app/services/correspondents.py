@@ -233,12 +233,14 @@ class Correspondents:
         owners = [(profile, 1.0)]
         if profile != self.site:
             owners.append((self.site, SITE_SHARE))
+        known = self._known
         for rung in ladder(sender):
+            counts = known.addresses if rung.kind == "address" else known.domains
             found = []
             for name, share in owners:
                 live = self.live.find(name)
                 digest = identity_digest(rung.name, live.specification.key)
-                written = self._table(rung.kind).get(_key(live.row.id, digest))
+                written = counts.get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
                 if nats:
                     text = rung.sentence(written.times, who=self._writers(name))
@@ -255,10 +257,6 @@ class Correspondents:
             return "this site has"
         of_domain = "." in profile and "@" not in profile
         return f"{profile} has" if of_domain else "you have"
-
-    def _table(self, kind: str) -> _Counts:
-        known = self._known
-        return known.addresses if kind == "address" else known.domains
 
     def sent(
         self,
