@@ -221,10 +221,14 @@ def announce(application: Application) -> None:
     )
 
 
+MARK: Final = "started-"
+"""How the names of the files begin by which workers know whether one is the first."""
+
+
 def _is_first() -> bool:
     """Return whether this is the first worker that asks."""
     # Marked in the folder that the workers share.
-    mark = Path(os.environ.get(SHARED, gettempdir()), f"started-{os.getppid()}")
+    mark = Path(os.environ.get(SHARED, gettempdir()), f"{MARK}{os.getppid()}")
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
