@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,10 +48,25 @@ def test_every_byte_has_a_symbol_of_the_alphabet():
 
 
 def test_marks_of_one_kind_are_one_symbol():
-    """Digits, blanks, and bytes beyond ASCII, but not letters."""
+    """Digits, blanks, and bytes of marked Latin letters and of signs, but not letters."""
     assert grams(message("in 1999")) == grams(message("in\t2026"))
     assert grams(message("für")) == grams(message("fär"))
+    assert grams(message("“für”")) == grams(message("→für。"))
     assert grams(message("free")) != grams(message("Free"))
+
+
+@pytest.mark.parametrize(
+    "alphabet",
+    ["бвгдежзийклмнопрст", "ΑΒΓΔΕΖΗΘ", "אבגדהוזח", "ابتثجحخد", "ひふへほ", "発票優惠"],
+)
+def test_letters_of_other_scripts_are_told_apart(alphabet):
+    """Each has the symbol of a Latin capital, and its neighbours have others."""
+    runs = grams(message(alphabet)).numbers
+
+    read = {symbol for run in runs.tolist() for symbol in symbols(run)}
+    # And the end of the line.
+    assert len({*alphabet}) + 1 == len(read)
+    assert len({*alphabet}) == len(read & set(range(26, 52)))
 
 
 def test_only_the_first_bytes_are_read():
