@@ -95,6 +95,11 @@ MOST_RUNS: Final = 2**16
 
 A stored byte can be a run, which takes 80 bytes in memory with its beginnings.
 """
+MOST_PAIRS: Final = 2**17
+"""Most pairs of words of a view; a message has 40,000 (`app.features.extract`).
+
+A stored byte can be a thousand of them: 30 kB were 16 million, in 800 MB of memory.
+"""
 _FIRST_VERSION: Final = 1
 _ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION, _RUNS = range(1, 7)
 _FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
@@ -210,7 +215,11 @@ def _payload(
 
     Its low bytes are appended to `low`.
     """
-    if isinstance(x, Pairs) and (places := _places(x, views)) is not None:
+    if (
+        isinstance(x, Pairs)
+        and x.size <= MOST_PAIRS
+        and (places := _places(x, views)) is not None
+    ):
         return _PAIRS, x.size, [_column(places, differences=True)]
     ones = int(np.maximum.reduce(x.counts, initial=1)) == 1
     if ones and view not in _UNITED and _is_united(x.ids, views):
@@ -301,12 +310,12 @@ def _views(rest: memoryview) -> dict[str, SparseCounts]:
         at += 1 + _COUNT.size
         # Pairs depend on the words, and united views on both.
         if kind == _PAIRS:
+            _require_few(view, f"{n} pairs", n, MOST_PAIRS)
             places[view], at = _read_column(body, at, n, differences=True)
         elif kind == _UNION:
             united.append(view)
         elif kind == _RUNS:
-            if n > MOST_RUNS:
-                raise ValueError(f"view {view!r} has {n} runs; {MOST_RUNS} are allowed")
+            _require_few(view, f"{n} runs", n, MOST_RUNS)
             runs, at = _read_column(body, at, n, differences=True)
             views[view] = with_beginnings(require_runs(runs))
         elif kind == _FIELDS:
@@ -324,6 +333,12 @@ def _views(rest: memoryview) -> dict[str, SparseCounts]:
         ids = _united(views)
         views[view] = SparseCounts(ids, np.ones_like(ids))
     return {view: views[view] for view in sorted(views.keys() - DROPPED)}
+
+
+def _require_few(view: str, has: str, n: int, most: int) -> None:
+    """Raise ValueError if a view has too many of what takes few bytes."""
+    if n > most:
+        raise ValueError(f"view {view!r} has {has}; {most} are allowed")
 
 
 def _features(

@@ -243,6 +243,17 @@ def test_runs_are_few(monkeypatch):
     assert x == decode(encode(x))
 
 
+def test_pairs_are_few(monkeypatch):
+    """More of them are stored as any features; a byte could stand for a thousand."""
+    x = extract(parse(b"Subject: a b c d\n\na c b d a d b a")).views
+    written = encode(x)
+    monkeypatch.setattr(vector, "MOST_PAIRS", 2)
+
+    with pytest.raises(CorruptVector, match=r"'pairs' has \d+ pairs; 2 are allowed"):
+        decode(written)
+    assert x == decode(encode(x))
+
+
 @pytest.mark.parametrize("steps", [[2**24], [5, 0]])
 def test_runs_that_are_none_are_refused(steps):
     """Out of range, or twice the same."""
