@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 from app.classifier.explain import strongest_reason
 from app.classifier.record import finite
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MOST_NAMED: Final = 5
 """Most recipients that a line of the log names; it gives the number of further ones."""
-Chosen = TypeVar("Chosen")
-Answers = TypeVar("Answers")
 _NO_RECIPIENTS: Final[Mapping[str, Classified]] = MappingProxyType({})
 
 
@@ -187,8 +185,7 @@ class Delivery:
         shared = self.recipients.shared(recipients)
         origin = Origin(sender, client)
         with self.tally.delivering(door):
-            asked, answered = _answered(
-                lambda: self.address(recipients),
+            asked, answered = self._answered(
                 self.address(recipients),
                 lambda chosen: self.classify.each(
                     (chosen.name,),
@@ -248,10 +245,7 @@ class Delivery:
         begun = time.perf_counter()
         people, origin = [*asked.recipients], Origin(sender, client)
         with self.tally.delivering(door):
-            asked, answers = _answered(
-                lambda: self.address(
-                    people, profile=asked.profile, principal=asked.principal
-                ),
+            asked, answers = self._answered(
                 asked,
                 lambda chosen: self.classify.each(
                     chosen.profiles,
@@ -282,6 +276,20 @@ class Delivery:
             self._tell(classified, own, action, begun, door=door, by=by)
         self._note(asked, delivered, door=door, sender=sender)
         return delivered
+
+    def _answered(
+        self, asked: Addressed, ask: Callable[[Addressed], dict[str, Classified]]
+    ) -> tuple[Addressed, dict[str, Classified]]:
+        """Ask profiles; those that are chosen next where these cannot be loaded now."""
+        try:
+            return asked, ask(asked)
+        except Unavailable:
+            others = self.address(
+                [*asked.recipients], profile=asked.profile, principal=asked.principal
+            )
+            if others == asked:
+                raise
+        return others, ask(others)
 
     def _note(
         self, asked: Addressed, delivered: Delivered, *, door: str, sender: str
@@ -400,16 +408,3 @@ def verdict(
         }
 
     return Event("verdict", fields)
-
-
-def _answered(
-    choose: Callable[[], Chosen], chosen: Chosen, ask: Callable[[Chosen], Answers]
-) -> tuple[Chosen, Answers]:
-    """Ask profiles; those that are chosen next where these cannot be loaded now."""
-    try:
-        return chosen, ask(chosen)
-    except Unavailable:
-        others = choose()
-        if others == chosen:
-            raise
-    return others, ask(others)
