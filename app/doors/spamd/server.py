@@ -178,13 +178,16 @@ IDLE: Final = 30.0
 TOTAL: Final = 300.0
 EX_DATAERR: Final = 65
 EX_UNAVAILABLE: Final = 69
+EX_TEMPFAIL: Final = 75
 EX_TIMEOUT: Final = 79
 CODES: Final[Mapping[type[errors.PostbayesError], int]] = {
     errors.EmptyMessage: 66,  # EX_NOINPUT
     errors.InvalidInput: EX_DATAERR,
     errors.NotFound: EX_DATAERR,
     errors.Conflict: EX_DATAERR,
-    errors.Unavailable: 75,  # EX_TEMPFAIL
+    errors.Forbidden: EX_UNAVAILABLE,
+    errors.TooManyRequests: EX_TEMPFAIL,
+    errors.Unavailable: EX_TEMPFAIL,
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
 """The nearest ancestor of an error's class decides."""
@@ -230,15 +233,8 @@ class Spamd:
             await connection.linger()
 
     async def _answer(self, request: Request, connection: Connection) -> bytes:
-        try:
-            right = RIGHTS.get(request.kind, Right.CLASSIFY)
-            self._application.gate.admit(Caller(connection.host), right)
-            if request.kind != "TELL":
-                size = len(request.message) * max(1, len(_users(request)))
-                scan = partial(self._scan, request)
-                return await computing(scan, size, connection.gone)
-            return await in_thread(LEARNING, self._tell, request)
-        except (errors.Unauthenticated, errors.TooManyRequests):
+        right = RIGHTS.get(request.kind, Right.CLASSIFY)
+        if not self._application.gate.may(Caller(connection.host), right):
             self._log.warning(
                 "spamd: %s is not allowed to %s (POSTBAYES_KEYLESS_FROM)",
                 connection.host,
@@ -249,6 +245,12 @@ class Spamd:
                 "POSTBAYES_KEYLESS_FROM sets the allowed networks"
             )
             return codec.failure(EX_UNAVAILABLE, sentence)
+        try:
+            if request.kind != "TELL":
+                size = len(request.message) * max(1, len(_users(request)))
+                scan = partial(self._scan, request)
+                return await computing(scan, size, connection.gone)
+            return await in_thread(LEARNING, self._tell, request)
         except errors.PostbayesError as error:
             code = errors.answer_to(error, CODES)
             self._log.warning("spamd: %s of %r: %s", request.kind, request.user, error)

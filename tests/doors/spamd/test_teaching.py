@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.doors.spamd.server import spamd
-from app.errors import InvalidSetting
+from app.errors import Forbidden, InvalidSetting, TooManyRequests
 from tests.support.spamd import answer, request
 from tests.support.standin import Application
 
@@ -91,6 +91,23 @@ def test_learning_while_the_database_is_away_is_to_be_tried_again():
     assert b"SPAMD/1.0 75 the database does not answer\r\n" == answer(
         sent, application=app
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(TooManyRequests("as many as may be taught", 60.0), 75), (Forbidden("no"), 69)],
+)
+def test_a_teacher_who_is_refused_is_told_why(error, code):
+    """It is not for the network, which may teach, that nothing is learned."""
+
+    def teach(*_, **__):
+        raise error
+
+    app = Application()
+    app.feedback.teach = teach
+    sent = request("TELL SPAMC/1.5", "Message-class: spam", "Set: local")
+
+    assert f"SPAMD/1.0 {code} {error}\r\n".encode() == answer(sent, application=app)
 
 
 def test_a_network_that_is_none_stops_the_start():
