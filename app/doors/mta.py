@@ -106,10 +106,14 @@ _FLAG: Final = re.compile(
 )
 
 
+def names(flag: tuple[str, str] | None) -> frozenset[str]:
+    """Return the header names that only this filter may write, as it writes them."""
+    return frozenset((*_NAMES, LABEL, *(() if flag is None else flag[:1])))
+
+
 def ours(flag: tuple[str, str] | None) -> frozenset[str]:
-    """Return the header names, in lower case, that only this filter may write."""
-    names = {name.lower() for name in (*_NAMES, LABEL)}
-    return frozenset(names if flag is None else names | {flag[0].lower()})
+    """Return the same names in lower case."""
+    return frozenset(name.lower() for name in names(flag))
 
 
 def parse_flag(text: str) -> tuple[str, str] | None:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__, errors
-from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, ours, parse_flag
+from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving.process import LEARNING, computing, in_thread
@@ -56,7 +56,7 @@ ACTIONS: Final[Mapping[Action, str]] = {
 }
 # Removed together with ours: headers of rspamd and SpamAssassin that rules look for.
 _FORGED: Final = frozenset(
-    {"x-spam", "x-spam-flag", "x-spam-level", "x-spam-score", "x-spam-status"}
+    {"X-Spam", "X-Spam-Flag", "X-Spam-Level", "X-Spam-Score", "X-Spam-Status"}
 )
 
 
@@ -111,12 +111,12 @@ def scanned(
         },
         "message-id": message_id,
         "time_real": round(seconds, 6),
+        # For OpenSMTPD's filter-rspamd 0.1.8: of an object with `value` and `order`,
+        # it reads only the headers of authentication, and it compares the names of
+        # headers to remove with regard to case.
         "milter": {
-            "remove_headers": dict.fromkeys(sorted(ours(flag) | _FORGED), 0),
-            "add_headers": {
-                name: {"value": value, "order": 0}
-                for name, value in marks(classified, action, flag)
-            },
+            "remove_headers": dict.fromkeys(sorted(names(flag) | _FORGED), 0),
+            "add_headers": dict(marks(classified, action, flag)),
         },
         "postbayes": {
             "id": classified.observation.id,
