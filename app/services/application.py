@@ -135,7 +135,6 @@ class Application:
             self.live = LiveProfiles(
                 self.engine,
                 specify(settings),
-                now,
                 site=settings.profile,
                 levels=settings.levels,
                 most_bytes=settings.profile_bytes,

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
-from app.services.clock import Failures, now
+from app.services.clock import Failures
 from app.services.live import CachedProfile, Loading, diverged, load, newest_epoch
 from app.services.recipients import above
 from app.storage import ledger, profiles
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity
-    from app.services.live import Clock, LiveProfile
+    from app.services.live import LiveProfile
     from app.storage.profiles import ProfileMark, ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]
@@ -71,7 +71,6 @@ class LiveProfiles:
 
     engine: Engine
     specify: Specify
-    clock: Clock = now
     _: KW_ONLY
     site: str | None = None
     levels: bool = False
@@ -310,7 +309,7 @@ class LiveProfiles:
         row, begun = cached.row, time.monotonic()
         live = None
         try:
-            live = load(self.engine, row, self.specify(row), self.clock)
+            live = load(self.engine, row, self.specify(row))
         # The outermost loop of the thread: whatever went wrong is their answer.
         except Exception as error:  # noqa: BLE001
             with self._changing:
@@ -482,7 +481,7 @@ class LiveProfiles:
         for row, cached in stale:
             epoch = None
             if cached.specification.decay is not None:
-                epoch = newest_epoch(connection, row.id, self.clock)
+                epoch = newest_epoch(connection, row.id)
             cached.count(row, counts[row.id], epoch)
         return rows
 
@@ -524,7 +523,7 @@ class LiveProfiles:
         log.info("the profile %r was replaced; loading the new one", row.name)
         try:
             cached = CachedProfile(row, self.specify(row))
-            live = load(self.engine, row, self.specify(row), self.clock)
+            live = load(self.engine, row, self.specify(row))
         # An error of one profile must not stop the others.
         except Inconsistent as error:
             self._again.add(row.id)

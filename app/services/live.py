@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from app.ledger.entry import Identity, LedgerRow
     from app.storage.profiles import MonthlyCounts, ProfileRow
 
-    Clock = Callable[[], datetime]
     _State = tuple[str, Snapshot, Specification, int]
 
 log = logging.getLogger(__name__)
@@ -67,10 +66,8 @@ class LiveProfile:
         *,
         last_row: Identity | None = None,
         opened: int = 0,
-        clock: Clock = now,
     ) -> None:
         self.row = row
-        self._clock = clock
         self.last_row = last_row
         self.opened = opened
         self._snapshot = snapshot
@@ -139,7 +136,7 @@ class LiveProfile:
         decay = self.specification.decay
         if decay is None or decay.epoch is None:
             return decay is not None and self.month > 0
-        ahead = decay.epoch > epoch_of(_last(self._clock))
+        ahead = decay.epoch > epoch_of(_last())
         return ahead or self.month > decay.epoch
 
     @property
@@ -190,7 +187,7 @@ class LiveProfile:
             if new:
                 # Before the answer, because its receiver may ask for the month.
                 if self.specification.decay is not None:
-                    last = _last(self._clock)
+                    last = _last()
                     times = (row.time for row in new if row.time < last)
                     self.month = max(self.month, *map(epoch_of, times), 0)
                 if ahead is not None:
@@ -257,7 +254,7 @@ class LiveProfile:
             Logged as an error, because it cannot happen while the ledger only grows.
         """
         log.error("reloading the profile %r: %s", self.row.name, reason)
-        loaded = load(engine, self.row, self.specification, self._clock)
+        loaded = load(engine, self.row, self.specification)
         with self._learning:
             self._answer_as(loaded)
 
@@ -267,7 +264,7 @@ class LiveProfile:
         Scoring and learning continue with the old weights while the counts are read
         with the new ones.
         """
-        turned = load(engine, self.row, self.specification, self._clock)
+        turned = load(engine, self.row, self.specification)
         while not self.take_over(turned):
             turned.follow(engine)
 
@@ -296,28 +293,26 @@ def _alike(before: list[_State], after: list[_State]) -> bool:
     )
 
 
-def _last(clock: Clock) -> datetime:
+def _last() -> datetime:
     """Return the latest time of rows from which ages count.
 
     Otherwise a row from a fast clock would give all earlier mail no weight, even after
     the clock is corrected.
     """
-    return clock() + timedelta(days=1)
+    return now() + timedelta(days=1)
 
 
-def newest_epoch(connection: Connection, profile_id: int, clock: Clock) -> int | None:
+def newest_epoch(connection: Connection, profile_id: int) -> int | None:
     """Return the month from which ages count; None before the first message."""
-    return ledger.newest_epoch(connection, profile_id, before=_last(clock))
+    return ledger.newest_epoch(connection, profile_id, before=_last())
 
 
-def load(
-    engine: Engine, row: ProfileRow, specification: Specification, clock: Clock
-) -> LiveProfile:
+def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
     """Load a profile from the database."""
     before = connections_opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
-            newest = newest_epoch(connection, row.id, clock)
+            newest = newest_epoch(connection, row.id)
             specification = specification.as_of(newest)
         stored = fold.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
@@ -327,7 +322,7 @@ def load(
     snapshot = Snapshot.of(
         specification, stored.tables, revision=stored.revision, lessons=lessons
     )
-    return LiveProfile(row, snapshot, last_row=last_row, opened=before, clock=clock)
+    return LiveProfile(row, snapshot, last_row=last_row, opened=before)
 
 
 def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:

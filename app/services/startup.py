@@ -145,7 +145,7 @@ def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
     """Return the profiles of a database, for a command without threads."""
     # Here a missing key is an error of the command, not of one profile.
     key_of(engine, settings)
-    live = LiveProfiles(engine, specify(settings), now)
+    live = LiveProfiles(engine, specify(settings))
     live.refresh()
     return live
 

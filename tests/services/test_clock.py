@@ -154,7 +154,7 @@ def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
             teach(app, spam(number), "spam")
         live = app.live.get("default")
         wall = [datetime(2100, 1, 1, tzinfo=UTC)]
-        monkeypatch.setattr(live, "_clock", lambda: wall[0])
+        monkeypatch.setattr("app.services.live.now", lambda: wall[0])
         app.feedback = replace(app.feedback, clock=lambda: wall[0])
         teach(app, spam(7), "spam")
         app.live.advance_month()

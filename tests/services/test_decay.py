@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -66,12 +67,19 @@ def month(number):
     return datetime(2024 + number // 12, 1 + number % 12, 14, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_row_is_of_the_future():
+    """Rows are of months to come, from which ages would not count."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.services.live.now", lambda: month(7_000))
+        yield
+
+
 def live_profile(engine, profile):
     """Return all profiles as a worker that starts now has them, and this one."""
     workers = LiveProfiles(
         engine,
         lambda row: replace(SPECIFICATION, labels=row.labels),
-        lambda: month(7_000),
     )
     workers.refresh()
     return workers, workers.get(profile.name)
