@@ -127,6 +127,24 @@ def test_the_message_is_what_was_sent():
     assert expected == question.content
 
 
+@pytest.mark.parametrize("body", [b"SGVsbG8=\r\n\r\n", b""])
+def test_headers_that_the_body_repeats_are_read_once(body):
+    """Stalwart sends the whole message as the body, also headers that are forged."""
+    sent = (
+        header(b"Subject", b"a\n b"),
+        header(b"X-Postbayes", b"ham"),
+        header(b"To", b""),
+    )
+    repeated = b"Subject:  a\r\n b\r\nX-Postbayes:ham \r\nTo:\r\n\r\n"
+    question = opened(MAIL, *sent).receive(end(repeated + body))
+    other = opened(MAIL, *sent).receive(end(repeated.replace(b"a", b"c") + body))
+
+    assert b"Subject:a\r\n b\r\nTo:\r\n\r\n" + body == question.content
+    assert (
+        repeated.replace(b"a", b"c") + body == other.content.partition(b"\r\n\r\n")[2]
+    )
+
+
 def test_the_envelope_has_what_the_server_told():
     """Client, sender, recipients, and the macros that are read."""
     values = {"i": "A1", "j": "mx.example.org", "v": "Postfix 3.7", "{x}": "y"}
