@@ -15,6 +15,7 @@ import numpy as np
 
 from app.features.grams import shown
 from app.features.hashing import FeatureNames, ids_of, names_at
+from app.features.tokens import without_overlaps
 from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ JOINS: Final = 10
 # Most words have two pairs, and only the strongest words of a header are read.
 PARTS: Final = 3
 """Most listed features of a reason."""
+# Grams are of the beginning of a text, before which the words have those of headers.
+_READ: Final = 8_000
+"""Most bytes of words in which the letters of grams are looked up."""
 _TAGS: Final = {
     "link": "links",
     "file": "files",
@@ -238,11 +242,13 @@ def _text(family: str, names: Sequence[str]) -> str:
     --------
     >>> _text("links", ["link:.shop.example.com"])
     'example.com'
+    >>> _text("words", ["代开", "开发", "发票", "free"])
+    '代开发票 free'
     """
     if family in {*_OTHERS, "grams"}:
         return family
     if family not in {"headers", _LINKS}:
-        return " ".join(names)
+        return without_overlaps(" ".join(names))
     tag, _, word = names[0].partition(":")
     if family == "headers":
         return tag
@@ -259,7 +265,15 @@ def texts_at(
     if names:
         return names_at(names, at)
     ids = observation.views[view].ids.take(at).tolist()
-    return map(shown if view == "grams" else anonymous, ids)
+    if view != "grams":
+        return map(anonymous, ids)
+    named = FeatureNames.of(observation.names.get("words", ()))
+    words = named.text[:_READ].decode(errors="ignore")
+    if not words.isascii():
+        # The words are in small letters.
+        words = without_overlaps(words)
+        words = f"{words} {words.title()} {words.upper()}"
+    return shown(ids, words)
 
 
 def anonymous(number: int) -> str:

@@ -10,6 +10,8 @@ from app.bayes.models.chain import runs_of, symbols_of
 from app.features.words import sequences
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.bayes.models.chain import Runs
     from app.mail.message import Message
 
@@ -43,18 +45,18 @@ _SYMBOLS: Final = {
     for byte in kind
 }
 _SHOWN: Final = f"{_LETTERS.decode()}0_|.,!$-/(&~"
+_UNKNOWN: Final = dict.fromkeys(_LETTERS[26:], "~")
 _SYMBOL_OF: Final = bytes(
     [_SYMBOLS.get(byte, _REST + (byte > 127)) for byte in range(256)]  # noqa: PLR2004
 )
 """The symbol of each byte."""
-# From the first to before the second, and so on: the scripts from Greek on, without
-# punctuation, signs and emoji.  By blocks, because the category of a character depends
-# on the version of Python.
-_SCRIPTS: Final = np.array(
-    [0x370, 0x2000, 0x2C00, 0x2E00, 0x3040, 0xD800, 0xF900, 0xFE00, 0x20000], "<u4"
+# Letters from the first to before the second, and so on: not punctuation, signs and
+# emoji.  By blocks, because the category of a character depends on the version of
+# Python.
+_BEYOND: Final = np.array(
+    [0xC0, 0x2000, 0x2C00, 0x2E00, 0x3040, 0xD800, 0xF900, 0xFE00, 0x20000], "<u4"
 )
-# Capitals, because few texts have many: foreign scripts stay apart from the text of
-# other mail.
+# Capitals, because few texts have many: other scripts stay apart from Latin text.
 _CAPITALS: Final = np.array([*_LETTERS[26:]], "<u4")
 
 
@@ -65,8 +67,8 @@ def grams(message: Message) -> Runs:
     -----
     They are taken from the decoded text in UTF-8, not from the raw message: grams of
     headers gain nothing and double the number (experiment 0021), and those of base64 do
-    not recur.  A letter of another script counts as a Latin capital, and its neighbours
-    in the script as others (experiment 0113).
+    not recur.  A letter beyond ASCII counts as a Latin capital, and its neighbours in
+    Unicode as others (experiment 0113).
 
     Examples
     --------
@@ -79,24 +81,47 @@ def grams(message: Message) -> Runs:
         if len(text) >= MAX_GRAM_TEXT:
             break
         text += part[:MAX_GRAM_TEXT] + "\n"
-    text = text[:MAX_GRAM_TEXT]
-    if not text.isascii():
-        points = np.array(np.frombuffer(text.encode("utf-32-le"), "<u4"))
-        letters = _SCRIPTS.searchsorted(points, "right") % 2 == 1
-        points[letters] = _CAPITALS[points[letters] % _CAPITALS.size]
-        text = points.tobytes().decode("utf-32-le")
-    content = text.encode()[:MAX_GRAM_TEXT].translate(_SYMBOL_OF)
-    return runs_of(np.frombuffer(content, np.uint8))
+    content = _in_latin(text[:MAX_GRAM_TEXT]).encode()[:MAX_GRAM_TEXT]
+    return runs_of(np.frombuffer(content.translate(_SYMBOL_OF), np.uint8))
 
 
-def shown(number: int) -> str:
-    r"""Return a run for people, with one character for all bytes of a kind.
+def _in_latin(text: str) -> str:
+    """Return a text with each letter beyond ASCII as a Latin capital."""
+    if text.isascii():
+        return text
+    points = np.array(np.frombuffer(text.encode("utf-32-le"), "<u4"))
+    letters = _BEYOND.searchsorted(points, "right") % 2 == 1
+    points[letters] = _CAPITALS[points[letters] % _CAPITALS.size]
+    return points.tobytes().decode("utf-32-le")
+
+
+def shown(numbers: Sequence[int], words: str = "") -> list[str]:
+    r"""Return runs for people, with one character for all bytes of a kind.
+
+    Parameters
+    ----------
+    words : str
+        Words of the message, with a blank after each.  If they have letters beyond
+        ASCII, a run of them is shown as it is there, and with ``~`` for a capital if it
+        is not.
 
     Examples
     --------
     >>> from app.mail.parse import parse
     >>> x = grams(parse(b"Subject: Only $99!\n\nBuy"))
-    >>> [shown(number) for number in x.ids[-3:].tolist()]
+    >>> shown(x.ids[-3:].tolist())
     ['|Onl', '!|Bu', '$00!']
+    >>> x = grams(parse("приз".encode()))
+    >>> shown(x.ids[-4:].tolist(), "обед приз ")
+    ['приз', '~~~|', '|~~~', '||~~']
     """
-    return "".join(_SHOWN[symbol] for symbol in symbols_of(number))
+    found = []
+    latin = _in_latin(words)
+    for number in numbers:
+        run = "".join(_SHOWN[symbol] for symbol in symbols_of(number))
+        if latin != words:
+            at = latin.find(run.replace("_", " "))
+            there = words[at : at + len(run)].replace(" ", "_")
+            run = run.translate(_UNKNOWN) if at < 0 else there
+        found.append(run)
+    return found

@@ -46,6 +46,9 @@ _UNSPACED: Final = (
     (0xAC00, 0xD7AF),  # Hangul
     (0x20000, 0x3FFFF),  # Han, supplementary planes
 )  # fmt: skip
+_OVERLAP: Final = re.compile(
+    "([{0}]) \\1(?=[{0}])".format("".join(map("{0[0]:c}-{0[1]:c}".format, _UNSPACED)))
+)
 # Punctuation that is evidence as part of a word ("$100", "free!!!", "don't", "opt-out")
 # belongs to it.  A run of other punctuation is a word of its own.  A dot inside keeps
 # hosts, versions and prices whole (experiment 0002).
@@ -141,6 +144,17 @@ class Tokens:
             self.ids.take(at + 1),
         )
         return x, FeatureNames(self.text, self.bounds, at, words=2)
+
+
+def without_overlaps(text: str) -> str:
+    """Return words with the pairs of scripts without blanks run together.
+
+    Examples
+    --------
+    >>> without_overlaps("代开 开发 发票 for free")
+    '代开发票 for free'
+    """
+    return _OVERLAP.sub(r"\1", text)
 
 
 def tokens_of(spans: Sequence[Span]) -> Tokens:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import Attribution, attribute, explain
 from app.classifier.learn import delta
-from app.classifier.reasons import MOST_WORDS
+from app.classifier.reasons import MOST_WORDS, texts_at
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
@@ -103,6 +104,34 @@ def test_words_that_stand_side_by_side_are_one_reason():
     assert [("your free money", 6), ("at noon", 3)] == [
         (each.text, each.features) for each in found.reasons
     ]
+
+
+@pytest.mark.parametrize(
+    ("spam", "ham", "words", "run"),
+    [
+        (
+            "Приз бесплатный сегодня",
+            "Обед в пятницу",
+            "приз бесплатный сегодня",
+            "Приз",
+        ),
+        ("我公司代开发票", "周五会议", "我公司代开发票", "代开发票"),
+    ],
+)
+def test_reasons_are_in_the_script_of_the_message(spam, ham, words, run):
+    """Runs too, whose letters have the symbols of Latin ones."""
+    snapshot = Snapshot.empty(SHIPPED)
+    for label, text in enumerate((ham, spam)):
+        views = extract(parse(f"\n{text}".encode()), SHIPPED.views).views
+        moved = delta(views, before=None, after=label, n_classes=2)
+        snapshot.learn(moved, revision=label + 1)
+    seen = extract(parse(f"\n{spam}".encode()), SHIPPED.views)
+    added = attribute(score(snapshot, seen.views), snapshot)
+
+    found = explain(added, snapshot, seen, strongest=9).reasons
+
+    assert words in [each.text for each in found]
+    assert run in texts_at(seen, "grams", np.arange(seen.views["grams"].size))
 
 
 def test_a_reason_has_few_words():
