@@ -161,15 +161,17 @@ def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
     ]
 
 
-def test_the_stages_are_compared_with_both_readings_of_the_yardstick(tmp_path):
-    """Twice two rows of ratios for the views as shipped, and for all."""
-    index = tmp_path / "news" / "index"
-    run("newsletters", str(index.parent), "--messages", "3")
-    printed = run("speed.stages", "--index", str(index)).splitlines()
+def test_each_stage_of_a_verdict_has_a_row(tmp_path):
+    """With the parts of the features, and the whole."""
+    index = write_stream(tmp_path / "stream", 12)
+    rows = run("stages", "--index", index, "--learn", "9").splitlines()
 
-    assert printed[0].startswith("3 messages")
-    assert 4 == sum(row.startswith("bytes to ") and " / " in row for row in printed)
-    assert 4 == sum("of one and the same message" in row for row in printed)
+    assert rows[0].startswith("3 messages")
+    assert ["parse", "features", "score", "learn and unlearn"] == [
+        row[:38].strip()
+        for row in rows[2:]
+        if row.startswith(("parse", "features", "score", "learn"))
+    ]
 
 
 def test_a_newsletter_is_read_as_a_page_that_hides_a_line():
