@@ -202,9 +202,10 @@ class _Message:
     def content(self) -> bytes:
         """The message, without headers that its body repeats.
 
-        Stalwart (0.13 to 0.16) sends the whole message as its body (stalwartlabs
-        issue 2346), and words in base64 were lost behind its headers: log-odds of 21.5
-        became 0.1.  It trims values, so white space does not count.
+        Stalwart sends the whole message as its body (stalwartlabs issue 2346, about
+        0.13; not run here), and words in base64 are lost behind its headers: a message
+        of log-odds 21.5 had 0.1 with them.  It trims values, so white space does not
+        count.
         """
         end = self.body.find(b"\r\n\r\n", 0, 2 * len(self.received))
         first, second = (b"".join(x.split()) for x in (self.received, self.body[:end]))

@@ -111,7 +111,7 @@ def scanned(
         },
         "message-id": message_id,
         "time_real": round(seconds, 6),
-        # For OpenSMTPD's filter-rspamd 0.1.8: of an object with `value` and `order`,
+        # For OpenSMTPD's filter-rspamd 0.1.7: of an object with `value` and `order`,
         # it reads only the headers of authentication, and it compares the names of
         # headers to remove with regard to case.
         "milter": {
