@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import pytest
@@ -25,6 +26,7 @@ def run(run_anew, tmp_path):
 @pytest.fixture
 def run_anew(tmp_path, monkeypatch, capsys):
     """Run `postbayes` in an empty folder, and return code, output and errors."""
+    before = {**os.environ}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
 
@@ -35,7 +37,10 @@ def run_anew(tmp_path, monkeypatch, capsys):
         out, err = capsys.readouterr()
         return end.value.code or 0, out, err
 
-    return run
+    yield run
+    # `serve` gives its options to the process of uvicorn in the environment.
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture
