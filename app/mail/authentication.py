@@ -33,12 +33,16 @@ _QUOTED: Final = r'"(?:[^"\\]|\\.)*+"'
 # 3.2), but a server that copies an address into one may take them for more.
 _OUTSIDE: Final = re.compile(rf"(?:\\.|{_QUOTED}|[^\\\"()])*+", re.DOTALL)
 _COMMENT: Final = re.compile(r"(?:\\.|[^\\\"()])*+", re.DOTALL)
+# An escaped sign outside of quotes begins none, as in `_OUTSIDE`: without it, each \"
+# of 60 kB was looked at to the end of the field, which took 4.8 s.
+_QUOTE: Final = re.compile(rf"(\\.)|{_QUOTED}", re.DOTALL)
 _WORD: Final = re.compile(rf'(?:\\.|{_QUOTED}|[^\s;"\\])++', re.DOTALL)
 _SEGMENT: Final = re.compile(rf'(?:\\.|{_QUOTED}|[^;"\\])*+', re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 # RFC 8601 section 2.2 has a MIME token or a quoted string. A name of a host is
 # what everybody writes, and needs no quotes.
 _SERVER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
+_END_OF_NAME: Final = re.compile(r"[\s;]")
 _DOMAIN: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+")
 # RFC 5321 section 4.5.3.1: a local part has 64 octets, a domain 255.
 _ADDRESS: Final = re.compile(r"[^\s@<>()\[\]\\,;:\"]{1,64}@[^\s@]{1,255}")
@@ -155,7 +159,7 @@ def _fields(raw: bytes) -> list[tuple[str, str]]:
 def _author(value: str) -> str | None:
     """Return the one address of a From; None if there is any doubt."""
     # Text in quotes or comments is for people.
-    plain = re.sub(_QUOTED, " ", _without_comments(value), flags=re.DOTALL)
+    plain = _QUOTE.sub(lambda found: found[1] or " ", _without_comments(value))
     name, angle, rest = plain.partition("<")
     inner, end, after = rest.partition(">")
     if angle and (not end or after.strip()):
@@ -190,7 +194,7 @@ def _server(value: str) -> str:
     """Return the name of the server that wrote a field, from the field."""
     # Without comments and quotes: the site's own servers write none there, and the
     # rule that removes forgeries may not handle them.
-    return re.split(r"[\s;]", value.lstrip(" \t\n"), maxsplit=1)[0].lower()
+    return _END_OF_NAME.split(value.lstrip(" \t\n"), maxsplit=1)[0].lower()
 
 
 def _parsed(value: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
