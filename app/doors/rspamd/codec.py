@@ -115,15 +115,15 @@ PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
 }
 
 
-def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
+def read(method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> Ask:
     """Return the kind and the fields of a request.
 
     Parameters
     ----------
     method, path : str
         From the request line; the path without its query.
-    headers : sequence of (str, str)
-        Names in lower case, and values.
+    headers : sequence of (bytes, bytes)
+        Names in lower case, and values, which are UTF-8 as addresses are (RFC 6532).
 
     Raises
     ------
@@ -132,13 +132,14 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
 
     Examples
     --------
-    >>> read("POST", "/checkv2", [("rcpt", "<ann@example.org>")]).recipients
+    >>> read("POST", "/checkv2", [(b"rcpt", b"<ann@example.org>")]).recipients
     ('<ann@example.org>',)
     """
     kind, label = _asked(method, path)
     values: dict[str, list[str]] = {}
     for name, value in headers:
-        values.setdefault(name, []).append(value.strip())
+        text = value.decode("utf-8", "replace").strip()
+        values.setdefault(name.decode("latin-1"), []).append(text)
     _check(values)
 
     def last(name: str) -> str:

@@ -284,7 +284,7 @@ class Rspamd:
 
     async def _answer(self, request: Request) -> Response:
         self._site.check(request.method, request.scope["headers"])
-        ask = codec.read(request.method, request.url.path, request.headers.items())
+        ask = codec.read(request.method, request.url.path, request.scope["headers"])
         gate = self._application.gate
         caller = caller_of(request.scope, gate.proxies, keys=KEYS)
         try:

@@ -79,7 +79,9 @@ def test_who_does_not_want_it_gets_it_plain(wish):
     """Clients get compressed answers only on request."""
     name, _, value = wish.partition(": ")
 
-    assert not codec.read("POST", "/checkv2", [(name.lower(), value)]).packs
+    assert not codec.read(
+        "POST", "/checkv2", [(name.lower().encode(), value.encode())]
+    ).packs
 
 
 @pytest.mark.parametrize(
