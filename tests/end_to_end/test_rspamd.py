@@ -139,3 +139,41 @@ def test_rspamc_gets_its_verdict_compressed(taught):
     assert 0 == code
     assert "\ncompression: zstd" in printed
     assert "Action: reject" in printed
+
+
+def test_the_filter_of_opensmtpd_marks_mail(rspamd_site):
+    """It speaks to OpenSMTPD on its standard streams (smtpd-filters(7))."""
+    session = "0.6|1.0|smtp-in"
+    lines = [
+        "config|ready",
+        f"report|{session}|link-connect|s|mx|pass|192.0.2.1:25|192.0.2.2:25",
+        f"report|{session}|link-identify|s|EHLO|mx",
+        f"report|{session}|tx-begin|s|m",
+        f"report|{session}|tx-mail|s|m|ok|ann@example.org",
+        f"report|{session}|tx-rcpt|s|m|ok|bob@example.org",
+        *(
+            f"filter|{session}|data-line|s|t|{line}"
+            for line in (b"X-Postbayes: ham\n" + spam(9) + b"\n.").decode().splitlines()
+        ),
+        f"filter|{session}|commit|s|t|",
+    ]
+    found = []
+    with subprocess.Popen(
+        [clients.find("filter-rspamd"), "-url", f"http://127.0.0.1:{rspamd_site[1]}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdin is not None
+        program.stdin.write("\n".join([*lines, ""]))
+        program.stdin.flush()
+        for line in program.stdout or ():
+            found.append(line.rstrip("\n"))
+            if found[-1].endswith("|."):
+                break
+        program.stdin.close()
+
+    marks = [line for line in found if "X-Postbayes:" in line]
+    assert ["filter-dataline|s|t|X-Postbayes: unsure"] == [m[:40] for m in marks]
+    assert "filter-result|s|t|proceed" in found
+    assert "filter-dataline|s|t|." == found[-1]

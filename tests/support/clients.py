@@ -13,6 +13,7 @@ PACKAGES = {
     "bogofilter": "bogofilter",
     "dpkg-deb": "dpkg",
     "exim4": "exim4-daemon-heavy",
+    "filter-rspamd": "opensmtpd-filter-rspamd",
     "maildrop": "maildrop",
     "mandoc": "mandoc",
     "procmail": "procmail",
@@ -25,8 +26,9 @@ PACKAGES = {
 
 def find(program):
     """Return the path of a program; skip the test where it is not installed."""
-    # Not everybody's path has the folder of the servers.
-    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
+    # Not everybody's path has the folders of servers and of their filters.
+    others = "/usr/sbin:/usr/libexec/opensmtpd"
+    path = shutil.which(program, path=f"{os.environ['PATH']}:{others}")
     if path is None:
         reason = f"{program} is not installed (apt install {PACKAGES[program]})"
         if os.environ.get(REQUIRE) == "1":
