@@ -26,6 +26,8 @@ from app.exchange.format import (
     NAMES,
     SUM,
     UNDOS,
+    read_names,
+    surveyed_rows,
     write_names,
     write_sum,
 )
@@ -307,6 +309,16 @@ def test_a_block_that_cannot_be_stored_is_refused(engine, block, said):
 
     with pytest.raises(MalformedExport, match=said):
         imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
+@pytest.mark.parametrize("reader", [read_names, surveyed_rows])
+def test_json_that_takes_much_memory_is_not_parsed(reader):
+    """Not even if it is well formed: lists take 28 times its size."""
+    nothing = b"[" + b" " * 16 * 1024 * 1024 + b"]"
+    length = 0 if reader is read_names else len(nothing)
+
+    with pytest.raises(MalformedExport, match=r"bytes of JSON; 16777216 are allowed"):
+        reader(struct.pack("<I", length) + nothing)
 
 
 @pytest.mark.parametrize("view", ["a\0", "\ud800", "v" * 256])
