@@ -247,8 +247,11 @@ class Sessions:
         wrong: str = "the name or the password is wrong",
     ) -> Person:
         """Return the person with a name and a password."""
-        tries = ((self._of_names, name[:64]), (self._of_hosts, network(host or "")))
-        wait = max(buckets.take(who) for buckets, who in tries)
+        # In this order: an address that has no attempts left must not use up those of
+        # a person.
+        wait = self._of_hosts.take(network(host or "")) or self._of_names.take(
+            name[:64]
+        )
         if wait:
             self.refused("rate")
             raise TooManyRequests(

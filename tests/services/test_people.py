@@ -232,6 +232,18 @@ def test_a_cookie_of_a_host_whose_clock_is_ahead_counts(sessions, clock):
     assert not sessions.is_token(form, "ann")
 
 
+def test_an_address_without_tries_takes_none_of_a_person(sessions):
+    """Whoever guesses passwords from there keeps nobody out."""
+    for number in range(10):
+        with pytest.raises(Unauthenticated):
+            sessions.sign_in(f"bob{number}", "wrong", host="192.0.2.1")
+    for _ in range(9):
+        with pytest.raises(TooManyRequests):
+            sessions.sign_in("ann", "wrong", host="192.0.2.1")
+
+    assert sessions.sign_in("ann", PASSWORD, host="198.51.100.1")
+
+
 def test_tries_are_slowed_by_name_and_by_address(sessions, clock):
     """A right password waits as well; other names from elsewhere do not."""
     for number in range(5):
