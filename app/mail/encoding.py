@@ -30,6 +30,7 @@ SUPERSETS: Final = {
     "big5": "big5hkscs",
     "euc_kr": "cp949",
     "shift_jis": "cp932",
+    "iso2022_jp": "iso2022_jp_ext",
 }
 # Not in the table below: no text (base64 ...), or no charset of mail because they
 # are quadratic (idna, punycode), warn (the escapes) or depend on the machine.
@@ -49,7 +50,8 @@ _UNALIASED: Final = (
 # Labels that Python does not know: WHATWG Encoding Standard, section 4.2.
 _WHATWG: Final = {
     "unicode_1_1_utf_8": "utf_8", "unicode11utf8": "utf_8", "x_unicode20utf8": "utf_8",
-    "dos_874": "cp874", "iso_8859_8_e": "iso8859_8", "logical": "iso8859_8",
+    "dos_874": "cp874", "windows_874": "cp874",
+    "iso_8859_8_e": "iso8859_8", "logical": "iso8859_8",
     "visual": "iso8859_8", "koi": "koi8_r", "koi8": "koi8_r", "koi8_ru": "koi8_u",
     "macintosh": "mac_roman", "x_mac_roman": "mac_roman",
     "x_mac_cyrillic": "mac_cyrillic", "x_mac_ukrainian": "mac_cyrillic",
@@ -73,6 +75,8 @@ _CODECS: Final = {
 _MIN_CONFIDENCE: Final = 0.8
 # In these, bytes below 128 are not ASCII.
 _STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz", "cp037", "cp500")
+ESCAPE: Final = "\x1b$"
+"""The beginning of Japanese text in ISO-2022-JP, often undeclared in headers."""
 
 
 @lru_cache(maxsize=256)
@@ -118,6 +122,10 @@ def decode_text(
     """
     declared = codec_name(charset) if charset else ""
     if content.isascii() and not declared.startswith(_STATEFUL):
+        if ESCAPE.encode() in content:
+            text = _strict(content, SUPERSETS["iso2022_jp"])
+            if text is not None:
+                return text, False
         return content.decode("ascii"), bool(declared) or not charset
     # Declared ASCII with bytes above 127 is not believed.
     if declared and charset.lower() not in {"us-ascii", "ascii"}:
@@ -135,7 +143,7 @@ def decode_text(
 def _strict(content: bytes, codec: str) -> str | None:
     """Decode, or return None if the bytes do not fit."""
     try:
-        text = content.decode(codec)
+        text = content.decode(codec, "windows" if "jp" in codec else "strict")
     # Some codecs raise a base class of UnicodeDecodeError. A codec may raise any
     # ValueError (Python's documentation of codecs, "Error Handlers").
     except ValueError:
@@ -146,6 +154,29 @@ def _strict(content: bytes, codec: str) -> str | None:
     return text
 
 
+_PAIR: Final = re.compile(rb"[!-~]{2}|[\xa1-\xfe]{2}")
+
+
+def _of_windows(error: UnicodeError) -> tuple[str, int]:
+    """Decode two bytes that are no character of JIS X 0208 but one of Windows."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    end = error.start + 2
+    pair = error.object[error.start : end]
+    if not _PAIR.fullmatch(pair):
+        raise error
+    # Two rows of 94 characters are one of 188 in Shift_JIS.
+    row, cell = (pair[0] & 127) - 33, (pair[1] & 127) - 33
+    first = 129 + row // 2 + 64 * (row > 61)  # noqa: PLR2004
+    second = cell + (159 if row % 2 else 64 + (cell > 62))  # noqa: PLR2004
+    return bytes([first, second]).decode("cp932"), end
+
+
+# Mail programs of Windows write "①", "㈱" and "髙" in these charsets, which do not have
+# them: the Encoding Standard's index jis0208 does.
+codecs.register_error("windows", _of_windows)
+
+
 def _guess(content: bytes) -> str:
     """Decode with the detected character set, or as Latin-1."""
     found = cchardet.detect(content[:MAX_DETECTION_BYTES])
@@ -153,7 +184,8 @@ def _guess(content: bytes) -> str:
     # The detector takes a single accented letter for UTF-8, which it cannot be.
     if not codec or (found["confidence"] or 0) < _MIN_CONFIDENCE:
         return content.decode("latin-1")
-    return content.decode(codec, "replace")
+    text = _strict(content, codec)
+    return content.decode(codec, "replace") if text is None else text
 
 
 _NOT_BASE64: Final = bytes(

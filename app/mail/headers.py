@@ -7,7 +7,7 @@ from binascii import Error, a2b_base64, a2b_qp
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from app.mail.encoding import decode_text
+from app.mail.encoding import ESCAPE, decode_text
 from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS, Budget
 
 # Verdicts of other filters leak labels: a filter that learns from them agrees with
@@ -110,14 +110,15 @@ def decode_value(
     'Grüße'
     """
     # Nearly all values are; the rest takes three times as long.
-    if len(raw) <= MAX_HEADER_CHARS and raw.isascii() and "=?" not in raw:
+    plain = raw.isascii() and ESCAPE not in raw
+    if plain and len(raw) <= MAX_HEADER_CHARS and "=?" not in raw:
         return _on_one_line(raw), _NO_DEFECTS
     budget = budget or Budget()
     defects: set[str] = set()
     if len(raw) > MAX_HEADER_CHARS:
         raw = raw[:MAX_HEADER_CHARS]
         defects.add("header-too-long")
-    if not raw.isascii():
+    if not plain:
         defects.add("header-8bit")
         content = raw.encode("utf-8", "surrogateescape")
         raw, _ = decode_text(content, fallback, budget)

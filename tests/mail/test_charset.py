@@ -65,15 +65,48 @@ def test_utf8_needs_no_declaration(text):
         ("iso-8859-1", "Grüße"),
         ("iso-2022-jp", JAPANESE),
         ("gb2312", "镕基"),
+        ("windows-874", "ใบแจ้งหนี้"),
         ("utf-16", "hi"),
         ("utf-7", "Grüße"),
     ],
 )
 def test_the_declared_charset_comes_first(charset, text):
     """Where the bytes fit, the declaration is believed."""
-    content = text.encode("gb18030" if charset == "gb2312" else charset)
+    codec = {"gb2312": "gb18030", "windows-874": "cp874"}.get(charset, charset)
 
-    assert (text, True) == decode_text(content, charset)
+    assert (text, True) == decode_text(text.encode(codec), charset)
+
+
+@pytest.mark.parametrize(
+    ("charset", "content"),
+    [
+        ("iso-2022-jp", b"\x1b$B-!@A5a=q-j;3ED|b66\x1b(B"),
+        ("iso-2022-jp", b"\x1b$B-!@A5a=q-j;3ED|b\x1b(B\x1b$B66\x1b(B"),
+        (
+            "euc-jp",
+            b"\xad\xa1\xc0\xc1\xb5\xe1\xbd\xf1\xad\xea\xbb\xb3\xc5\xc4\xfc\xe2\xb6\xb6",
+        ),
+    ],
+)
+def test_japanese_has_the_characters_of_windows(charset, content):
+    """Declared charsets lack the numbers in circles and some names of people."""
+    assert ("①請求書㈱山田髙橋", True) == decode_text(content, charset)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1b$B-!@\x1b(B", b"\x1b$B)!\x1b(B", b"\x1b$B!", b"cost: \x1b$5"]
+)
+def test_escapes_of_no_charset_are_text(content):
+    """A character cut in two, one that does not exist, and no escape at all."""
+    assert (content.decode(), False) == decode_text(content, "iso-2022-jp")
+
+
+def test_japanese_escapes_need_no_declaration():
+    """Nothing else that is sent by mail has them."""
+    content = JAPANESE.encode("iso-2022-jp")
+
+    assert (JAPANESE, False) == decode_text(content, "")
+    assert (JAPANESE, False) == decode_text(content, "utf-8")
 
 
 @pytest.mark.parametrize(

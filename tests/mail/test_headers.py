@@ -46,6 +46,13 @@ def test_any_value_is_decoded(raw):
     assert value == value.encode().decode()
 
 
+def test_japanese_escapes_are_decoded():
+    """Old mail programs of Japan send them as they are."""
+    raw = "\x1b$B@A5a=q\x1b(B 10"
+
+    assert ("請求書 10", frozenset({"header-8bit"})) == decode_value(raw)
+
+
 @given(
     st.text(
         st.characters(codec="utf-8", exclude_categories=["Cc", "Z"]),
