@@ -53,10 +53,11 @@ _OVERLAP: Final = re.compile(
 # belongs to it.  A run of other punctuation is a word of its own.  A dot inside keeps
 # hosts, versions and prices whole (experiment 0002).
 _IN_WORDS: Final = [(ord(mark), ord(mark)) for mark in "$!%'-"]
-# Vowels and points inside words that Unicode does not classify as letters.
+# Vowels and points inside words that Unicode does not classify as letters; between the
+# last two are the full stops of Hindi, which follow a word without a blank.
 _MARKS: Final = (
     (0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670),
-    (0x0900, 0x0DFF),
+    (0x0900, 0x0963), (0x0966, 0x0DFF),
 )  # fmt: skip
 _UNSEEN: Final = re.compile(
     f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in kernel.UNSEEN)}]"
@@ -228,7 +229,12 @@ def _folded(encoded: bytes, text: str) -> bytes:
     size = kernel.folded(content, *_folds(), into)
     if size >= 0:
         return into[:size].tobytes()
-    return normalized(_UNSEEN.sub("", text)).casefold().encode()
+    return _small(normalized(_UNSEEN.sub("", text))).encode()
+
+
+def _small(text: str) -> str:
+    """Fold case; of "I" with a dot and "i" without, which Turkish has, to "i"."""
+    return text.casefold().replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def normalized(text: str) -> str:
@@ -291,7 +297,7 @@ def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     apart = chr(0xF0000)
     whole = _UNSEEN.sub("", apart.join(characters))
     whole = re.sub(f"[{''.join(joining)}]", "\0", unicodedata.normalize("NFKC", whole))
-    folds = whole.casefold().encode().split(apart.encode())
+    folds = _small(whole).encode().split(apart.encode())
     places = np.fromiter(
         accumulate(map(len, folds), initial=0), np.int32, len(folds) + 1
     )

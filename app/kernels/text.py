@@ -36,10 +36,14 @@ STEM: Final = 8
 """Characters that a dotted word begins with, if its parts are tokens too."""
 
 INVISIBLE: Final = 1
-"""Soft hyphens, zero-width characters and the byte order mark; and any character of
-`UNSEEN` after a Latin letter, because some belong to other scripts and to emoji."""
+"""Soft hyphens and the byte order mark; zero-width characters outside of the scripts
+that are written with them, and of emoji; and any character of `UNSEEN` between letters,
+the first one Latin."""
 BIDI: Final = 2
-"""Text with reversed direction (Unicode Technical Report 36, section 2.7)."""
+"""Text with reversed direction (Unicode Technical Report 36, section 2.7).
+
+Embeddings and isolates reverse none: mail in Hebrew and Arabic has them around names.
+"""
 MIXED: Final = 4
 """Latin letters mixed with Cyrillic or Greek ones (Unicode Technical Standard 39,
 section 5.1, "mixed-script confusables")."""
@@ -60,6 +64,8 @@ Default_Ignorable_Code_Point of Unicode 15.1 (DerivedCoreProperties.txt).  Any o
 inside a word leaves it readable.
 """
 _UNSEEN: Final = np.array(UNSEEN)
+# Hebrew, before Arabic, the scripts of India and those of South East Asia.
+_FIRST_JOINED: Final = 0x590
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
@@ -634,13 +640,15 @@ def disguises(text: Bytes) -> int:
             foreign = 0x370 <= code < 0x500 and _is_latin(before)
             if foreign or (0x370 <= before < 0x500 and _is_latin(code)):
                 found |= MIXED
-            if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
+            # The next byte is part of a character beyond ASCII, or a Latin letter.
+            goes_on = at < text.size and (text[at] > 127 or _is_latin(text[at]))
+            if 0x202D <= code <= 0x202E:
                 found |= BIDI
             elif (
                 code in (0xAD, 0xFEFF)
-                or 0x200B <= code <= 0x200F
                 or 0x2060 <= code <= 0x2064
-                or (_is_latin(before) and _is_unseen(code))
+                or (0x200B <= code <= 0x200D and before < _FIRST_JOINED)
+                or (_is_latin(before) and goes_on and _is_unseen(code))
             ):
                 found |= INVISIBLE
         before = code

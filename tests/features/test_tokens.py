@@ -24,7 +24,11 @@ from app.features.tokens import MAX_WORD_CHARS, normalized, of_name, of_text
         ("v\u034fi\ufe0fa\u2066g\u3164r\U000e0101a", ["viagra"]),
         ("\u2764\ufe0f love", ["\u2764", "love"]),
         ("Größe.Maß", ["grösse.mass", "grösse", "mass"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("हिन्दी में।", ["हिन्दी", "में", "।"]),
+        (
+            "İzmir IŞIK I\u0307zmir \u0131ş\u0131k izmir",
+            [*["izmir", "işik"] * 2, "izmir"],
+        ),
         ("مَرحبا", ["مَرحبا"]),
         ("", []),
     ],

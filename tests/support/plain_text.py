@@ -23,7 +23,7 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
 )
-MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
+MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 LETTERS = rf"(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)++"
 WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?:\.{LETTERS})*+")
 TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]++")
@@ -41,10 +41,11 @@ def fold(text: str) -> str:
     text = re.sub(f"[{UNSEEN}]", "", text)
     pieces = [text[i : i + 2_000] for i in range(0, len(text), 2_000)]
     folded = [unicodedata.normalize("NFKC", piece) for piece in pieces]
-    return "".join(
+    small = "".join(
         new if len(new) <= 2 * len(piece) + 200 else piece
         for piece, new in zip(pieces, folded, strict=True)
     ).casefold()
+    return small.replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def words(text: str, how: int) -> list[str]:
