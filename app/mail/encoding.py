@@ -15,7 +15,7 @@ from typing import Final
 
 import cchardet
 
-from app.mail.limits import MAX_DETECTION_BYTES, MAX_UUENCODED, Budget
+from app.mail.limits import MAX_DETECTION_BYTES, MAX_TEXT_CHARS, MAX_UUENCODED, Budget
 
 # Mail that declares the left name often contains characters of the right one, a
 # superset: WHATWG Encoding Standard, section 4.2, if Python has the codec.
@@ -154,6 +154,8 @@ def _strict(content: bytes, codec: str) -> str | None:
     return text
 
 
+# Each pair takes 1 us.  No text that is kept is longer, but for pages in HTML.
+_MOST_BYTES: Final = 2 * MAX_TEXT_CHARS + 3
 _PAIR: Final = re.compile(rb"[!-~]{2}|[\xa1-\xfe]{2}")
 
 
@@ -162,6 +164,8 @@ def _of_windows(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     end = error.start + 2
+    if error.start > _MOST_BYTES:
+        return "", len(error.object)
     pair = error.object[error.start : end]
     if not _PAIR.fullmatch(pair):
         raise error

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.mail.encoding import _CODECS as CODECS
 from app.mail.encoding import REFUSED, codec_name, decode_text
+from app.mail.limits import MAX_TEXT_CHARS
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (
@@ -91,6 +92,14 @@ def test_the_declared_charset_comes_first(charset, text):
 def test_japanese_has_the_characters_of_windows(charset, content):
     """Declared charsets lack the numbers in circles and some names of people."""
     assert ("①請求書㈱山田髙橋", True) == decode_text(content, charset)
+
+
+def test_a_long_text_of_such_characters_is_cut():
+    """They are decoded one by one: four megabytes would take two seconds."""
+    text, as_declared = decode_text(b"\x1b$B" + b"-!" * 300_000, "iso-2022-jp")
+
+    assert (as_declared, set(text)) == (True, {"①"})
+    assert MAX_TEXT_CHARS + 1 == len(text)
 
 
 @pytest.mark.parametrize(
