@@ -10,7 +10,7 @@ from app.features.grams import grams
 from app.features.hashing import ids_of
 from app.features.headers import header_words
 from app.features.observation import Observation, digest
-from app.features.tokens import tokens_of
+from app.features.tokens import folded, tokens_of
 from app.features.words import disguised_words, marked_words, sequences
 from app.kernels.text import neighbours
 
@@ -110,7 +110,7 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
     ----------
     name : str
         A feature as in explanations: ``money``, ``subject:money``, or two words
-        separated by a blank.
+        separated by a blank; in any case.
     key : IdKey, optional
         The key of the ids, if they are keyed.
 
@@ -125,7 +125,7 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
     >>> sorted(meant("subject:money")), sorted(meant("free money"))
     (['headers', 'words'], ['pairs'])
     """
-    words = name.split(" ")
+    words = folded(name).split(" ")
     found: dict[str, NDArray[np.int64]] = {}
     if len(words) == 1:
         found = dict.fromkeys(("words", "headers"), ids_of(words))

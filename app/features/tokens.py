@@ -222,6 +222,17 @@ def of_name(text: str) -> list[str]:
     return words_of([("", text, NAME)])
 
 
+def folded(text: str) -> str:
+    """Return a text with the case and the compatibility forms of tokens.
+
+    Examples
+    --------
+    >>> folded("GROẞ")
+    'gross'
+    """
+    return text.lower() if text.isascii() else _folded(text.encode(), text).decode()
+
+
 def _folded(encoded: bytes, text: str) -> bytes:
     """Fold case and compatibility forms, and drop invisible characters; in UTF-8."""
     content = np.frombuffer(encoded, np.uint8)

@@ -24,6 +24,13 @@ def test_every_name_of_a_word_or_pair_leads_to_its_id():
     assert checked > 10
 
 
+def test_a_word_is_meant_in_any_case():
+    """People type it as they see it in the message."""
+    assert meant("money") == meant("MONEY")
+    assert meant("subject:выиграли приз") == meant("Subject:ВЫИГРАЛИ Приз")
+    assert meant("grösser") == meant("GRÖẞER")
+
+
 def test_three_words_are_no_feature():
     """Nothing is made of what no view could hold."""
     assert {} == meant("buy cheap pills")

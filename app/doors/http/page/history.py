@@ -62,8 +62,9 @@ Search = Annotated[
     str,
     Query(
         max_length=200,
-        description="Text to find in sender, subject, recipients and envelope; the "
-        "case of ASCII letters does not matter.",
+        description="Text to find in sender, subject, recipients and envelope; "
+        "case does not matter. PostgreSQL knows the case of letters beyond ASCII "
+        "unless the `LC_CTYPE` of the database is `C`.",
     ),
 ]
 Before = Annotated[
