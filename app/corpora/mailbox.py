@@ -401,7 +401,8 @@ Use = Literal["junk", "sent", "drafts", "trash", "outbox"]
 
 
 def _key(name: str) -> str:
-    return normalize("NFC", name).casefold().strip()
+    # The Turkish capital of "i" has a dot, which folding its case keeps.
+    return normalize("NFC", name).casefold().replace("i\u0307", "i").strip()
 
 
 # The default names in Dovecot, Exchange and Outlook, Gmail, Yahoo, Apple Mail,

@@ -6,11 +6,12 @@ import bz2
 import gzip
 import lzma
 import os
+from unicodedata import normalize
 
 import pytest
 
 from app.corpora import mailbox as module
-from app.corpora.mailbox import CorpusMessage, read_file
+from app.corpora.mailbox import CorpusMessage, read_file, use_of
 from app.corpora.source import read_path
 from app.errors import UnreadableSource
 
@@ -84,6 +85,12 @@ def test_mailboxes_and_folders_of_them_have_the_use_of_their_names(tmp_path):
         ("spam", b"A: Junk\n"),
         ("spam", b"A: Junk.sbd/old\n"),
     ] == labels_and_contents(tmp_path, junk_label="spam")
+
+
+@pytest.mark.parametrize("name", ["İSTENMEYEN", "I\u0307stenmeyen", "Thư rác", "स्पैम"])
+def test_folders_have_their_use_in_any_language(name):
+    """In capitals too, and as file systems decompose them."""
+    assert use_of(name) == "junk" == use_of(normalize("NFD", name))
 
 
 def test_a_file_of_dbox_is_refused(tmp_path):
