@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jinja2 import Template
-    from markupsafe import Markup
 
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
@@ -345,6 +345,7 @@ def _environment() -> Environment:
         loader=PackageLoader("app", ""),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -354,8 +355,24 @@ def _environment() -> Environment:
     return made
 
 
+def _visible(given: object) -> object:
+    """Return a text without characters that are invisible or reverse a line."""
+    if not isinstance(given, str) or isinstance(given, Markup) or given.isprintable():
+        return given
+    return "".join(
+        c
+        if c.isprintable() or c == "\n"
+        else " "
+        if c.isspace()
+        else "\N{REPLACEMENT CHARACTER}"
+        for c in given
+    )
+
+
 def template(name: str) -> Template:
     """Return a template by its path below the package; `.html` escapes what it shows.
+
+    It shows U+FFFD in place of control characters, which come from mail and tables.
 
     Examples
     --------

@@ -284,9 +284,7 @@ def _text(reasons: Mapping[str, Names], stream: str, reason: Summand) -> str:
     # is its family.
     if reason.kind == "rest":
         return f"({reason.features:,} other features)"
-    name = reasons[stream].get((reason.family or "", reason.text), reason.text)
-    # As in a terminal: a mail may have characters that reverse the rest of a line.
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return reasons[stream].get((reason.family or "", reason.text), reason.text)
 
 
 def _seen(reason: Summand) -> str:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.drawing import WIDTH, Axis, Linear, Plot, legend
+from app.drawing import WIDTH, Axis, Linear, Plot, legend, table
 
 PLOT = Plot(
     x=Axis(Linear(0, 10), "a < b"),
@@ -56,6 +56,14 @@ def test_a_picture_has_its_name_and_what_it_shows_in_words():
     assert "Title & more" == drawing.findtext("title")
     assert "What it shows" == drawing.findtext("desc")
     assert {"a < b", '"share" & more', "here", "there"} <= set(drawing.itertext())
+
+
+def test_what_hides_or_reverses_text_is_not_written():
+    """A cell of a table may have an escape sequence, a lone surrogate or an override."""
+    shown = table("a\x1b[31mb", ["c\u202ed"], [["e\xa0f\ud800"]])
+
+    assert {"a\ufffd[31mb", "c\ufffdd", "e f\ufffd"} <= set(re.findall("[^<>]+", shown))
+    assert shown.isprintable()
 
 
 def test_one_line_needs_no_legend():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -107,6 +108,8 @@ def test_the_page_draws_what_there_is_to_draw(draw, table, options, figures):
     assert not any({"src", "href"} & attributes.keys() for _, attributes in tags)
     assert None is re.search(r"\bnan\b", page)
     assert "<h2>The figures</h2>" in page
+    levels = [int(name[1]) for name, _ in tags if re.fullmatch(r"h\d", name)]
+    assert all(below <= above + 1 for above, below in pairwise(levels))
     assert "postbayes" in page
 
 
