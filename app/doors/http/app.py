@@ -241,6 +241,7 @@ ROUTERS: Final = (
     profiles.page,
     profiles.changing,
     message.linked,
+    environment.missing,
 )
 """The routers with all routes; those with the most frequent requests stand first."""
 

@@ -73,6 +73,75 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     assert "<script>" not in answer.text
 
 
+def test_a_mistyped_address_leads_to_the_pages(client):
+    """The page says so in words of its own, and has the navigation."""
+    answer = client.get("/ui/hystory")
+    bare = client.get("/ui/", follow_redirects=False)
+
+    assert 404 == answer.status_code
+    assert "there is no page /ui/hystory" in answer.text
+    assert 'href="/ui/history"' in answer.text
+    assert (303, "/ui/overview") == (bare.status_code, bare.headers["location"])
+
+
+@pytest.mark.parametrize(
+    ("action", "page", "form"),
+    [
+        ("keys", "Keys", {"name": "mx1", "right-read": "1", "days": "soon"}),
+        ("people", "People", {"name": "ann", "role": "teacher", "password": "short"}),
+        ("people/password", "People", {"name": "nobody", "password": "long enough"}),
+        ("people/remove", "People", {"name": "nobody"}),
+        ("lists", "Lists", {"verb": "deny", "entry": "ann", "note": "of the club"}),
+        ("site/profiles", "Site", {"name": "a b", "kind": "mail"}),
+        ("site/policy", "Site", {"ham_cost": "much", "reject_from": "99.9 %"}),
+        ("ledger/undo", "Ledger", {"source": "ann", "from": "noon"}),
+    ],
+)
+def test_a_refused_form_is_shown_again_as_it_was_typed(client, action, page, form):
+    """With the reason on top, and without passwords."""
+    client.post("/people", json={"name": "tim", "role": "reader", "password": "a" * 9})
+    answer = client.post(f"/ui/{action}", data=form)
+
+    assert 400 <= answer.status_code < 500
+    assert f"<title>Not done: {page} " in answer.text
+    assert f"<h1>{page}</h1>" in answer.text
+    assert 'role="alert"' in answer.text
+    if action == "people/remove":
+        return
+    for name, text in form.items():
+        shown = {
+            "password": "",
+            "verb": '<option value="deny" selected>',
+            "role": '<option value="teacher" selected>',
+            "kind": '<option value="mail" selected>',
+            "right-read": 'name="right-read" value="1" checked',
+        }.get(name, f'name="{name}" value="{text}"')
+        assert shown in answer.text
+        assert name != "password" or text not in answer.text
+
+
+def test_a_form_can_be_sent_again_once_the_database_is_back(client, tmp_path):
+    """Its page keeps everything but the password, and changes nothing meanwhile."""
+    [path] = tmp_path.glob("*.db")
+    form = {"name": "tim", "role": "teacher", "password": "long enough"}
+    entry = {"verb": "deny", "entry": "ann@example.org"}
+    path.rename(tmp_path / "away")
+    page = client.get("/ui/history")
+    sent = client.post("/ui/people", data=form)
+    other = client.post("/ui/lists?profile=default", data=entry)
+    (tmp_path / "away").rename(path)
+    kept = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', sent.text))
+    again = client.post("/ui/people", data=kept | {"password": "long enough"})
+
+    assert [503, 503, 200] == [each.status_code for each in (page, sent, again)]
+    assert '<a class="button" href="/ui/history">Try again</a>' in page.text
+    assert 'action="/ui/people"' in sent.text
+    assert 'action="/ui/lists?profile=default"' in other.text
+    assert {"csrf": kept["csrf"], "name": "tim", "role": "teacher"} == kept
+    assert "long enough" not in sent.text
+    assert "They can sign in now" in again.text
+
+
 @pytest.mark.parametrize(
     "path",
     [

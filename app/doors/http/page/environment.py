@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from datetime import UTC, datetime
 from functools import cache, partial
 from http import HTTPStatus
@@ -27,6 +28,7 @@ from app.access.rights import Right
 from app.doors.documents.profile import ThresholdOut
 from app.doors.http.guard import Guarded, Strict, asking
 from app.doors.http.page.forms import (
+    SECRETS,
     csrf_token,
     keep_cookies,
     moment_of,
@@ -34,6 +36,7 @@ from app.doors.http.page.forms import (
     signed_in,
 )
 from app.doors.serving.process import computing
+from app.errors import NotFound
 from app.services.log import shown
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from fastapi.params import Depends
     from jinja2.runtime import Context
     from starlette.requests import Request
-    from starlette.types import Scope
+    from starlette.types import Receive, Scope, Send
 
     from app.doors.documents.message import ProblemOut
 
@@ -216,6 +219,19 @@ def csrf_field(context: Context) -> Markup:
 
 
 @pass_context
+def typed(context: Context, action: str) -> defaultdict[str, str]:
+    """Return the fields of the form to an action, if it was refused and is shown again.
+
+    The others, and passwords, are empty.
+    """
+    state = context["request"].scope.get("state", {})
+    posted, fields = state.get("form", ("", {}))
+    if "refusal" not in state or posted != action:
+        return defaultdict(str)
+    return defaultdict(str, {n: each for n, each in fields.items() if n not in SECRETS})
+
+
+@pass_context
 def may(context: Context, right: str) -> bool:
     """Return whether whoever looks at a page has a right."""
     return principal_in(context["request"]).may(Right(right))
@@ -248,12 +264,16 @@ def _environment() -> Environment:
     filters = shown, seen_at, mail_text, nats, prose, percent, size
     made.filters |= {each.__name__: each for each in filters}
     made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
-    functions = may, places, link, static, csrf_field, csrf_token, signed_in, is_person
+    functions = (
+        *(may, places, link, static, csrf_field, csrf_token, typed),
+        *(signed_in, is_person),
+    )
     made.globals |= {each.__name__: each for each in functions}
     return made
 
 
 TEMPLATES: Final = _environment()
+UNAVAILABLE: Final = HTTPStatus.SERVICE_UNAVAILABLE
 LARGE: Final = 1 << 20
 """The size of a page with a table for `computing`."""
 
@@ -278,15 +298,17 @@ def render(
     """
     application = request.app.state.application
     site = application.settings.profile
+    refusal = request.scope.get("state", {}).get("refusal")
     text = TEMPLATES.get_template(template).render(
         request=request,
         here=here,
+        refusal=refusal,
         profile=profile or site,
         # The site's profile is the default.
         keep={} if profile in (None, site) else {"profile": profile},
         **context,
     )
-    response = PageResponse(text, status)
+    response = PageResponse(text, refusal.status if refusal else status)
     keep_cookies(request, response)
     return response
 
@@ -296,12 +318,35 @@ async def render_table(request: Request, template: str, **context: Any) -> Respo
     return await computing(partial(render, request, template, **context), LARGE)
 
 
+class FormAgain(Response):
+    """The page of a refused form, with what was typed, and with the problem on top.
+
+    It is asked for like any page, by a request within the request.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the page to which the form belongs."""
+        path = scope["path"]
+        if path.count("/") > 2:  # noqa: PLR2004  an action of a page, such as its undo
+            path = path.rpartition("/")[0]
+        page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
+        await scope["app"].router(page, receive, send)
+
+
 def problem_page(request: Request, problem: ProblemOut) -> Response:
     """Return the page of a problem, or a redirect to the sign-in page.
 
-    Both lead back to the page with the form, if it was a form that failed.
+    A refused form is shown again.  If its page fails as well, or the database is away,
+    the page of the problem is shown.
     """
-    asked = request.method == "GET"
+    state = request.scope.setdefault("state", {})
+    posted, fields = state.get("form", ("", {}))
+    if posted and "refusal" not in state and problem.status != UNAVAILABLE:
+        state["refusal"] = problem
+        return FormAgain()
+    problem = state.get("refusal", problem)
+    asked = request.method == "GET" and not posted
+    away = problem.status == UNAVAILABLE
     came = str(request.url) if asked else request.headers.get("referer", "")
     page = _PAGE.match(came)
     there = page[1] if page else "/ui/overview"
@@ -313,7 +358,11 @@ def problem_page(request: Request, problem: ProblemOut) -> Response:
         here="",
         status=problem.status,
         problem=problem,
-        back="/ui/overview" if asked else there,
+        back="/ui/overview" if asked and not away else there,
+        # The same form can be sent again once the database is back.
+        again=away and posted and link(posted, request.query_params),
+        fields=fields,
+        passwords=SECRETS,
     )
 
 
@@ -355,6 +404,8 @@ def pages(
 
 
 router = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
+missing = APIRouter(route_class=asking(Right.READ, Guarded), include_in_schema=False)
+"""The last of the pages: those that do not exist."""
 
 
 @router.get("/")
@@ -366,9 +417,16 @@ async def home(request: Request) -> Response:
 
 
 @router.get("/ui")
+@router.get("/ui/")
 async def first_page() -> Response:
     """Redirect a browser to the first page."""
     return see_other("/ui/overview")
+
+
+@missing.get("/ui/{path:path}")
+async def no_page(path: str) -> Response:
+    """Answer with a page that has the navigation, unlike that of the framework."""
+    raise NotFound(f"there is no page /ui/{path[:80]}; the address may be mistyped")
 
 
 @router.get("/ui/static/{name}")

@@ -133,6 +133,8 @@ FIELDS_BYTES: Final = 64 * 1024
 """Most bytes of a form without a file; an undo of 1,000 ids has 34,000."""
 MOST_FIELDS: Final = 64
 """Most fields of a form; the largest on the pages has nine."""
+SECRETS: Final = frozenset({"password", "new", "again"})
+"""Fields whose text no page shows again."""
 FIELDS: Final = "application/x-www-form-urlencoded"
 FILE: Final = "multipart/form-data"
 
@@ -140,7 +142,8 @@ FILE: Final = "multipart/form-data"
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form that a page of this service posts, as text.
 
-    NUL, which databases refuse, becomes a question mark.
+    NUL, which databases refuse, becomes a question mark.  The fields are kept for the
+    page that shows them again if they are refused.
 
     Raises
     ------
@@ -148,7 +151,9 @@ async def read_form(request: Request) -> dict[str, str]:
         As `read_parts`.
     """
     parts = await read_parts(request)
-    return {name: _text_of(value) for name, value in parts.items()}
+    fields = {name: _text_of(value) for name, value in parts.items()}
+    request.scope.setdefault("state", {})["form"] = request.url.path, fields
+    return fields
 
 
 async def read_parts(request: Request) -> dict[str, bytes]:
