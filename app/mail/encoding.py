@@ -75,6 +75,8 @@ _CODECS: Final = {
 _MIN_CONFIDENCE: Final = 0.8
 # In these, bytes below 128 are not ASCII.
 _STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz", "cp037", "cp500")
+# In these, a character is two bytes.
+_BY_PAIRS: Final = frozenset({"gb18030", "big5hkscs", "cp949", "cp932", "euc_jp"})
 ESCAPE: Final = "\x1b$"
 """The beginning of Japanese text in ISO-2022-JP, often undeclared in headers."""
 
@@ -135,9 +137,15 @@ def decode_text(
     text = _strict(content, "utf-8")
     if text is not None:
         return text, declared == "utf-8"
-    if not (budget or Budget()).allows("detections", 1):
-        return content.decode("latin-1"), False
-    return _guess(content), False
+    # The detector knows too little of a subject that is cut in a character.
+    cut = _strict(content[:-1], declared) if declared in _BY_PAIRS else None
+    if cut is not None:
+        text = f"{cut}\ufffd"
+    elif (budget or Budget()).allows("detections", 1):
+        text = _guess(content)
+    else:
+        text = content.decode("latin-1")
+    return text, False
 
 
 def _strict(content: bytes, codec: str) -> str | None:

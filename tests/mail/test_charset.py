@@ -140,6 +140,16 @@ def test_a_cut_character_does_not_lose_the_rest():
     assert not as_declared
 
 
+@pytest.mark.parametrize("charset", ["gb2312", "euc-kr", "shift_jis", "big5", "euc-jp"])
+def test_a_short_text_that_is_cut_in_a_character_is_as_declared(charset):
+    """Subjects are, and the detector knows too little of them."""
+    text = "무료" if charset == "euc-kr" else "中文大小"
+
+    assert (text[:-1] + "\ufffd", False) == decode_text(
+        text.encode(charset)[:-1], charset
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["rot13", "hex", "idna", "unicode_escape", "x-none", "a\0b", "ü"]
 )
