@@ -25,7 +25,8 @@ def opened(url, **options):
 
 def encoded(name):
     """Return how a database is made whose text has that encoding."""
-    return pytest.param(f"ENCODING '{name}' TEMPLATE template0", id=name)
+    options = f"ENCODING '{name}' LC_CTYPE 'C' TEMPLATE template0"
+    return pytest.param(options, id=name)
 
 
 @pytest.mark.parametrize(
