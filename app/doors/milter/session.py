@@ -208,9 +208,11 @@ class _Message:
         count.
         """
         end = self.body.find(b"\r\n\r\n", 0, 2 * len(self.received))
-        first, second = (b"".join(x.split()) for x in (self.received, self.body[:end]))
-        start = end + 4 if end > 0 and first == second else 0
-        return b"\r\n".join((self.headers, self.body[start:]))
+        # Most bodies have none: their 4 MiB must not be taken to words.
+        first = b"".join(self.body[: max(end, 0)].split())
+        again = end > 0 and first == b"".join(self.received.split())
+        body = memoryview(self.body)[end + 4 if again else 0 :]
+        return b"\r\n".join((self.headers, body))
 
 
 State = Literal["greeting", "open", "message"]
