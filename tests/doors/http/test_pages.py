@@ -137,6 +137,7 @@ def test_a_form_can_be_sent_again_once_the_database_is_back(client, tmp_path):
     assert '<a class="button" href="/ui/history">Try again</a>' in page.text
     assert 'action="/ui/people"' in sent.text
     assert 'action="/ui/lists?profile=default"' in other.text
+    assert 'href="/ui/lists?profile=default">Back<' in other.text
     assert {"csrf": kept["csrf"], "name": "tim", "role": "teacher"} == kept
     assert "long enough" not in sent.text
     assert "They can sign in now" in again.text

@@ -318,6 +318,17 @@ async def render_table(request: Request, template: str, **context: Any) -> Respo
     return await computing(partial(render, request, template, **context), LARGE)
 
 
+def _form_page(path: str) -> str:
+    """Return the page of a form, from its action, which may be one of the page.
+
+    Examples
+    --------
+    >>> _form_page("/ui/ledger/undo"), _form_page("/ui/keys")
+    ('/ui/ledger', '/ui/keys')
+    """
+    return path.rpartition("/")[0] if path.count("/") > 2 else path  # noqa: PLR2004
+
+
 class FormAgain(Response):
     """The page of a refused form, with what was typed, and with the problem on top.
 
@@ -326,9 +337,7 @@ class FormAgain(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the page to which the form belongs."""
-        path = scope["path"]
-        if path.count("/") > 2:  # noqa: PLR2004  an action of a page, such as its undo
-            path = path.rpartition("/")[0]
+        path = _form_page(scope["path"])
         page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
         await scope["app"].router(page, receive, send)
 
@@ -350,6 +359,8 @@ def problem_page(request: Request, problem: ProblemOut) -> Response:
     came = str(request.url) if asked else request.headers.get("referer", "")
     page = _PAGE.match(came)
     there = page[1] if page else "/ui/overview"
+    if posted:
+        there = link(_form_page(posted), request.query_params)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         return see_other("/ui/sign-in", next=there, ended=None if asked else "1")
     return render(
