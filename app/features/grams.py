@@ -45,7 +45,6 @@ _SYMBOLS: Final = {
     for byte in kind
 }
 _SHOWN: Final = f"{_LETTERS.decode()}0_|.,!$-/(&~"
-_UNKNOWN: Final = dict.fromkeys(_LETTERS[26:], "~")
 _SYMBOL_OF: Final = bytes(
     [_SYMBOLS.get(byte, _REST + (byte > 127)) for byte in range(256)]  # noqa: PLR2004
 )
@@ -102,8 +101,8 @@ def shown(numbers: Sequence[int], words: str = "") -> list[str]:
     ----------
     words : str
         Words of the message, with a blank after each.  If they have letters beyond
-        ASCII, a run of them is shown as it is there, and with ``~`` for a capital if it
-        is not.
+        ASCII, a run of them is shown as it is there; if it is not, with ``~`` for the
+        capitals that may be one of these letters.
 
     Examples
     --------
@@ -114,14 +113,18 @@ def shown(numbers: Sequence[int], words: str = "") -> list[str]:
     >>> x = grams(parse("приз".encode()))
     >>> shown(x.ids[-4:].tolist(), "обед приз ")
     ['приз', '~~~|', '|~~~', '||~~']
+    >>> shown(grams(parse(b"Buy!")).ids[-4:-2].tolist(), "für ")
+    ['Buy!', '|Buy']
     """
-    found = []
     latin = _in_latin(words)
-    for number in numbers:
-        run = "".join(_SHOWN[symbol] for symbol in symbols_of(number))
-        if latin != words:
-            at = latin.find(run.replace("_", " "))
-            there = words[at : at + len(run)].replace(" ", "_")
-            run = run.translate(_UNKNOWN) if at < 0 else there
-        found.append(run)
-    return found
+    runs = ["".join([_SHOWN[at] for at in symbols_of(number)]) for number in numbers]
+    return runs if latin == words else [_as_in(words, latin, run) for run in runs]
+
+
+def _as_in(words: str, latin: str, run: str) -> str:
+    """Return a run as it is in some words, by the same words in Latin letters."""
+    at = latin.find(run.replace("_", " "))
+    if at >= 0:
+        return words[at : at + len(run)].replace(" ", "_")
+    # A capital of which there are more now was perhaps another letter.
+    return "".join([c if words.count(c) == latin.count(c) else "~" for c in run])
