@@ -155,7 +155,7 @@ def without_overlaps(text: str) -> str:
     >>> without_overlaps("代开 开发 发票 for free")
     '代开发票 for free'
     """
-    return _OVERLAP.sub(r"\1", text)
+    return text if text.isascii() else _OVERLAP.sub(r"\1", text)
 
 
 def tokens_of(spans: Sequence[Span]) -> Tokens:
