@@ -96,6 +96,8 @@ def test_processes_end_with_the_one_that_started_them(number):
     # Not one of this process: it has threads.
     parent = get_context("spawn").Process(target=kept_waiting, args=(there,))
     parent.start()
+    # If it fails, there is no other end left, and nothing to wait for.
+    there.close()
     started = here.recv()
     os.kill(parent.pid, number)
     parent.join()
