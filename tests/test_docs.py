@@ -124,17 +124,11 @@ def directed(service, code):
     return code.replace("127.0.0.1:8025", f"127.0.0.1:{service.port}")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(f"docs/reference/{x}.md" for x in ("settings", "commands", "http", "errors")),
-        "deploy/man/postbayes.1",
-        *(f"deploy/completions/postbayes.{shell}" for shell in ("bash", "fish")),
-    ],
-)
-def test_what_is_written_is_what_the_code_says(written, name):
-    """A stale file fails here: run `python scripts/reference`."""
-    assert written[name] == text(DOCS.parent / name)
+def test_what_is_written_is_what_the_code_says(written):
+    """A stale file is named here: run `python scripts/reference`."""
+    assert [] == [
+        name for name, page in written.items() if page != text(DOCS.parent / name)
+    ]
 
 
 def test_every_page_of_the_reference_is_written(written):

@@ -5,9 +5,23 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+)
 
 from app.settings import describe
+
+
+def _written_out(time: object) -> object:
+    # Pydantic would read digits as Unix time: an undo from 20261127 on would reach back
+    # to 1970.
+    if isinstance(time, datetime) or (isinstance(time, str) and ":" in time):
+        return time
+    raise ValueError("write a date, a time and a zone, such as 2026-03-01T14:30:00Z")
 
 
 def _in_utc(time: datetime) -> datetime:
@@ -20,7 +34,9 @@ def _in_utc(time: datetime) -> datetime:
         ) from error
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Moment = Annotated[
+    AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)
+]
 """A time with a time zone, which is in UTC when it is read."""
 
 

@@ -183,9 +183,21 @@ def described(error: errors.PostbayesError) -> ProblemOut:
     return _problem(status_of(error), problem_type(type(error)), str(error))
 
 
+def name_of(status: HTTPStatus) -> str:
+    """Return the name of a status in RFC 9110, which Python has from 3.13 on.
+
+    Examples
+    --------
+    >>> name_of(HTTPStatus(422)), name_of(HTTPStatus(400))
+    ('Unprocessable Content', 'Bad Request')
+    """
+    renamed = {413: "Content Too Large", 422: "Unprocessable Content"}
+    return renamed.get(status, status.phrase)
+
+
 def _problem(status: HTTPStatus, kind: str, detail: str) -> ProblemOut:
     return ProblemOut(
-        type=kind, title=status.phrase, status=status.value, detail=detail
+        type=kind, title=name_of(status), status=status.value, detail=detail
     )
 
 

@@ -52,7 +52,7 @@ from app.doors.http.body import (
     require_json,
     schema_of,
 )
-from app.doors.http.errors import DEFECT, described
+from app.doors.http.errors import DEFECT, described, name_of
 from app.doors.http.guard import (
     Direct,
     Guarded,
@@ -128,7 +128,7 @@ _PROBLEM: Final = {"application/problem+json": {"schema": schema_of(ProblemOut)}
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of a route's errors."""
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": _PROBLEM}
+        status: {"description": name_of(HTTPStatus(status)), "content": _PROBLEM}
         # Every route checks the origin of a request, and most check the client.
         for status in sorted({403, 429, *statuses} | (set() if public else {401}))
     }

@@ -102,6 +102,8 @@ def test_filters_meet_all_conditions(client):
         ({"profile": "nobody"}, 404),
         ({"before": 0}, 422),
         ({"from": "2026-03-01T10:00"}, 422),
+        # As Unix time, this would be in 1970.
+        ({"from": "20260301"}, 422),
         ({"limit": 501}, 422),
         ({"source": "a\0b"}, 422),
     ],
