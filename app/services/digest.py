@@ -177,12 +177,17 @@ def mail(
         for entry in digest.entries
     ]
     made = EmailMessage()
+    # In `ann@`, Python 3.11 looks for what comes after the "@", and fails; 3.13 reads
+    # an empty address.
     try:
         made["From"], made["To"] = sender, recipient
-    # The parser of Python looks for what comes after the "@" of `ann@`.
+        addresses = *made["From"].addresses, *made["To"].addresses
+        problem = "" if all(each.username for each in addresses) else "not an address"
     except (ValueError, IndexError) as error:
-        msg = f"a digest from {sender!r} to {recipient!r} cannot be sent: {error}"
-        raise InvalidSetting(msg) from error
+        problem = str(error)
+    if problem:
+        msg = f"a digest from {sender!r} to {recipient!r} cannot be sent: {problem}"
+        raise InvalidSetting(msg)
     count = len(digest.entries) + digest.more
     made["Subject"] = f"Postbayes: {count:,} held or unsure"
     made["Date"] = formatdate(digest.until.timestamp())
