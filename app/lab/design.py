@@ -37,16 +37,14 @@ class Design:
 
     Parameters
     ----------
-    target : str
-        The column that is to be predicted.
+    choices : Choices
+        The choices of the user.
     classes : tuple of str
-        Its values, numbers by size and others by name.
+        The values of the target, numbers by size and others by name.
     kinds : mapping of str to Kind
         The columns that teach, and their kinds.
     parts : mapping of str to ColumnGroup
         The columns by event model.
-    prior : ClassPrior
-        The class prior.
     examples : tuple of (dict, int)
         Views of each row with a class, and the class.
     rows : tuple of Row
@@ -55,23 +53,26 @@ class Design:
         Sentences about rows, cells and columns that were left out.
     empty : tuple of str
         Columns without any known value, which teach nothing.
-    logistic : bool
-        Whether it is for logistic regression.
-    deviation : float or None
-        Standard deviation of the prior of a weight, if there is one.
     """
 
-    target: str
+    choices: Choices
     classes: tuple[str, ...]
     kinds: Mapping[str, Kind]
     parts: Mapping[str, ColumnGroup]
-    prior: ClassPrior
     examples: tuple[tuple[dict[str, Any], int], ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     empty: tuple[str, ...]
-    logistic: bool = False
-    deviation: float | None = None
+
+    @property
+    def target(self) -> str:
+        """The column that is to be predicted."""
+        return self.choices.target
+
+    @property
+    def logistic(self) -> bool:
+        """Whether it is for logistic regression."""
+        return self.choices.model is Model.LOGISTIC
 
     def model(self, column: str) -> str:
         """Return the name of the event model of a column."""
@@ -108,13 +109,15 @@ def design(table: Table, choices: Choices) -> Design:
     target = choices.target
     classes = _classes(table, target)
     columns = _columns(table, choices)
-    logistic = choices.model is Model.LOGISTIC
     _require_effect(choices)
     rows = tuple(row for row in table.rows if target in row.cells)
     notes = _left_out(table, columns, target)
-    if logistic:
+    if choices.model is Model.LOGISTIC:
         whole = tuple(row for row in rows if row.cells.keys() >= set(columns))
-        notes = () if len(whole) == len(rows) else (_not_whole(rows, whole),)
+        notes = (
+            f"Logistic regression needs complete rows: {len(rows) - len(whole)} of "
+            f"{len(rows)} have an empty cell and teach nothing.",
+        ) * (len(whole) < len(rows))
         rows = whole
     labelled = Table(table.columns, rows)
     kinds = {
@@ -126,19 +129,8 @@ def design(table: Table, choices: Choices) -> Design:
     examples = tuple(
         (encode(parts, row), classes.index(row.cells[target])) for row in rows
     )
-    return Design(
-        target,
-        classes,
-        kinds,
-        parts,
-        choices.prior,
-        examples,
-        rows,
-        notes,
-        tuple(column for column in columns if column not in kinds),
-        logistic,
-        choices.deviation,
-    )
+    empty = tuple(column for column in columns if column not in kinds)
+    return Design(choices, classes, kinds, parts, examples, rows, notes, empty)
 
 
 def _require_effect(choices: Choices) -> None:
@@ -161,13 +153,6 @@ def _require_effect(choices: Choices) -> None:
         if takes not in {None, model} and not mixed:
             msg = f"{option} is for --model {takes}, not {model}; leave it out"
             raise InvalidObservation(msg)
-
-
-def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
-    return (
-        f"Logistic regression needs complete rows: {len(rows) - len(whole)} of "
-        f"{len(rows)} have an empty cell and teach nothing."
-    )
 
 
 def _classes(table: Table, target: str) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ class Fitted:
     @property
     def priors(self) -> tuple[Share, ...]:
         """The class prior, exactly."""
-        return prior_shares(self.design.prior, self.sums.messages.tolist())
+        return prior_shares(self.design.choices.prior, self.sums.messages.tolist())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -300,6 +300,6 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
     return Fitted(
         design,
         state,
-        design.prior.log_prior(state.messages),
+        design.choices.prior.log_prior(state.messages),
         Product(len(design.classes), likelihoods),
     )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.lab.groups import LearnedTable
     from app.lab.prediction import Prediction
     from app.lab.regressed import Regressed
-    from app.lab.report import Effect, Validation
+    from app.lab.report import Effect, Study, Validation
 
 CELLS: Final = 60
 """Places of a column at which a boundary or a density is computed."""
@@ -50,29 +50,17 @@ DOTS: Final = 400
 _NAMES: Final = 170
 
 
-def page(
-    model: Fitted | Regressed,
-    predictions: Sequence[Prediction],
-    validations: Sequence[tuple[str, Validation]],
-    effects: Sequence[Effect],
-    *,
-    command: str,
-) -> str:
+def page(study: Study, *, command: str) -> str:
     """Return the page as HTML that loads nothing from elsewhere.
 
     Parameters
     ----------
-    model : Fitted or Regressed
-        The model.
-    predictions : sequence of Prediction
-        Its predictions.
-    validations : sequence of (str, Validation)
-        Its figures, each with the name of its rows: the table first.
-    effects : sequence of Effect
-        The figures for each pseudo-count.
+    study : Study
+        The model, with its predictions and figures.
     command : str
         The command that made it.
     """
+    model, predictions = study.model, study.predictions
     design = model.design
     title = (
         f"{design.target}: {', '.join(dict.fromkeys(map(design.model, design.kinds)))}"
@@ -84,15 +72,15 @@ def page(
         *_shares(model),
         *_boundary(model, predictions),
         *_weights(linear),
-        *_alphas(effects, design.classes),
+        *_alphas(study.effects, design.classes),
     ]
     return template("lab/page.html").render(
         title=title,
         design=design,
         notes=model.notes,
         figures=figures,
-        validations=_figures(validations),
-        confusions=[_confusion(*each, design.classes) for each in validations],
+        validations=_figures(study.validations),
+        confusions=[_confusion(each, design.classes) for each in study.validations],
         predictions=_predictions(predictions, design.classes) if predictions else "",
         learned=[
             table("Columns", ("column", "kind", "model"), kinds, text=3),
@@ -102,10 +90,10 @@ def page(
     )
 
 
-def _figures(validations: Sequence[tuple[str, Validation]]) -> Markup:
+def _figures(validations: Sequence[Validation]) -> Markup:
     rows = [
         (
-            name,
+            v.name,
             number(v.rows),
             number(v.right),
             number(100 * v.accuracy, 1),
@@ -113,7 +101,7 @@ def _figures(validations: Sequence[tuple[str, Validation]]) -> Markup:
             nats(v.log_likelihood),
             "-" if v.log_joint is None else nats(v.log_joint),
         )
-        for name, v in validations
+        for v in validations
     ]
     headings = (
         *("rows of", "number", "right", "accuracy %", "error rate %"),
@@ -122,8 +110,8 @@ def _figures(validations: Sequence[tuple[str, Validation]]) -> Markup:
     return table("Log-likelihoods in nats. A tie counts as wrong.", headings, rows)
 
 
-def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> Markup:
-    caption = f"{name}: rows by class (down) and decision (across)"
+def _confusion(validation: Validation, classes: Sequence[str]) -> Markup:
+    caption = f"{validation.name}: rows by class (down) and decision (across)"
     return table(caption, *confusion_table(validation, classes))
 
 

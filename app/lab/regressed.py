@@ -76,7 +76,7 @@ class Regressed:
         return [
             LearnedTable(
                 "maximum of the log-likelihood, sum of log P(class | row)"
-                if self.design.deviation is None
+                if self.design.choices.deviation is None
                 else "log-likelihood of the most probable weights",
                 ("nats",),
                 (
@@ -199,7 +199,10 @@ def regressed(
     rows = np.array([_coordinates(design, places, views) for views, _ in examples])
     labels = np.array([label for _, label in examples], np.int64)
     model = regress(
-        rows.reshape(len(examples), len(places)), labels, k, deviation=design.deviation
+        rows.reshape(len(examples), len(places)),
+        labels,
+        k,
+        deviation=design.choices.deviation,
     )
     values = {
         name: {number for views, _ in examples for number in views[name].ids.tolist()}

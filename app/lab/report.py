@@ -1,13 +1,13 @@
 """Report: the model, its validation and its predictions as a document.
 
-Contract of this file: the report is standard JSON.  The logarithm of zero and an
-infinite loss are null, not tokens that only some parsers accept.
+The logarithm of zero and an infinite loss stay infinite in the document; the command
+line writes them as null, not as tokens that only some parsers accept.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +43,8 @@ class Validation:
 
     Parameters
     ----------
+    name : str
+        Where the rows are from: "table".
     confusion : ndarray of int64, shape (K, K + 1)
         Rows by class (down) and decision (across); the last column counts
         those whose best classes were tied.
@@ -58,6 +60,7 @@ class Validation:
         Number of folds, and seed of the deal; None for a test table.
     """
 
+    name: str
     confusion: NDArray[np.int64]
     log_likelihood: float
     log_joint: float | None
@@ -134,13 +137,12 @@ def learned(design: Design) -> Fitted | Regressed:
 
 def training(model: Fitted | Regressed) -> Validation:
     """Return the decisions of a model on the rows that it learned."""
-    return _decisions(
-        ((model, *example) for example in model.design.examples), model.design
-    )
+    design = model.design
+    return _decisions("table", ((model, *each) for each in design.examples), design)
 
 
-def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
-    """Return the decisions on the rows of a test table.
+def tested(model: Fitted | Regressed, rows: Sequence[Row], *, name: str) -> Validation:
+    """Return the decisions on the rows of a test table, which has a name.
 
     Raises
     ------
@@ -149,15 +151,15 @@ def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
     """
     design, examples = model.design, []
     for row in rows:
-        name = row.cells.get(design.target)
-        if name not in design.classes:
-            has = "no class" if name is None else f"the class {name!r}"
+        label = row.cells.get(design.target)
+        if label not in design.classes:
+            has = "no class" if label is None else f"the class {label!r}"
             raise MalformedTable(
                 f"{row.where} of the test table has {has}; the classes are "
                 f"{', '.join(design.classes)}"
             )
-        examples.append((model.encode(row), design.classes.index(name)))
-    return _decisions(((model, *example) for example in examples), design)
+        examples.append((model.encode(row), design.classes.index(label)))
+    return _decisions(name, ((model, *example) for example in examples), design)
 
 
 def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
@@ -198,7 +200,8 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
             for views, label in members:
                 yield model, views, label
 
-    return _decisions(decisions(), design, folds=folds, seed=seed)
+    name = f"{folds} stratified folds, seed {seed}"
+    return _decisions(name, decisions(), design, folds=folds, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +320,7 @@ def effects_table(
 
 
 def _decisions(
+    name: str,
     examples: Iterable[tuple[Fitted | Regressed, Mapping[str, Any], int]],
     design: Design,
     *,
@@ -335,6 +339,7 @@ def _decisions(
         if isinstance(model, Fitted):
             joints.append(float(joint[label]) + model.log_coefficient(views))
     return Validation(
+        name,
         confusion,
         math.fsum(own),
         None if design.logistic else math.fsum(joints),
@@ -344,16 +349,9 @@ def _decisions(
     )
 
 
-def as_json(
-    model: Fitted | Regressed,
-    predictions: Sequence[Prediction],
-    *,
-    train: Validation,
-    test: Validation | None,
-    folds: Validation | None,
-    effects: Sequence[Effect] = (),
-) -> dict[str, Any]:
-    """Return a model with its predictions as one JSON object.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A model of a table, and what was asked about it.
 
     Parameters
     ----------
@@ -361,74 +359,89 @@ def as_json(
         The model.
     predictions : sequence of Prediction
         Its predictions, one for each question.
-    train : Validation
+    training : Validation
         Its decisions on the table itself.
     test, folds : Validation or None
         Those on a test table and in cross-validation; None if not requested.
     effects : sequence of Effect
         The figures for each pseudo-count.
     """
-    design = model.design
-    log_prior = model.log_prior.tolist()
-    linear = model.linear()
-    return {
-        "target": design.target,
-        "rows": len(design.rows),
-        "columns": [
-            {"column": column, "kind": str(kind), "model": design.model(column)}
-            for column, kind in design.kinds.items()
-        ],
-        "notes": list(model.notes),
-        "classes": [
-            {
-                "class": name,
-                "rows": int(model.messages[c]),
-                "prior": math.exp(log_prior[c]),
-                "prior_fraction": written(model.priors[c]),
-            }
-            for c, name in enumerate(design.classes)
-        ],
-        "learned": [_learned(table) for table in model.learned()],
-        "linear": None if linear is None else _learned(linear),
-        "training": _validation(train, design.classes),
-        "predictions": [_prediction(p, design.classes) for p in predictions],
-        "test": _validation(test, design.classes),
-        "cross_validation": _validation(folds, design.classes),
-        "alphas": [
-            {
-                "alpha": effect.alpha,
-                "log_joint": _finite(effect.log_joint),
-                "log_loss": _finite(effect.log_loss),
-                "posteriors": [list(posterior) for posterior in effect.posteriors],
-            }
-            for effect in effects
-        ],
-    }
+
+    model: Fitted | Regressed
+    predictions: Sequence[Prediction]
+    training: Validation
+    test: Validation | None = None
+    folds: Validation | None = None
+    effects: Sequence[Effect] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of the table."""
+        return self.model.design.classes
+
+    @property
+    def validations(self) -> list[Validation]:
+        """All decisions: those on the table first."""
+        return [v for v in (self.training, self.test, self.folds) if v is not None]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as one JSON object; infinite numbers become null in it."""
+        model, design, classes = self.model, self.model.design, self.classes
+        log_prior = model.log_prior.tolist()
+        linear = model.linear()
+        return {
+            "target": design.target,
+            "rows": len(design.rows),
+            "columns": [
+                {"column": column, "kind": kind, "model": design.model(column)}
+                for column, kind in design.kinds.items()
+            ],
+            "notes": model.notes,
+            "classes": [
+                {
+                    "class": name,
+                    "rows": int(model.messages[c]),
+                    "prior": math.exp(log_prior[c]),
+                    "prior_fraction": written(model.priors[c]),
+                }
+                for c, name in enumerate(classes)
+            ],
+            "learned": [_learned(table) for table in model.learned()],
+            "linear": linear and _learned(linear),
+            "training": _validation(self.training, classes),
+            "predictions": [_prediction(each, classes) for each in self.predictions],
+            "test": self.test and _validation(self.test, classes),
+            "cross_validation": self.folds and _validation(self.folds, classes),
+            "alphas": [
+                {
+                    "alpha": effect.alpha,
+                    "log_joint": effect.log_joint,
+                    "log_loss": effect.log_loss,
+                    "posteriors": effect.posteriors,
+                }
+                for effect in self.effects
+            ],
+        }
 
 
 def _learned(table: LearnedTable) -> dict[str, Any]:
-    return {
-        "title": table.title,
-        "header": list(table.header),
-        "rows": [
-            {"name": name, "numbers": [asdict(number) for number in numbers]}
-            for name, numbers in table.rows
-        ],
-    }
+    rows = [{"name": name, "numbers": numbers} for name, numbers in table.rows]
+    return {"title": table.title, "header": table.header, "rows": rows}
 
 
 def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any]:
     joint, posterior = prediction.joint, prediction.posterior
     best = [classes[c] for c in prediction.best]
+    linear = prediction.linear
     return {
-        "row": dict(prediction.row.cells),
+        "row": prediction.row.cells,
         "actual": prediction.actual,
         "decision": best[0] if len(best) == 1 else None,
         "tied": best if len(best) > 1 else [],
         "classes": [
             {
                 "class": name,
-                "log_joint": _finite(prediction.log_joint[c]),
+                "log_joint": float(prediction.log_joint[c]),
                 "joint_fraction": written(joint[c] if joint else None),
                 "posterior": math.exp(prediction.log_posterior[c]),
                 "posterior_fraction": written(posterior[c] if posterior else None),
@@ -440,41 +453,34 @@ def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any
                 "column": term.column,
                 "feature": term.feature,
                 "seen": term.seen,
-                "nats": [_finite(nats) for nats in term.nats.tolist()],
+                "nats": term.nats.tolist(),
             }
             for term in prediction.terms
         ],
-        "unseen": list(prediction.unseen),
-        "outside_vocabulary": list(prediction.outside),
+        "unseen": prediction.unseen,
+        "outside_vocabulary": prediction.outside,
         "likelihood": prediction.kind,
         "log_coefficient": prediction.coefficient,
-        "linear": None
-        if prediction.linear is None
-        else (prediction.linear - prediction.linear[0]).tolist(),
+        "linear": None if linear is None else (linear - linear[0]).tolist(),
     }
 
 
-def _validation(
-    validation: Validation | None, classes: Sequence[str]
-) -> dict[str, Any] | None:
-    if validation is None:
-        return None
-    figures = (
-        *("folds", "seed", "rows", "right", "accuracy", "error_rate"),
-        *("log_likelihood", "log_joint", "log_loss", "impossible"),
-    )
+_FIGURES: Final = (
+    *("folds", "seed", "rows", "right", "accuracy", "error_rate"),
+    *("log_likelihood", "log_joint", "log_loss", "impossible"),
+)
+
+
+def _validation(validation: Validation, classes: Sequence[str]) -> dict[str, Any]:
+    confusion = zip(classes, validation.confusion.tolist(), strict=True)
     return {
-        **{name: _finite(getattr(validation, name)) for name in figures},
+        **{name: getattr(validation, name) for name in _FIGURES},
         "confusion": [
             {
                 "class": name,
-                "decided": dict(zip(classes, line[:-1], strict=True)),
-                "tied": line[-1],
+                "decided": dict(zip(classes, line, strict=False)),
+                "tied": tied,
             }
-            for name, line in zip(classes, validation.confusion.tolist(), strict=True)
+            for name, (*line, tied) in confusion
         ],
     }
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is None or math.isfinite(number) else None

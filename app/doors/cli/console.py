@@ -141,7 +141,7 @@ def show(
         from pydantic_core import to_jsonable_python  # noqa: PLC0415  only for --json
 
         to.print(
-            json.dumps(to_jsonable_python(document))
+            json.dumps(to_jsonable_python(document, inf_nan_mode="null"))
             if isinstance(document, Mapping)
             else document.model_dump_json()
         )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.doors.cli.console import (
-    OUT,
     Json,
     argument,
     complete_or_absent,
     grid,
     option,
-    plain,
+    show,
     this_command,
 )
 from app.errors import MalformedTable
@@ -30,8 +30,8 @@ from app.lab.groups import (
     written,
 )
 from app.lab.page import page
-from app.lab.report import as_json as report
 from app.lab.report import (
+    Study,
     compare,
     confusion_table,
     cross_validate,
@@ -47,12 +47,14 @@ from app.lab.table import Kind, Model, question, questions, read_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.table import Table
+
     from app.lab.fitted import Fitted
-    from app.lab.groups import LearnedTable
     from app.lab.prediction import Prediction
     from app.lab.regressed import Regressed
     from app.lab.report import Validation
-    from app.lab.table import Row, Table
+    from app.lab.table import Row
+    from app.lab.table import Table as Source
 
 SHOWN_ROWS = 40
 """Most printed rows of a learned table; `--json` has all of them."""
@@ -184,10 +186,10 @@ def lab(
     fitted = learned(design(source, choices))
     asked = _questions(predict or [], predict_csv, source, target)
     predictions = [fitted.predict(row) for row in asked]
-    train, on_test, by_folds = training(fitted), None, None
+    on_test = by_folds = None
     if test is not None:
         rows = questions(read_table(test), source.columns, target=target)
-        on_test = tested(fitted, rows)
+        on_test = tested(fitted, rows, name=f"Test: {test}")
     if folds is not None:
         by_folds = cross_validate(fitted.design, folds=folds, seed=seed)
     effects = []
@@ -195,41 +197,21 @@ def lab(
         effects = compare(
             source, choices, rules.pseudo_counts(alphas), asked, folds=folds, seed=seed
         )
-    validations = [
-        (name, validation)
-        for name, validation in (
-            (f"Test: {test}", on_test),
-            (f"{folds} stratified folds, seed {seed}", by_folds),
-        )
-        if validation is not None
-    ]
+    study = Study(
+        model=fitted,
+        predictions=predictions,
+        training=training(fitted),
+        test=on_test,
+        folds=by_folds,
+        effects=effects,
+    )
     if page_file is not None:
-        shown = [("table", train), *validations]
-        html = page(fitted, predictions, shown, effects, command=this_command())
         with complete_or_absent(page_file) as part:
             # The command may name files whose names are no text.
-            part.write_bytes(html.encode("utf-8", "replace"))
-    if as_json:
-        found = report(
-            fitted,
-            predictions,
-            train=train,
-            test=on_test,
-            folds=by_folds,
-            effects=effects,
-        )
-        OUT.print(json.dumps(found, allow_nan=False), markup=False)
-        return
-    _show_model(fitted, train)
-    for prediction in predictions:
-        _show_prediction(prediction, fitted)
-    for name, validation in validations:
-        _show_validation(name, validation, fitted.design.classes)
-    by_alpha = effects_table(effects, fitted.design.classes)
-    _grid("what the pseudo-count does", *by_alpha)
-    if page_file is not None:
-        _say("")
-        _say(f"The page is {page_file}")
+            html = page(study, command=this_command()).encode("utf-8", "replace")
+            part.write_bytes(html)
+    lines = chain(_lines(study), ["", f"The page is {page_file}"] if page_file else ())
+    show(study.document(), lines, as_json=as_json)
 
 
 def _require_other(page_file: Path | None, tables: Iterable[Path | None]) -> None:
@@ -271,7 +253,7 @@ def _values(given: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _questions(
-    given: Iterable[str], file: Path | None, table: Table, target: str
+    given: Iterable[str], file: Path | None, table: Source, target: str
 ) -> list[Row]:
     columns = [column for column in table.columns if column != target]
     rows = [question(words, columns) for words in given]
@@ -280,49 +262,51 @@ def _questions(
     return rows
 
 
-def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
-    """Print the columns of the table, and the learned model."""
+Lines = Iterator["str | Table"]
+
+
+def _lines(study: Study) -> Lines:
+    """Yield what people read."""
+    yield from _model_lines(study.model, study.training)
+    for prediction in study.predictions:
+        yield from _prediction_lines(prediction, study.model)
+    for validation in study.validations[1:]:
+        yield from _validation_lines(validation, study.classes)
+    by_alpha = effects_table(study.effects, study.classes)
+    yield from _table("what the pseudo-count does", *by_alpha)
+
+
+def _model_lines(fitted: Fitted | Regressed, train: Validation) -> Lines:
+    """Yield the columns of the table, and the learned model."""
     plan = fitted.design
-    _say(f"{len(plan.rows)} rows with a {plan.target}")
-    for note in fitted.notes:
-        _say(note)
-    _grid(
-        None,
-        ("column", "kind", "model"),
-        [(c, str(kind), plan.model(c)) for c, kind in plan.kinds.items()],
-    )
-    _grid(
-        "P(class)",
-        (plan.target, "rows", "prior"),
-        [
-            (name, str(n), with_decimals(written(share), math.exp(log)))
-            for name, n, share, log in zip(
-                plan.classes,
-                fitted.messages.tolist(),
-                fitted.priors,
-                fitted.log_prior.tolist(),
-                strict=True,
-            )
-        ],
-    )
-    for table in fitted.learned():
-        _show_learned(table)
-    if linear := fitted.linear():
-        _show_learned(linear)
+    yield f"{len(plan.rows)} rows with a {plan.target}"
+    yield from fitted.notes
+    kinds = [(c, str(kind), plan.model(c)) for c, kind in plan.kinds.items()]
+    yield from _table(None, ("column", "kind", "model"), kinds)
+    priors = [
+        (name, str(n), with_decimals(written(share), math.exp(log)))
+        for name, n, share, log in zip(
+            plan.classes,
+            fitted.messages.tolist(),
+            fitted.priors,
+            fitted.log_prior.tolist(),
+            strict=True,
+        )
+    ]
+    yield from _table("P(class)", (plan.target, "rows", "prior"), priors)
+    linear = fitted.linear()
+    for table in (*fitted.learned(), *([linear] if linear else [])):
+        rows = learned_rows(table)
+        yield from _table(table.title, ("", *table.header), rows[:SHOWN_ROWS])
+        if len(rows) > SHOWN_ROWS:
+            yield f"and {len(rows) - SHOWN_ROWS} more; --json has all of them"
     if train.log_joint is not None:
-        _say("")
-        _say(f"log-likelihood of the table: {nats(train.log_joint)} nats")
+        yield ""
+        yield f"log-likelihood of the table: {nats(train.log_joint)} nats"
 
 
-def _show_learned(table: LearnedTable) -> None:
-    rows = learned_rows(table)
-    _grid(table.title, ("", *table.header), rows[:SHOWN_ROWS])
-    if len(rows) > SHOWN_ROWS:
-        _say(f"and {len(rows) - SHOWN_ROWS} more; --json has all of them")
-
-
-def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None:
-    """Print the prediction for one row."""
+def _prediction_lines(prediction: Prediction, fitted: Fitted | Regressed) -> Lines:
+    """Yield the prediction for one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
     # A density is not a probability, and is written with a small letter.
@@ -336,9 +320,9 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
         for column, cell in prediction.row.cells.items()
         if column != target
     )
-    _say("")
     what = prediction.row.where.partition("'")[0].removeprefix("the ").strip()
-    _say(f"{what.capitalize()}: {cells or 'nothing is known'}")
+    yield ""
+    yield f"{what.capitalize()}: {cells or 'nothing is known'}"
     rows = []
     for c, name in enumerate(classes):
         value = power(float(prediction.log_joint[c]))
@@ -349,67 +333,59 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
                 value = f"{product} = {value}"
         exact = written(posterior[c] if posterior else None)
         rows.append((name, value, probability(exact, prediction.log_posterior, c)))
-    _grid(None, (target, value_of, "P(class | row)"), rows)
-    best = " and ".join(classes[c] for c in prediction.best)
-    tie = len(prediction.best) > 1
+    yield from _table(None, (target, value_of, "P(class | row)"), rows)
+    decided = "A tie of " if len(prediction.best) > 1 else "Decision: "
     was = f", and it was {prediction.actual}" if prediction.actual else ""
-    _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
-    for why, words in (
-        ("never seen", prediction.unseen),
-        ("outside the vocabulary", prediction.outside),
-    ):
-        if words:
-            _say(f"Omitted, because {why}: " + ", ".join(words))
+    yield f"{decided}{' and '.join(classes[c] for c in prediction.best)}{was}"
+    if prediction.unseen:
+        yield f"Omitted, because never seen: {', '.join(prediction.unseen)}"
+    if prediction.outside:
+        outside = ", ".join(prediction.outside)
+        yield f"Omitted, because outside the vocabulary: {outside}"
     if prediction.coefficient:
         orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
-        _say(
+        yield (
             "Omitted, because it is the same in each class: the multinomial "
             f"coefficient, {orders}"
         )
     if prediction.linear is not None and len(classes) == TWO:
         z = float(prediction.linear[1] - prediction.linear[0])
-        _say(f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {nats(z)}")
-    _grid(
+        yield f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {nats(z)}"
+    terms = [
+        *((t.column, t.feature, t.nats) for t in prediction.terms),
+        ("sum", "", prediction.log_joint),
+    ]
+    yield from _table(
         "what each part adds to the logarithm (nats)",
         ("", "", *classes),
-        [
-            (t.column, t.feature, *(nats(n) for n in t.nats.tolist()))
-            for t in prediction.terms
-        ]
-        + [("sum", "", *(nats(n) for n in prediction.log_joint.tolist()))],
+        [(column, feature, *map(nats, of.tolist())) for column, feature, of in terms],
     )
 
 
-def _show_validation(name: str, validation: Validation, classes: Sequence[str]) -> None:
-    """Print the figures for rows with a known class."""
-    _say("")
-    _say(name)
+def _validation_lines(validation: Validation, classes: Sequence[str]) -> Lines:
+    """Yield the figures for rows with a known class."""
     share = with_decimals(f"{validation.right}/{validation.rows}", validation.accuracy)
-    _say(f"accuracy {share}, error rate {four_digits(validation.error_rate, 1.0)}")
-    loss = f"{validation.log_loss:.4f} nats"
-    if validation.impossible:
-        loss = (
-            f"infinite (rows whose own class was impossible: {validation.impossible})"
-        )
-    _say(f"log-loss {loss}")
+    yield ""
+    yield validation.name
+    yield f"accuracy {share}, error rate {four_digits(validation.error_rate, 1.0)}"
+    yield (
+        f"log-loss infinite (rows whose own class was impossible: "
+        f"{validation.impossible})"
+        if validation.impossible
+        else f"log-loss {validation.log_loss:.4f} nats"
+    )
     said = f"log-likelihood of the classes: {nats(validation.log_likelihood)} nats"
     if validation.log_joint is not None:
         said += f"; of classes and rows: {nats(validation.log_joint)} nats"
-    _say(said)
+    yield said
     shown = confusion_table(validation, classes)
-    _grid("rows by class (down) and decision (across)", *shown)
+    yield from _table("rows by class (down) and decision (across)", *shown)
 
 
-def _say(sentence: str) -> None:
-    OUT.print(plain(sentence))
-
-
-def _grid(
+def _table(
     title: str | None, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> None:
-    """Print a table with its title."""
+) -> Lines:
+    """Yield a table below its title; nothing without rows."""
     if rows:
-        _say("")
-        if title:
-            _say(title)
-        OUT.print(grid(header, rows))
+        yield from ("", *([title] if title else []))
+        yield grid(header, rows)
