@@ -117,10 +117,7 @@ class Categories(ColumnGroup):
         return SparseCounts.of(found) if found else None
 
     def learned(
-        self,
-        state: FeatureCounts,
-        likelihood: object,  # noqa: ARG002
-        classes: Sequence[str],
+        self, state: FeatureCounts, _: object, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return P(value | class) of each column."""
         tables = []
@@ -154,11 +151,7 @@ class Categories(ColumnGroup):
         ids = np.array(sorted(self.coordinates), np.int64)
         return categorical_form(likelihood, ids, np.zeros(state.n_classes))
 
-    def notes(
-        self,
-        state: FeatureCounts,  # noqa: ARG002
-        likelihood: CategoricalLikelihood,
-    ) -> list[str]:
+    def notes(self, _: object, likelihood: CategoricalLikelihood) -> list[str]:
         """Return a warning if the replacement of zero is too large."""
         return _too_large(self.smoothing, self.columns, likelihood.totals)
 
@@ -251,10 +244,7 @@ class Bag(ColumnGroup):
         )
 
     def learned(
-        self,
-        state: FeatureCounts,
-        likelihood: object,  # noqa: ARG002
-        classes: Sequence[str],
+        self, state: FeatureCounts, _: object, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return P(word | class)."""
         rows = _probabilities(self.smoothing, self.words, *self._counts(state))
@@ -270,7 +260,7 @@ class Bag(ColumnGroup):
         before = f"{self.columns[0]} " if self.text else ""
         return {i: before + word for i, word in enumerate(self.words)}
 
-    def form(self, state: FeatureCounts, likelihood: object) -> LinearForm | None:  # noqa: ARG002
+    def form(self, state: FeatureCounts, _: object) -> LinearForm | None:
         """Return the weight of each word; None if one is infinite."""
         model, nothing = self.event_model, np.zeros(state.n_classes)
         if isinstance(model, Multinomial):
@@ -286,7 +276,7 @@ class Bag(ColumnGroup):
             return np.ones(x.size)
         return x.counts.astype(np.float64)
 
-    def notes(self, state: FeatureCounts, likelihood: object) -> list[str]:  # noqa: ARG002
+    def notes(self, state: FeatureCounts, _: object) -> list[str]:
         """Return a warning if the replacement of zero is too large."""
         _, totals, _ = self._counts(state)
         return _too_large(self.smoothing, self.columns, totals)
@@ -297,8 +287,9 @@ class Bag(ColumnGroup):
         return (self.columns[0], word) if self.text else (word, row.cells[word])
 
     def unknown_words(self, row: Row) -> list[str]:
-        """Return the words that are not in the vocabulary."""
-        return sorted(self._found(row).keys() - self.ids.keys()) if self.text else []
+        """Return the words that are not in the vocabulary, each after its column."""
+        unknown = self._found(row).keys() - self.ids.keys() if self.text else ()
+        return [f"{self.columns[0]} {word}" for word in sorted(unknown)]
 
     def factors(
         self, state: FeatureCounts, x: SparseCounts

@@ -168,8 +168,7 @@ class Fitted:
                 for t in of_part
                 if not t.seen and t.column not in dropped
             ]
-            words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
-            (outside if part.closed else unseen).extend(words)
+            (outside if part.closed else unseen).extend(part.unknown_words(row))
         dense = any(
             design.parts[name].statistics is MomentSums and self._teaches(name)
             for name in views

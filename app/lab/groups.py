@@ -146,7 +146,7 @@ class ColumnGroup(ABC):
 
     @abstractmethod
     def learned(
-        self, state: Any, likelihood: Any, classes: Sequence[str]
+        self, state: Any, likelihood: Any, /, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return the learned numbers as tables."""
 
@@ -165,7 +165,7 @@ class ColumnGroup(ABC):
         return frozenset()
 
     @abstractmethod
-    def form(self, state: Any, likelihood: Any) -> LinearForm | None:
+    def form(self, state: Any, likelihood: Any, /) -> LinearForm | None:
         """Return the linear form of the log-likelihood, None if there is none."""
 
     def values_of(self, x: Any) -> NDArray[np.float64]:
@@ -191,19 +191,19 @@ class ColumnGroup(ABC):
             )
         ]
 
-    def dropped(self, likelihood: Any) -> tuple[list[str], str]:  # noqa: ARG002
+    def dropped(self, _: Any, /) -> tuple[list[str], str]:
         """Return the columns that the model left out, and why."""
         return [], ""
 
-    def notes(self, state: Any, likelihood: Any) -> list[str]:  # noqa: ARG002
+    def notes(self, _state: Any, _likelihood: Any, /) -> list[str]:
         """Return sentences about what the model changed."""
         return []
 
-    def unknown_words(self, row: Row) -> list[str]:  # noqa: ARG002
-        """Return the words of a row that the table lacks."""
+    def unknown_words(self, _: Row, /) -> list[str]:
+        """Return the words of a row that the table lacks, each after its column."""
         return []
 
-    def factors(self, state: Any, x: Any) -> list[list[Fraction]] | None:  # noqa: ARG002
+    def factors(self, _state: Any, _x: Any, /) -> list[list[Fraction]] | None:
         """Return the exact factors of the likelihood in each class.
 
         None if they are not rational, or too many.

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
 
+NormalLikelihood = GaussianLikelihood | DiscriminantLikelihood
+"""A likelihood of measurements."""
 # A question may hold a thousand times the largest value of the table.
 VALUE_BITS: Final = 37
 """Bits of the largest value of a column in steps; LIMIT has ten more."""
@@ -237,9 +239,7 @@ class Measured(ColumnGroup):
             {i: self.choices.added * 100.0**d for i, d in enumerate(self.places)}
         )
 
-    def estimate(
-        self, state: MomentSums
-    ) -> GaussianLikelihood | DiscriminantLikelihood:
+    def estimate(self, state: MomentSums) -> NormalLikelihood:
         """Return the likelihood, in the units of the columns, from their origins on.
 
         A column that never varies is left out: it cannot tell the classes apart, and
@@ -279,15 +279,11 @@ class Measured(ColumnGroup):
                 found[field] = round(exact)
         return Measurements.of(found, fraction_bits=0) if found else None
 
-    def means(
-        self, likelihood: GaussianLikelihood | DiscriminantLikelihood
-    ) -> NDArray[np.float64]:
+    def means(self, likelihood: NormalLikelihood) -> NDArray[np.float64]:
         """Return the mean of each class, shape (D, K), in the units of the columns."""
         return likelihood.means + self._starts(likelihood.ids)[:, np.newaxis]
 
-    def dropped(
-        self, likelihood: GaussianLikelihood | DiscriminantLikelihood
-    ) -> tuple[list[str], str]:
+    def dropped(self, likelihood: NormalLikelihood) -> tuple[list[str], str]:
         """Return the columns that the model left out, and why."""
         used = set(likelihood.ids.tolist())
         why = "it never varies"
@@ -297,25 +293,18 @@ class Measured(ColumnGroup):
             why = "not every row has it, or it never varies"
         return [c for field, c in enumerate(self.columns) if field not in used], why
 
-    def notes(
-        self, state: MomentSums, likelihood: GaussianLikelihood | DiscriminantLikelihood
-    ) -> list[str]:
+    def notes(self, state: MomentSums, likelihood: NormalLikelihood) -> list[str]:
         """Return how far the correlations were shrunk."""
-        notes = []
-        if isinstance(likelihood, DiscriminantLikelihood):
-            shrunk = self._shrunk(state, likelihood)
-            if shrunk > SHRUNK:
-                why = ""
-                if self.choices.shrinkage == StatedFraction(0.0):
-                    why = ", because the matrix is singular"
-                notes.append(f"The correlations are shrunk by {shrunk:.2g}{why}.")
-        return notes
+        if not isinstance(likelihood, DiscriminantLikelihood):
+            return []
+        shrunk = self._shrunk(state, likelihood)
+        unasked = self.choices.shrinkage == StatedFraction(0.0)
+        why = ", because the matrix is singular" if unasked else ""
+        note = f"The correlations are shrunk by {shrunk:.2g}{why}."
+        return [note] if shrunk > SHRUNK else []
 
     def learned(
-        self,
-        state: MomentSums,
-        likelihood: GaussianLikelihood | DiscriminantLikelihood,
-        classes: Sequence[str],
+        self, state: MomentSums, likelihood: NormalLikelihood, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return the means and variances of the classes, or the covariance."""
         fields = likelihood.ids.tolist()
@@ -343,16 +332,11 @@ class Measured(ColumnGroup):
                 for i, f in enumerate(fields)
             ]
             return [
-                LearnedTable(
-                    "mean of each class",
-                    tuple(classes),
-                    tuple(zip(names, means, strict=True)),
-                ),
-                LearnedTable(
-                    "covariance, shared by the classes",
-                    names,
-                    tuple(zip(names, covariance, strict=True)),
-                ),
+                LearnedTable(title, header, tuple(zip(names, numbers, strict=True)))
+                for title, header, numbers in (
+                    ("mean of each class", tuple(classes), means),
+                    ("covariance, shared by the classes", names, covariance),
+                )
             ]
         tables = []
         within = [slice(c, c + 1) for c in range(len(classes))]
@@ -384,7 +368,7 @@ class Measured(ColumnGroup):
         return dict(enumerate(self.columns))
 
     def form(
-        self, state: MomentSums, likelihood: GaussianLikelihood | DiscriminantLikelihood
+        self, state: MomentSums, likelihood: NormalLikelihood
     ) -> LinearForm | None:
         """Return the weight of each column; None with variances of each class."""
         nothing = np.zeros(state.n_classes)

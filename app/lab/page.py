@@ -92,22 +92,19 @@ def page(study: Study, *, command: str) -> str:
 
 def _figures(validations: Sequence[Validation]) -> Markup:
     rows = [
-        (
-            v.name,
-            number(v.rows),
-            number(v.right),
-            number(100 * v.accuracy, 1),
-            number(100 * v.error_rate, 1),
-            nats(v.log_likelihood),
-            "-" if v.log_joint is None else nats(v.log_joint),
-        )
+        {
+            "rows of": v.name,
+            "number": number(v.rows),
+            "right": number(v.right),
+            "accuracy %": number(100 * v.accuracy, 1),
+            "error rate %": number(100 * v.error_rate, 1),
+            "log-likelihood of the classes": nats(v.log_likelihood),
+            "of classes and rows": "-" if v.log_joint is None else nats(v.log_joint),
+        }
         for v in validations
     ]
-    headings = (
-        *("rows of", "number", "right", "accuracy %", "error rate %"),
-        *("log-likelihood of the classes", "of classes and rows"),
-    )
-    return table("Log-likelihoods in nats. A tie counts as wrong.", headings, rows)
+    caption = "Log-likelihoods in nats. A tie counts as wrong."
+    return table(caption, [*rows[0]], [[*row.values()] for row in rows])
 
 
 def _confusion(validation: Validation, classes: Sequence[str]) -> Markup:

@@ -145,8 +145,7 @@ class Regressed:
         outside: list[str] = []
         for name, x in views.items():
             part = design.parts[name]
-            words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
-            (outside if part.closed else unseen).extend(words)
+            (outside if part.closed else unseen).extend(part.unknown_words(row))
             pairs = zip(x.ids.tolist(), part.values_of(x).tolist(), strict=True)
             for number, value in pairs:
                 # What is the baseline of its column has a weight of 0.
