@@ -468,9 +468,7 @@ class Experiment:
         on_unreadable: Callable[[str, str], object],
     ) -> None:
         """Parse the streams of the tasks that are still open."""
-        views: set[str] = set()
-        for configuration in self.configurations.values():
-            views |= {*configuration.specification.views}
+        views = {v for c in self.configurations.values() for v in c.specification.views}
         wanted = {task.key[0]: task.corpus for task in tasks}
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
         for at, folder in wanted.items():

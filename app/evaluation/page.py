@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
@@ -58,38 +57,39 @@ if TYPE_CHECKING:
     from app.figures.metrics import Curve
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """The contents of the page.
+def page(
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    *,
+    command: str,
+    protocol: Sequence[str],
+    reasons: Mapping[str, Names],
+    seed: int,
+) -> str:
+    """Return the page as HTML that loads nothing from elsewhere.
 
     Parameters
     ----------
-    comparisons : tuple of Comparison
+    comparisons : sequence of Comparison
         Each configuration except the first, compared with the first.
+    command : str
+        The command that made it.
+    protocol : sequence of str
+        The treatment of every stream, in sentences.
     reasons : mapping of str to Names
         Names of the features of the worst mistakes, by stream.
     """
-
-    command: str
-    protocol: tuple[str, ...]
-    runs: tuple[Run, ...]
-    comparisons: tuple[Comparison, ...]
-    reasons: Mapping[str, Names]
-    seed: int
-
-
-def page(document: Document) -> str:
-    """Return the page as HTML that loads nothing from elsewhere."""
-    runs: dict[str, list[Run]] = {}
-    for run in document.runs:
-        runs.setdefault(run.stream, []).append(run)
-    title = f"Postbayes on {_and([*runs])}"
+    streams: dict[str, list[Run]] = {}
+    for run in runs:
+        streams.setdefault(run.stream, []).append(run)
     return template("evaluation/page.html").render(
-        title=title,
-        document=document,
-        several=len(document.runs) > 1,
-        figures=_summary(document),
-        comparisons=_comparisons(document),
+        title=f"Postbayes on {_and([*streams])}",
+        command=command,
+        protocol=protocol,
+        several=len(runs) > 1,
+        first=runs[0],
+        figures=_summary(runs, seed),
+        comparisons=_comparisons(comparisons),
         streams=[
             (
                 stream,
@@ -97,9 +97,9 @@ def page(document: Document) -> str:
                 of_stream[0],
                 f" ({of_stream[0].configuration})" if len(of_stream) > 1 else "",
             )
-            for stream, of_stream in runs.items()
+            for stream, of_stream in streams.items()
         ],
-        origin=_origin(runs),
+        origin=_origin(streams),
         versions=(
             f"Postbayes {__version__}",
             f"Python {platform.python_version()}",
@@ -109,52 +109,43 @@ def page(document: Document) -> str:
         share=_share,
         mistakes=_mistakes,
         probability=_probability,
-        text=partial(_text, document.reasons),
+        text=partial(_text, reasons),
         seen=_seen,
     )
 
 
-def _summary(document: Document) -> Markup:
+def _summary(runs: Sequence[Run], seed: int) -> Markup:
     rows = []
-    of_labels = document.runs[0].several
-    for run in document.runs:
-        report = run.report()
-        gold = run.is_spam
-        roca = interval(roca_replicates(run.log_odds, gold, seed=document.seed))
-        lam = interval(lam_replicates(run.decided_spam, gold, seed=document.seed))
-        rows.append(
-            (
-                run.stream,
-                run.configuration,
-                number(report.messages),
-                number(report.spam),
-                f"{number(report.roca_pct)}{_interval(roca)}",
-                number(report.ham_lost_pct, 2),
-                number(report.spam_missed_pct, 2),
-                f"{number(report.lam_pct, 2)}{_interval(lam, 2)}",
-                number(report.spam_missed_at_0_1_pct, 1),
-                number(report.ece_pct, 2),
-                number(report.brier, 4),
-                number(report.messages_per_second, 0),
-                *((number(report.macro_f1_pct, 2),) if of_labels else ()),
-            )
-        )
-    headings = (
-        *("stream", "configuration", "messages", "spam", "1-ROCA %"),
-        *("ham lost %", "spam missed %", "lam %", "missed at 0.1 %"),
-        *("calibration error %", "Brier", "messages a second"),
-        *(("macro-F1 %",) if of_labels else ()),
-    )
+    for run in runs:
+        report, gold = run.report(), run.is_spam
+        roca = interval(roca_replicates(run.log_odds, gold, seed=seed))
+        lam = interval(lam_replicates(run.decided_spam, gold, seed=seed))
+        shown = {
+            "stream": run.stream,
+            "configuration": run.configuration,
+            "messages": number(report.messages),
+            "spam": number(report.spam),
+            "1-ROCA %": f"{number(report.roca_pct)}{_interval(roca)}",
+            "ham lost %": number(report.ham_lost_pct, 2),
+            "spam missed %": number(report.spam_missed_pct, 2),
+            "lam %": f"{number(report.lam_pct, 2)}{_interval(lam, 2)}",
+            "missed at 0.1 %": number(report.spam_missed_at_0_1_pct, 1),
+            "calibration error %": number(report.ece_pct, 2),
+            "Brier": number(report.brier, 4),
+            "messages a second": number(report.messages_per_second, 0),
+        }
+        if runs[0].several:
+            shown["macro-F1 %"] = number(report.macro_f1_pct, 2)
+        rows.append(shown)
     caption = "95 % bootstrap intervals in brackets; lower errors are better."
     if len(rows) == 1:
         # One run reads better down than across.
-        down = list(zip(headings, rows[0], strict=True))
-        return table(caption, ("figure", "value"), down, text=2)
-    return table(caption, headings, rows, text=2)
+        return table(caption, ("figure", "value"), [*rows[0].items()], text=2)
+    return table(caption, [*rows[0]], [[*row.values()] for row in rows], text=2)
 
 
-def _comparisons(document: Document) -> Markup:
-    if not document.comparisons:
+def _comparisons(comparisons: Sequence[Comparison]) -> Markup:
+    if not comparisons:
         return Markup()
     rows = [
         (
@@ -165,9 +156,9 @@ def _comparisons(document: Document) -> Markup:
             number(each.tied),
             number(each.lost),
         )
-        for each in document.comparisons
+        for each in comparisons
     ]
-    old = document.comparisons[0].against
+    old = comparisons[0].against
     caption = (
         f"Difference to “{old}” in per cent points, with 95 % intervals of the paired "
         "bootstrap: below 0 is better, and if the interval contains 0, the difference "
@@ -261,12 +252,11 @@ def _mistakes(run: Run) -> list[tuple[str, list[Mistake]]]:
     The only text of the mail is that of the deciding features; the author of the page
     has the mail.
     """
-    spam = run.specification.spam_labels
-    sides = [
-        [m for m in run.mistakes if (run.survey.labels[m.message] in spam) is side]
-        for side in (False, True)
+    spam, labels = run.specification.spam_labels, run.survey.labels
+    return [
+        (name, [m for m in run.mistakes if (labels[m.message] in spam) is side][:SHOWN])
+        for name, side in (("Ham lost", False), ("Spam missed", True))
     ]
-    return [("Ham lost", sides[0][:SHOWN]), ("Spam missed", sides[1][:SHOWN])]
 
 
 def _probability(log_odds: float) -> str:
@@ -504,34 +494,29 @@ def histogram_figure(run: Run, whose: str) -> Markup:
     top = max(10.0, float(max(ham.max(), spam.max())))
     rule = run.specification.verdict
     panels = []
-    for name, class_, counts in (("ham", "ham", ham), ("spam", "spam", spam)):
+    thresholds = (rule.ham_threshold, rule.spam_threshold)
+    # The lower panel has the title of the axis, and the upper one those of the marks.
+    for name, below, counts in (
+        ("ham", "", ham),
+        ("spam", "log-odds of spam, nats", spam),
+    ):
         plot = Plot(
-            x=Axis(
-                Linear(edges[0], edges[-1]),
-                "log-odds of spam, nats" if class_ == "spam" else "",
-            ),
+            x=Axis(Linear(edges[0], edges[-1]), below),
             y=Axis(Logarithmic(0.5, top, zero=True), name),
             height=200,
         )
+        marks = [
+            plot.bar(low, high, count, class_=name)
+            for (low, high), count in zip(bars, counts.tolist(), strict=True)
+            if count
+        ]
+        marks += [plot.upright(at, 0, top, class_="threshold") for at in thresholds]
+        if name == "ham":
+            marks.append(plot.note(rule.ham_threshold, "ham", side="left"))
+            marks.append(plot.note(rule.spam_threshold, "spam", side="right"))
         panels.append(
             plot.drawn(
-                *(
-                    plot.bar(low, high, count, class_=class_)
-                    for (low, high), count in zip(bars, counts.tolist(), strict=True)
-                    if count
-                ),
-                *(
-                    plot.upright(at, 0, top, class_="threshold")
-                    for at in (rule.ham_threshold, rule.spam_threshold)
-                ),
-                *(
-                    (
-                        plot.note(rule.ham_threshold, "ham", side="left"),
-                        plot.note(rule.spam_threshold, "spam", side="right"),
-                    )
-                    if class_ == "ham"
-                    else ()
-                ),
+                *marks,
                 title=f"Scores of the {name}",
                 description=f"Distribution of the log-odds of {name}, with numbers on "
                 "a logarithmic scale.",

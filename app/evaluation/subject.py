@@ -355,8 +355,8 @@ class Corpus:
 
         Parameters
         ----------
-        views : mapping of str to bool
-            The views to read, and whether each holds measurements.
+        views : collection of str
+            The views to read.
         advance : callable
             Gets, at intervals, the number of messages read since the last call.
         readers : Readers or None
@@ -406,10 +406,7 @@ class Corpus:
         for view, column in self.columns.items():
             for part in ("ids", "values", "bounds"):
                 np.save(folder / f"{view}.{part}.npy", getattr(column, part))
-        about = {
-            "views": list(self.columns),
-            "seconds": self.seconds,
-        }
+        about = {"views": list(self.columns), "seconds": self.seconds}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
     @classmethod

@@ -254,6 +254,17 @@ def test_a_table_shows_which_folder_gets_which_label(run, tmp_path):
     ]
 
 
+def test_files_that_were_named_are_not_listed(run, tmp_path):
+    """They have the label that was given, and a shell may name thousands."""
+    files = [tmp_path / f"letter{n}.eml" for n in range(3)]
+    for n, file in enumerate(files):
+        file.write_bytes(spam(n))
+
+    _, out, _ = run("learn", "--label", "spam", *files)
+
+    assert out.startswith("3 messages in")
+
+
 @pytest.mark.parametrize(
     ("labels", "doubts"),
     [
@@ -310,7 +321,7 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     lines = out.splitlines()
     assert 0 == code
     assert lines[0].startswith("spam")
-    assert re.search(r"^ +[+-]\d+\.\d\d  (words|pairs|headers)  ", lines[1])
+    assert re.search(r"^ +[+-]\d+\.\d\d  (words|pairs|headers)$", lines[1])
     at = next(n for n, line in enumerate(lines) if "of it by those shown" in line)
     assert 3 + 3 + 1 == len(lines) - at - 1
     assert "other features" in lines[-1]

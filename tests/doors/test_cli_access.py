@@ -69,7 +69,11 @@ def test_a_key_is_revoked_by_its_name(run):
 @pytest.mark.parametrize(
     ("code", "sentence", "arguments"),
     [
-        (65, "give the name of the key to create", ("keys", "create")),
+        (
+            65,
+            "give the name of the key: `postbayes keys create NAME`",
+            ("keys", "create"),
+        ),
         (65, "the rights of a key", ("keys", "create", "x")),
         (2, "admin", ("keys", "create", "x", "--right", "admin")),
         (

@@ -310,7 +310,7 @@ def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
             ["follow"],
             "no such command 'follow'. Did you mean 'fold'? See `postbayes --help`.",
         ),
-        (["why"], "missing argument 'id'. See `postbayes why --help`."),
+        (["why"], "missing argument 'ID'. See `postbayes why --help`."),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_sentence(run, arguments, says):

@@ -12,7 +12,7 @@ from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource
 from app.drawing import number, table
 from app.evaluation.experiment import Configuration, Experiment, Folds, Online, Protocol
-from app.evaluation.page import Document, named, page
+from app.evaluation.page import named, page
 from app.evaluation.run import compare
 from tests.support.messages import ham, spam
 
@@ -51,14 +51,12 @@ def made(index, *, plan=None, several=False, **given):
         sources=sources, configurations=configurations, protocol=protocol
     ).carry_out(show=lambda *_: lambda _: None)
     return page(
-        Document(
-            command="postbayes evaluate --index 'a<b>/index'",
-            protocol=protocol.sentences(),
-            runs=runs,
-            comparisons=(compare(runs[1:], runs[:1], seed=1),) if several else (),
-            reasons=named(sources, runs),
-            seed=1,
-        )
+        runs,
+        (compare(runs[1:], runs[:1], seed=1),) if several else (),
+        command="postbayes evaluate --index 'a<b>/index'",
+        protocol=protocol.sentences(),
+        reasons=named(sources, runs),
+        seed=1,
     )
 
 

@@ -21,9 +21,9 @@ from app.access.rights import MAX_LIFE, MEANINGS, Right
 from app.classifier.verdict import MAX_NATS
 from app.doors.cli.console import (
     ERR,
+    JSON,
     OUT,
-    Json,
-    Profile,
+    PROFILE,
     argument,
     fields_of,
     flag,
@@ -103,7 +103,7 @@ def keys(
         "--names-sources",
         "Let it name the source of feedback, for a mail server that knows its users.",
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Create, list and revoke API keys.
 
@@ -116,53 +116,58 @@ def keys(
             listed = KeysOut.describing(keys=list_keys(engine))
         lines = map(_key_line, listed.keys)
         show(listed, lines, as_json=as_json, otherwise="no keys")
-    elif name is None:
-        raise InvalidInput(f"give the name of the key to {action}")
-    elif action == "revoke":
+        return
+    key_name = _required(name, f"the name of the key: `postbayes keys {action} NAME`")
+    if action == "revoke":
         with opened_database(load_settings()) as engine:
-            revoke_key(engine, name, who=this_user())
+            revoke_key(engine, key_name, who=this_user())
         OUT.print(f"the key {name} is revoked")
-    else:
-        text, key = made_key(
-            name,
-            right or (),
-            profiles=profile or (),
-            labels=label or (),
-            networks=network or (),
-            names_sources=names_sources,
-            expires_at=None if days is None else now() + timedelta(days=days),
+        return
+    text, key = made_key(
+        key_name,
+        right or (),
+        profiles=profile or (),
+        labels=label or (),
+        networks=network or (),
+        names_sources=names_sources,
+        expires_at=None if days is None else now() + timedelta(days=days),
+    )
+    with opened_database(load_settings(), make=True) as engine:
+        add_key(engine, key, who=this_user())
+    show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
+    if not as_json:
+        ERR.print(
+            f"the key {name} is shown only now; the database stores only its digest"
         )
-        with opened_database(load_settings(), make=True) as engine:
-            add_key(engine, key, who=this_user())
-        show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
-        if not as_json:
-            ERR.print(
-                f"the key {name} is shown only now; the database stores only its digest"
-            )
+
+
+def _required(given: str | None, what: str) -> str:
+    """Return an argument that the action needs.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not given; `what` it is follows "give".
+    """
+    if given is None:
+        raise InvalidInput(f"give {what}")
+    return given
 
 
 def _key_line(key: KeyOut) -> str:
     """Return a key as a line."""
     limits = {"profiles": key.profiles, "labels": key.labels, "from": key.networks}
-    parts = [
+    parts = (
         key.name,
         ", ".join(key.rights),
-        *(
-            f"{what} {', '.join(sorted(names))}"
-            for what, names in limits.items()
-            if names
-        ),
-        *(["names sources"] if key.names_sources else ()),
+        *(f"{of} {', '.join(sorted(names))}" for of, names in limits.items() if names),
+        key.names_sources and "names sources",
         f"made {_day(key.created_at)}",
-    ]
-    if key.expires_at is not None:
-        parts.append(f"expires {_day(key.expires_at)}")
-    parts.append(
-        "never used" if key.last_used_at is None else f"used {_day(key.last_used_at)}"
+        key.expires_at and f"expires {_day(key.expires_at)}",
+        f"used {_day(key.last_used_at)}" if key.last_used_at else "never used",
+        key.revoked_at and f"revoked {_day(key.revoked_at)}",
     )
-    if key.revoked_at is not None:
-        parts.append(f"revoked {_day(key.revoked_at)}")
-    return "  ".join(parts)
+    return "  ".join(part for part in parts if part)
 
 
 def _day(time: datetime) -> str:
@@ -187,7 +192,7 @@ def people(
         "--no-password",
         "Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.",
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Add, list and remove the people who may sign in to the pages.
 
@@ -200,26 +205,20 @@ def people(
         lines = map(_person_line, listed.people)
         show(listed, lines, as_json=as_json, otherwise="no people")
         return
-    if name is None:
-        msg = f"give the name of the person: `postbayes people {action} NAME`"
-        raise InvalidInput(msg)
+    name = _required(name, f"the name of the person: `postbayes people {action} NAME`")
+    who = this_user()
     if action == "remove":
         with opened_database(load_settings()) as engine:
-            remove_person(engine, name, who=this_user())
+            remove_person(engine, name, who=who)
         OUT.print(f"{name} can no longer sign in")
         return
     password = None if no_password and action == "add" else _password(name)
     with opened_database(load_settings(), make=action == "add") as engine:
         if action == "password":
-            set_password(engine, name, password or "", who=this_user())
+            set_password(engine, name, password or "", who=who)
         else:
             add_person(
-                engine,
-                name,
-                role=role,
-                password=password,
-                profile=profile,
-                who=this_user(),
+                engine, name, role=role, password=password, profile=profile, who=who
             )
     OUT.print(f"{name} can sign in now")
 
@@ -252,7 +251,7 @@ def _password(name: str) -> str:
 
 def events(
     last: int = option("Number of events to show.", min=1, max=MAX_EVENTS, default=50),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Show the changes outside the ledger and who made them, newest first.
 
@@ -278,7 +277,7 @@ def lists(
         "for standard input).",
         metavar="ENTRY",
     ),
-    profile: Profile = None,
+    profile: str | None = PROFILE,
     allow: bool = flag("--allow", "The entries to add allow their senders."),
     deny: bool = flag("--deny", "The entries to add deny their senders."),
     nats: float | None = option(
@@ -290,7 +289,7 @@ def lists(
         metavar="DAYS|DATE",
     ),
     note: str = option("A note of one line, for other people.", default=""),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Show, set and remove the allow and deny entries of a profile.
 
@@ -364,7 +363,7 @@ def correspondents(
     profile: str | None = option(
         "The only profile to show or change; all if not given.", metavar="PROFILE"
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Show the number of correspondents of users, and forget one of them.
 
@@ -372,39 +371,36 @@ def correspondents(
     profiles that know it. A running service forgets it within a minute.
     """
     settings = load_settings()
-    with opened_database(settings) as engine:
-        if action == "list":
-            listed = list_correspondents(
+    if action == "list":
+        with opened_database(settings) as engine:
+            found = list_correspondents(
                 engine, settings, address=address, profile=profile
             )
-            documents = [
-                {"profile": name, **fields_of(each, "addresses", "messages")}
-                | {"last": _day(each.last)}
-                for name, each in listed
-            ]
-            lines = (
-                f"{name}  "
-                + ("" if address else f"{number_of(each.addresses, 'address')}  ")
-                + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
-                for name, each in listed
-            )
-            nothing = (
-                f"no profile has the correspondent {address}"
-                if address
-                else "no correspondents"
-            )
-            show(
-                {"correspondents": documents}, lines, as_json=as_json, otherwise=nothing
-            )
-            return
-        if address is None:
-            msg = "give the address: `postbayes correspondents forget ADDRESS`"
-            raise InvalidInput(msg)
+        documents = [
+            {"profile": name, **fields_of(each, "addresses", "messages")}
+            | {"last": _day(each.last)}
+            for name, each in found
+        ]
+        lines = (
+            f"{name}  "
+            + ("" if address else f"{number_of(each.addresses, 'address')}  ")
+            + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
+            for name, each in found
+        )
+        nothing = "no correspondents"
+        if address:
+            nothing = f"no profile has the correspondent {address}"
+        show({"correspondents": documents}, lines, as_json=as_json, otherwise=nothing)
+        return
+    address = _required(
+        address, "the address: `postbayes correspondents forget ADDRESS`"
+    )
+    with opened_database(settings) as engine:
         forgot = forget_correspondent(
             engine, settings, address, profile=profile, who=this_user()
         )
     if not forgot:
-        who = "no profile has" if profile is None else f"{profile!r} does not have"
-        raise NotFound(f"{who} the correspondent {address}; nothing was forgotten")
+        has = "no profile has" if profile is None else f"{profile!r} does not have"
+        raise NotFound(f"{has} the correspondent {address}; nothing was forgotten")
     line = f"{address} is forgotten by {', '.join(forgot)}"
     show({"profiles": forgot}, [line], as_json=as_json)

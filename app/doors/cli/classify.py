@@ -11,11 +11,11 @@ from rich.text import Text
 
 from app.doors.cli.client import application, ask, loaded, parse, read_messages
 from app.doors.cli.console import (
-    Json,
-    JsonDocument,
-    OneProfile,
-    Profile,
-    Url,
+    JSON,
+    JSON_DOCUMENT,
+    ONE_PROFILE,
+    PROFILE,
+    URL,
     argument,
     fields_of,
     flag,
@@ -51,9 +51,9 @@ def classify(
     explain: int = option(
         "Number of reasons to show on each side.", min=0, max=MAX_EXPLAINED, default=0
     ),
-    profile: Profile = None,
-    url: Url = None,
-    as_json: JsonDocument = False,
+    profile: str | None = PROFILE,
+    url: str | None = URL,
+    as_json: bool = JSON_DOCUMENT,
 ) -> None:
     """Score messages without learning them, and explain the verdict."""
     with ExitStack() as stack:
@@ -116,11 +116,10 @@ def _entry_line(entry: EntryOut) -> Text:
 def _line(nats: float, text: str, more: str) -> Text:
     line = Text(f"        {_signed(nats)}  ", style="red" if nats > 0 else "green")
     cell = plain(text, "default")
-    # A Chinese character is two columns wide, and a combining mark none.
-    cell.pad_right(max(0, WIDTH - cell.cell_len) + 2)
-    line.append_text(cell)
-    line.append_text(plain(more, "dim"))
-    return line
+    if more:
+        # A Chinese character is two columns wide, and a combining mark none.
+        cell.pad_right(max(0, WIDTH - cell.cell_len) + 2)
+    return line.append_text(cell).append_text(plain(more, "dim"))
 
 
 def _signed(log_odds: float | None) -> str:
@@ -129,13 +128,15 @@ def _signed(log_odds: float | None) -> str:
 
 def why(
     id: str = argument(  # noqa: A002  the name is shown to users
-        "The id of the message, as in its verdict or its log line.", default=...
+        "The id of the message, as in its verdict or its log line.",
+        metavar="ID",
+        default=...,
     ),
     explain: int = option(
         "Number of features to show on each side.", min=0, max=MAX_EXPLAINED, default=10
     ),
-    profile: OneProfile = None,
-    as_json: Json = False,
+    profile: str | None = ONE_PROFILE,
+    as_json: bool = JSON,
 ) -> None:
     """Show how a message was scored and taught, and explain it.
 
@@ -223,9 +224,9 @@ def feedback(
     source: str = option(
         "The source of the feedback, kept in the ledger.", default="cli"
     ),
-    profile: Profile = None,
-    url: Url = None,
-    as_json: JsonDocument = False,
+    profile: str | None = PROFILE,
+    url: str | None = URL,
+    as_json: bool = JSON_DOCUMENT,
 ) -> None:
     """Teach one message, or forget one."""
     if bool(label) == forget:
@@ -277,10 +278,11 @@ def _teach(
         name = profile or app.settings.profile
         if raw is not None:
             taught = app.feedback.teach(name, raw, label=label, source=source)
-        elif label:
-            digest = parse_id(message_id or "")
-            taught = app.feedback.teach_by_id(name, digest, label=label, source=source)
-        else:
-            digest = parse_id(message_id or "")
-            taught = app.feedback.forget(name, digest, source=source)
+            return FeedbackOut.of(taught)
+        digest = parse_id(message_id or "")
+        taught = (
+            app.feedback.teach_by_id(name, digest, label=label, source=source)
+            if label
+            else app.feedback.forget(name, digest, source=source)
+        )
         return FeedbackOut.of(taught)

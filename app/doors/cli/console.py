@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -78,36 +78,19 @@ def flag(name: str, says: str) -> Any:
     return option(says, name, default=False)
 
 
-Profile = Annotated[
-    str | None, typer.Option(help="Name of the profile. [POSTBAYES_PROFILE]")
-]
-OneProfile = Annotated[
-    str | None, typer.Option("--profile", help="Name of one profile; all if not given.")
-]
-Url = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Use a running service instead of the database, such as {EXAMPLE}."
-    ),
-]
-Taught = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        help="The service to teach; by default the one at POSTBAYES_HOST and "
-        "POSTBAYES_PORT.",
-    ),
-]
-Processes = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=256, help="Number of processes; one per core if not given."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-JsonDocument = Annotated[
-    bool, typer.Option("--json", help="Print the JSON document of the HTTP API.")
-]
+PROFILE: Final = option("Name of the profile. [POSTBAYES_PROFILE]")
+ONE_PROFILE: Final = option("Name of one profile; all if not given.")
+URL: Final = option(
+    f"Use a running service instead of the database, such as {EXAMPLE}."
+)
+TAUGHT: Final = option(
+    "The service to teach; by default the one at POSTBAYES_HOST and POSTBAYES_PORT."
+)
+PROCESSES: Final = option(
+    "Number of processes; one per core if not given.", min=1, max=256
+)
+JSON: Final = flag("--json", "Print one JSON object.")
+JSON_DOCUMENT: Final = flag("--json", "Print the JSON document of the HTTP API.")
 
 
 def this_user() -> str:

@@ -11,10 +11,10 @@ from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.console import (
     ERR,
+    JSON,
     OUT,
+    PROCESSES,
     STANDARD,
-    Json,
-    Processes,
     complete_or_absent,
     grid,
     interruptible,
@@ -36,7 +36,7 @@ from app.evaluation.experiment import (
     Protocol,
     TrainFirst,
 )
-from app.evaluation.page import Document, named, page
+from app.evaluation.page import named, page
 from app.evaluation.run import compare
 from app.evaluation.subject import Training
 from app.figures.metrics import Errors, interval, roca_replicates
@@ -90,15 +90,15 @@ def plan_of(
     """
     given = {"--delay": delay, "--feedback-first": first, "--feedback-share": share}
     feedback = [name for name, value in given.items() if value is not None]
-    batch = "--folds" if folds is not None else "--train-first"
-    if folds is not None and train_first is not None:
+    batches = {"--folds": folds, "--train-first": train_first}
+    batch = [name for name, value in batches.items() if value is not None]
+    if len(batch) > 1:
         msg = "give --folds or --train-first, not both: each decides what is learned"
         raise InvalidInput(msg)
-    if feedback and (folds is not None or train_first is not None):
+    if feedback and batch:
         raise InvalidInput(
-            f"{feedback[0]} applies to feedback that comes while mail arrives; "
-            f"with {batch}, everything is learned beforehand. Leave one of the "
-            "two out"
+            f"{feedback[0]} applies to feedback that comes while mail arrives; with "
+            f"{batch[0]}, everything is learned beforehand. Leave one of the two out"
         )
     if folds is not None and shuffle is not None:
         msg = "folds are already random: leave --shuffle out, or vary --seed"
@@ -208,8 +208,8 @@ def evaluate(
     resume: Path | None = option(
         "Store finished parts in this folder, and do not repeat them."
     ),
-    processes: Processes = None,
-    as_json: Json = False,
+    processes: int | None = PROCESSES,
+    as_json: bool = JSON,
     jsonl: Path | None = option(
         "Write one line per message: gold, decision, log_odds, "
         "probability, and the label if there are more than two."
@@ -264,19 +264,23 @@ def evaluate(
         )
     for place, reason in unreadable:
         complain(f"{place} is treated as a message without features: {reason}")
-    comparisons = _comparisons(experiment, runs, seed)
+    first, *others = (
+        [run for run in runs if run.configuration == name]
+        for name in experiment.configurations
+    )
+    comparisons = tuple(compare(other, first, seed=seed) for other in others)
     if jsonl is not None:
         _write(jsonl, "".join(_lines(runs)))
     if report is not None:
-        document = Document(
+        html = page(
+            runs,
+            comparisons,
             command=this_command(),
             protocol=experiment.protocol.sentences(),
-            runs=runs,
-            comparisons=comparisons,
             reasons=named(experiment.sources, runs),
             seed=seed,
         )
-        _write(report, page(document))
+        _write(report, html)
     to = ERR if standard in {report, jsonl} else OUT
     lines = (
         _of_one(*runs, seed=seed) if len(runs) == 1 else _of_several(runs, comparisons)
@@ -285,17 +289,6 @@ def evaluate(
     if report not in {None, standard} and not as_json:
         to.print(plain(f"The diagrams are in {report}"))
     raise_for(len(unreadable))
-
-
-def _comparisons(
-    experiment: Experiment, runs: Sequence[Run], seed: int
-) -> tuple[Comparison, ...]:
-    """Compare each configuration with the first."""
-    first, *others = (
-        [run for run in runs if run.configuration == name]
-        for name in experiment.configurations
-    )
-    return tuple(compare(other, first, seed=seed) for other in others)
 
 
 def _lines(runs: Sequence[Run]) -> Iterator[str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import shlex
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
 from rich.text import Text
 
 from app.doors.cli.client import loaded
 from app.doors.cli.console import (
+    JSON_DOCUMENT,
     OUT,
-    JsonDocument,
-    Profile,
+    PROFILE,
     argument,
     flag,
     grid,
+    option,
     plain,
     show,
 )
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 # Eighths of a full block.
 _BARS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_CELLS: Final = 20
-Window = Annotated[
-    int,
-    typer.Option(
-        min=1, max=100_000, help="Number of the newest labelled messages to use."
-    ),
-]
+_WINDOW: Final = option(
+    "Number of the newest labelled messages to use.",
+    min=1,
+    max=100_000,
+    default=5_000,
+)
 
 
 def figures(
-    profile: Profile = None, window: Window = 5_000, as_json: JsonDocument = False
+    profile: str | None = PROFILE, window: int = _WINDOW, as_json: bool = JSON_DOCUMENT
 ) -> None:
     """Show the accuracy of the filter on labelled mail.
 
@@ -158,8 +158,8 @@ def bar(share: float) -> str:
 
 
 def teachers(
-    profile: Profile = None,
-    window: Window = 5_000,
+    profile: str | None = PROFILE,
+    window: int = _WINDOW,
     as_json: bool = flag("--json", "Print one JSON object per source, one per line."),
 ) -> None:
     """Show the sources of labels, and which of them contradict the filter or others.
@@ -192,8 +192,8 @@ def word(
     word: str = argument(
         'As explanations write it: money, subject:money, "free money".', default=...
     ),
-    profile: Profile = None,
-    as_json: JsonDocument = False,
+    profile: str | None = PROFILE,
+    as_json: bool = JSON_DOCUMENT,
 ) -> None:
     """Show how often a word was learned, month by month, and its evidence.
 

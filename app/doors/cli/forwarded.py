@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.doors.cli.console import OUT, Profile, Taught, option, read_standard
+from app.doors.cli.console import OUT, PROFILE, TAUGHT, option, read_standard
 from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
@@ -34,8 +34,8 @@ def forwarded(
         "ledger. Without it, nothing is taught.",
         default="",
     ),
-    profile: Profile = None,
-    url: Taught = None,
+    profile: str | None = PROFILE,
+    url: str | None = TAUGHT,
 ) -> None:
     """Teach the messages attached to a forwarded message.
 

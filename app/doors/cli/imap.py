@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from app.doors.cli.client import ask, url_of
 from app.doors.cli.console import (
     OUT,
-    Profile,
+    PROFILE,
+    TAUGHT,
     StateFile,
-    Taught,
     flag,
     interruptible,
     number_of,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 def imap(
     once: bool = flag("--once", "Check once and stop, for cron."),
-    url: Taught = None,
-    profile: Profile = None,
+    url: str | None = TAUGHT,
+    profile: str | None = PROFILE,
 ) -> None:
     """Follow a mailbox, and teach the messages moved into and out of Junk.
 

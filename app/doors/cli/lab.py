@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.doors.cli.console import (
-    Json,
+    JSON,
     argument,
     complete_or_absent,
     grid,
@@ -158,7 +158,7 @@ def lab(
         "--report",
         metavar="FILE",
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Fit a model to a table, print what it learned, and predict rows.
 

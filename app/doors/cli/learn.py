@@ -21,11 +21,11 @@ from app.corpora.source import (
     summarise_index,
 )
 from app.doors.cli.console import (
+    JSON,
     OUT,
+    PROCESSES,
+    PROFILE,
     STANDARD,
-    Json,
-    Processes,
-    Profile,
     argument,
     flag,
     grid,
@@ -78,7 +78,7 @@ def learn(
     index: Path | None = option(
         "Learn the messages in a TREC-style index: LABEL PATH per line."
     ),
-    profile: Profile = None,
+    profile: str | None = PROFILE,
     batch: int | None = option(
         f"Messages per transaction: {BATCH}, or {PART} with --sums.", min=1, max=10_000
     ),
@@ -89,7 +89,7 @@ def learn(
         "be relabelled or forgotten, and an undo takes back whole "
         "batches.",
     ),
-    processes: Processes = None,
+    processes: int | None = PROCESSES,
     dask: str | None = option(
         "Address of a Dask scheduler, whose workers read the mail "
         "instead of local processes.",
@@ -98,7 +98,7 @@ def learn(
     source: str = option(
         "The source of the feedback, kept in the ledger.", default="learn"
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Learn labelled mail.
 
@@ -134,7 +134,9 @@ def learn(
         for folder in mail_folders(place, label=label, junk_label=junk)
     ]
     if not as_json:
-        _show(folders)
+        # A named file has the label that was given, and may be one of thousands.
+        named = {path for path in places if path.is_file()}
+        _show([f for f in folders if f.label != label or f.path not in named])
     _doubt(folders, junk, settings)
     counted: Counter[str] = Counter()
     with (

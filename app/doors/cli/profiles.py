@@ -11,8 +11,8 @@ from rich.text import Text
 from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
 from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
-    Json,
-    Profile,
+    JSON,
+    PROFILE,
     confirm,
     fields_of,
     flag,
@@ -66,7 +66,7 @@ def profiles(
         "newsletter, notification, phishing and spam; the last two count as spam.",
         metavar="KIND",
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
@@ -148,7 +148,7 @@ _COLUMN: Final = 44
 
 
 def policy(
-    profile: Profile = None,
+    profile: str | None = PROFILE,
     ham_cost: str | None = option(
         "How many missed spam messages one lost ham message is worth, which "
         f"sets where spam begins and where ham ends; or {DEFAULT}.",
@@ -166,7 +166,7 @@ def policy(
         metavar="WHERE",
     ),
     reset: bool = flag("--reset", "First reset everything to the settings."),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Show or change the policy of a profile.
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from app.classifier.specification import check_name
 from app.doors.cli.console import (
     ERR,
+    JSON,
     OUT,
+    PROFILE,
     STANDARD,
-    Json,
-    Profile,
     argument,
     confirm,
     fields_of,
@@ -56,7 +56,7 @@ def export(
     file: str = argument(
         "Where it goes; - is standard output.", metavar="FILE", default=...
     ),
-    profile: Profile = None,
+    profile: str | None = PROFILE,
     with_ledger: bool = flag(
         "--with-ledger",
         "Write all feedback instead of only the counts, so that undo and the "
@@ -66,7 +66,7 @@ def export(
         "--without-words",
         "Leave out the words, and the runs of letters from which text can be read.",
     ),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Export a profile to a file, for `postbayes import`.
 
@@ -132,7 +132,7 @@ def import_(
     ),
     replace: bool = flag("--replace", "Forget all that the profile has learned first."),
     yes: bool = flag("--yes", "Do not ask before replacing."),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Import an export of Postbayes, or the dump of another filter.
 

@@ -12,11 +12,11 @@ import typer
 from app.classifier.explain import insignificant
 from app.classifier.specification import TEXT_VIEWS
 from app.doors.cli.console import (
+    JSON,
+    JSON_DOCUMENT,
+    ONE_PROFILE,
     OUT,
-    Json,
-    JsonDocument,
-    OneProfile,
-    Profile,
+    PROFILE,
     argument,
     complete_or_absent,
     fields_of,
@@ -50,7 +50,7 @@ _LISTED: Final = 20
 """Profiles that a line names; of more it says how many."""
 
 
-def fold(profile: OneProfile = None, as_json: Json = False) -> None:
+def fold(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
     """Bring the counts up to date with the ledger.
 
     A service does this by itself. Use the command for a ledger that grew without a
@@ -101,8 +101,8 @@ def prune(
         default=0.0,
     ),
     dry_run: bool = flag("--dry-run", "Only print what would be pruned."),
-    profile: Profile = None,
-    as_json: Json = False,
+    profile: str | None = PROFILE,
+    as_json: bool = JSON,
 ) -> None:
     """Remove old features that carry almost no information.
 
@@ -164,8 +164,8 @@ def undo(
         "than 1 % of those learned would change.",
         metavar="TOKEN",
     ),
-    profile: Profile = None,
-    as_json: JsonDocument = False,
+    profile: str | None = PROFILE,
+    as_json: bool = JSON_DOCUMENT,
 ) -> None:
     """Take back feedback exactly.
 
@@ -280,7 +280,7 @@ def _errors(figures: ErrorsOut) -> str:
     )
 
 
-def audit(profile: OneProfile = None, as_json: Json = False) -> None:
+def audit(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
     """Check that the counts agree exactly with the ledger.
 
     The whole ledger is replayed and compared with the counts that a service would
@@ -306,7 +306,7 @@ def audit(profile: OneProfile = None, as_json: Json = False) -> None:
 def backup(
     file: Path = argument("Where the copy goes.", metavar="FILE", default=...),
     audit: bool = flag("--audit", "Audit the copy too: see `postbayes audit`."),
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Copy an SQLite database to a file while the service runs.
 
