@@ -330,13 +330,16 @@ class Application:
         """The reason why the last write of this process failed; None if it did not."""
         return self._health.failure or self.scheduler.failure
 
-    def start(self) -> None:
-        """Start the threads that learn and maintain the database."""
+    def warm_up(self) -> None:
+        """Load all kernels before the first request; a command loads what it needs."""
         with logging_if_slow(
             "loading the kernels; the first start after an installation compiles them, "
             "which takes 20 seconds of CPU time"
         ):
             warm_up()
+
+    def start(self) -> None:
+        """Start the threads that learn and maintain the database."""
         for thread in self._threads():
             thread.start()
 

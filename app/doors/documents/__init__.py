@@ -76,3 +76,10 @@ class AnswerDocument(DescribedDocument):
             if hasattr(each, name)
         }
         return cls.model_validate(found | fields)
+
+
+class OfProfileOut(AnswerDocument):
+    """A document that begins with the profile that answered."""
+
+    profile: str
+    """The profile that answered."""

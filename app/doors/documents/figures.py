@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from app.doors.documents import AnswerDocument
-from app.services.figures import suspects
+from app.doors.documents import AnswerDocument, OfProfileOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,7 +126,7 @@ class FiguresOut(ErrorsOut):
     @classmethod
     def of_figures(cls, figures: LiveFigures) -> Self:
         """Return the document of live figures."""
-        found = {each.source for each in suspects(figures.sources)}
+        found = {each.source for each in figures.suspects}
         return cls.of(
             figures.errors,
             figures,
@@ -256,11 +255,9 @@ class DatabaseOut(AnswerDocument):
     """The reason for the failure; null if the write succeeded."""
 
 
-class OverviewOut(AnswerDocument):
+class OverviewOut(OfProfileOut):
     """The answer of `/overview`."""
 
-    profile: str
-    """The profile that answered."""
     step: int
     """Length of an interval of `verdicts`, in seconds."""
     verdicts: list[VerdictsOut]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from app.bayes.posterior import probability_of
 from app.classifier.verdict import Decision  # noqa: TC001  pydantic reads it
-from app.doors.documents import AnswerDocument
+from app.doors.documents import AnswerDocument, OfProfileOut
 from app.doors.documents.verdict import ClassifyOut
 from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time,
 from app.services.delivery import Delivered
@@ -94,11 +94,9 @@ class HistoryEntryOut(AnswerDocument):
         )
 
 
-class HistoryOut(AnswerDocument):
+class HistoryOut(OfProfileOut):
     """The answer of `/history`."""
 
-    profile: str
-    """The profile that answered."""
     entries: list[HistoryEntryOut]
     """Verdicts, newest first."""
     before: str | None
@@ -122,7 +120,7 @@ class TaughtOut(AnswerDocument):
     """One row of the ledger about a message."""
 
     revision: int
-    """Number of the row."""
+    """Its number; later rows have greater numbers."""
     time: datetime
     """When it was written, in UTC."""
     label_before: str | None
@@ -169,11 +167,9 @@ class MessageHistoryOut(AnswerDocument):
         )
 
 
-class ReviewOut(AnswerDocument):
+class ReviewOut(OfProfileOut):
     """The answer of `/review`."""
 
-    profile: str
-    """The profile that answered."""
     entries: list[HistoryEntryOut]
     """Messages that were not taught, *unsure* ones first, and then by `worth`."""
 
@@ -191,25 +187,15 @@ def cursor(place: Place) -> str:
     return f"{time:%Y%m%dT%H%M%S.%f}-{digest.hex()}"
 
 
-class LedgerRowOut(AnswerDocument):
-    """One row of the ledger."""
+class LedgerRowOut(TaughtOut):
+    """One row of a ledger."""
 
-    revision: int
-    """Its number; later rows have greater numbers."""
-    time: datetime
-    """When it was written, in UTC."""
     id: str | None
     """The id of the message; null for a sum of many messages."""
     kind: RowKind
     """`message`; `sum`: many messages of an import, or pruned features; or `note`: what
     a followed site says of a message, which adds nothing.
     """
-    label_before: str | None
-    """Label before; null: not learned."""
-    label: str | None
-    """New label; null: not learned."""
-    source: str
-    """Who taught it."""
     undo: str | None
     """The undo that wrote the row; null: feedback."""
     taken_back: bool

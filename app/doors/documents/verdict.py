@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from app.classifier.reasons import title
 from app.classifier.record import finite
 from app.classifier.verdict import Action, Decision  # noqa: TC001  pydantic reads them
-from app.doors.documents import AnswerDocument
+from app.doors.documents import AnswerDocument, OfProfileOut
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
@@ -141,11 +141,9 @@ class IdentifiedOut(AnswerDocument):
     """Teach the message by this id."""
 
 
-class RecipientOut(AnswerDocument):
+class RecipientOut(OfProfileOut):
     """The answer for one recipient."""
 
-    profile: str
-    """The profile that answered."""
     decision: Decision
     """What the filter says: `spam`, `ham`, or `unsure` between the thresholds and while
     it knows too little.

@@ -279,6 +279,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(application.warm_up)
         await run_in_threadpool(application.start)
         # Without the secret, forms are refused, as while the database is unavailable.
         with suppress(PostbayesError):
