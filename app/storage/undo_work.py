@@ -365,30 +365,31 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     """
     revision = profiles.lock(connection, profile)
     work = tables.undo_work
-    # Sums to add come first, oldest first, because the first of them has the messages;
-    # those to take back come in reverse order.
-    found = connection.execute(
-        select(work.c.revision, work.c.sign, work.c.number)
-        .where(work.c.profile_id == profile.id)
-        .order_by(work.c.sign.desc(), work.c.sign * work.c.revision, work.c.revision)
-        .limit(limit)
-    ).all()
-    if not found:
+    mine = select(work.c.revision, work.c.sign, work.c.number).where(
+        work.c.profile_id == profile.id
+    )
+    # Messages in the order of the key, so that a step reads its rows and no others.
+    messages = mine.where(work.c.sign == 0).order_by(work.c.revision).limit(limit)
+    done = connection.execute(messages).all()
+    of_sums = not done
+    if of_sums:
+        # Sums to add come first, oldest first, because the first of them has the
+        # messages; those to take back come in reverse order.
+        order = work.c.sign.desc(), work.c.sign * work.c.revision
+        sums = mine.order_by(*order).limit(max(1, limit // WEIGHT_OF_SUM))
+        done = connection.execute(sums).all()
+    if not done:
         return []
     undos = undo_records.all_of(connection, profile.id)
-    (undo,) = [each for each in undos if each.number == found[0].number]
-    sums = [row for row in found if row.sign]
-    messages = [row for row in found if not row.sign]
-    done = sums[: max(1, limit // WEIGHT_OF_SUM)] if sums else messages
+    (undo,) = [each for each in undos if each.number == done[0].number]
     revisions = [row.revision for row in done]
-    if sums:
-        signs = {row.revision: row.sign for row in done}
+    if of_sums:
         stored = {
             r.revision: r for r in ledger.get_many(connection, profile.id, revisions)
         }
         rows = [
-            _of_sum(profile, stored[each], signs[each], revision + n, undo)
-            for n, each in enumerate(revisions, 1)
+            _of_sum(profile, stored[each.revision], each.sign, revision + n, undo)
+            for n, each in enumerate(done, 1)
         ]
     else:
         digests = connection.scalars(

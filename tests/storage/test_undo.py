@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import given
-from sqlalchemy import select, update
+from sqlalchemy import delete, insert, select, update
 
 from app.errors import (
     Expired,
@@ -504,3 +505,29 @@ def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, 
         ).scalar_one()
     assert (True, revision) == audited(engine, profile)
     engine.dispose()
+
+
+@on_sqlite
+def test_a_step_reads_its_rows_and_not_what_is_left(engine):
+    """Otherwise the steps of a large undo would take the square of its rows."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+    begin(engine, profile, Selection(source="anna"))
+    key = {"profile_id": profile.id, "number": 1, "sign": 0}
+    cost = []
+    for left in (1_000, 20_000):
+        with writing(engine) as connection:
+            connection.execute(delete(tables.undo_work))
+            connection.execute(
+                insert(tables.undo_work),
+                [key | {"revision": revision} for revision in range(1, left)],
+            )
+        ticks = count()
+        with writing(engine) as connection:
+            driver = connection.connection.driver_connection
+            driver.set_progress_handler(lambda ticks=ticks: next(ticks) < 0, 1)
+            undo_work.step(connection, profile, limit=9)
+            driver.set_progress_handler(None, 0)
+        cost.append(next(ticks))
+
+    assert cost[1] < 2 * cost[0]
