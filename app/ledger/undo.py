@@ -21,7 +21,7 @@ site's rows is not a word, and has only local effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -147,17 +147,11 @@ def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[in
     >>> sorted(to_take(both, {1}))
     []
     """
-    found: set[int] = set()
-    taken: set[int] = set()
-    # Newest first, as in `in_force`: only later undos can take one back.
-    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
-        if each.number in taken:
-            continue
-        if each.number in unwanted:
-            found.add(each.number)
-        else:
-            taken.update(each.takes)
-    return frozenset(found)
+    # What is in force once the unwanted ones take back nothing any more.
+    left = [
+        replace(each, takes=()) if each.number in unwanted else each for each in undos
+    ]
+    return in_force(left) & frozenset(unwanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

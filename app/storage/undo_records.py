@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import bindparam, exists, func, insert, or_, select
+from sqlalchemy import exists, func, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.ledger.undo import UndoRow
 from app.ledger.vector import IN_SUM
-from app.storage import fold, ledger, profiles, tables
+from app.storage import fold, ledger, tables
 from app.storage.database.dialect import chunks, where_in
 
 if TYPE_CHECKING:
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 _UNDO: Final = tables.undo
 _UNDONE: Final = tables.undone
-_ALL: Final = (
-    select(*(column for column in _UNDO.c if column.name != "profile_id"))
-    .where(_UNDO.c.profile_id == bindparam("profile_id"))
-    .order_by(_UNDO.c.number)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,7 @@ class TaughtRow:
 
     revision: int
     digest: bytes
+    time: datetime
     is_sum: bool
     kept: bool
     in_sum: bool
@@ -51,10 +49,12 @@ class TaughtRow:
 
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     """Return the undos of a profile, oldest first."""
-    return [
-        UndoRow(**row._asdict())
-        for row in connection.execute(_ALL, {"profile_id": profile_id})
-    ]
+    rows = connection.execute(
+        select(*(column for column in _UNDO.c if column.name != "profile_id"))
+        .where(_UNDO.c.profile_id == profile_id)
+        .order_by(_UNDO.c.number)
+    )
+    return [UndoRow(**row._asdict()) for row in rows]
 
 
 def newest(undos: Iterable[UndoRow]) -> int:
@@ -104,43 +104,6 @@ def rows_of(
     return found
 
 
-def source_exists(connection: Connection, profile_id: int, source: str) -> bool:
-    """Return whether a source of that name ever taught the profile."""
-    taught_by = _LEDGER.c.profile_id == profile_id, _LEDGER.c.source == source
-    return bool(connection.scalar(select(exists().where(*taught_by))))
-
-
-def has_messages(connection: Connection, profile_id: int, row: LedgerRow) -> bool:
-    """Return whether a sum is of messages that have rows of their own beside it."""
-    # Not by their vectors, which are erased of what is forgotten.
-    beside = exists().where(
-        _LEDGER.c.profile_id == profile_id,
-        _LEDGER.c.source == row.source,
-        _LEDGER.c.time == row.time,
-        _LEDGER.c.kind == "message",
-    )
-    return bool(connection.scalar(select(beside)))
-
-
-def oldest_kept(
-    connection: Connection, profile_id: int, *, upto: int | None = None
-) -> tuple[datetime, int] | None:
-    """Return time and revision of the row that loses its vector first.
-
-    None without any vector; `upto` is the newest revision that counts.
-    """
-    query = (
-        select(_LEDGER.c.time, _LEDGER.c.revision)
-        .where(_LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None))
-        .order_by(_LEDGER.c.time, _LEDGER.c.revision)
-        .limit(1)
-    )
-    if upto is not None:
-        query = query.where(_LEDGER.c.revision <= upto)
-    row = connection.execute(query).first()
-    return None if row is None else (row.time, row.revision)
-
-
 def _taught(
     connection: Connection, profile_id: int, *conditions: ColumnElement[bool]
 ) -> list[TaughtRow]:
@@ -152,6 +115,7 @@ def _taught(
         select(
             _LEDGER.c.revision,
             _LEDGER.c.digest,
+            _LEDGER.c.time,
             (_LEDGER.c.kind == "sum").label("is_sum"),
             # Forgetting has no features, and takes none to be taken back.
             or_(_LEDGER.c.vector.is_not(None), _LEDGER.c.kind == "note").label("kept"),
@@ -196,9 +160,11 @@ def read(connection: Connection, profile_id: int) -> Iterator[UndoRow]:
 
 def write(connection: Connection, profile_id: int, undo: UndoRow) -> None:
     """Add an undo; its work is noted elsewhere, if it is not done."""
-    values = {name: getattr(undo, name) for name in ("number", "source", "time")}
-    values |= {"asked": undo.asked, "takes": sorted(undo.takes)}
-    connection.execute(insert(_UNDO).values(profile_id=profile_id, **values))
+    names = "number", "source", "time", "asked"
+    values = {name: getattr(undo, name) for name in names}
+    connection.execute(
+        insert(_UNDO).values(profile_id=profile_id, takes=sorted(undo.takes), **values)
+    )
     write_revisions(connection, profile_id, undo.number, undo.revisions)
 
 
@@ -248,13 +214,13 @@ def require_whole(
 
 def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     """Return the sentence for a row that cannot be taken back any more."""
-    oldest = oldest_kept(connection, profile.id)
+    kept = _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
+    oldest = connection.scalar(select(func.min(_LEDGER.c.time)).where(*kept))
     # The next whole second: a selection from there on is of nothing older.
     since = (
         "nothing"
         if oldest is None
-        else "only feedback from "
-        f"{oldest[0] + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
+        else f"only feedback from {oldest + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
     )
     return (
         f"row {revision} of the ledger is too old, and its features are no longer "
@@ -276,7 +242,15 @@ def require_reachable(
             added = row.delta(profile.labels)
             written = row.source, row.time
             if written not in parts:
-                parts[written] = has_messages(connection, profile.id, row)
+                # Whether its messages have rows of their own.  Not by their vectors,
+                # which are erased of what is forgotten.
+                beside_it = exists().where(
+                    _LEDGER.c.profile_id == profile.id,
+                    _LEDGER.c.source == row.source,
+                    _LEDGER.c.time == row.time,
+                    _LEDGER.c.kind == "message",
+                )
+                parts[written] = bool(connection.scalar(select(beside_it)))
             if changed[row.revision] > 0:
                 _require_repeatable(row, added, of_part=parts[written])
             else:
@@ -321,10 +295,6 @@ def _size(messages: NDArray[np.int64]) -> int:
     return int(np.abs(messages).sum())
 
 
-# Ids, 8 MB of them.
-_SORTED_AT_ONCE: Final = 1_000_000
-
-
 def features_of(
     connection: Connection, profile: ProfileRow, work: Iterable[tuple[int, int]]
 ) -> int:
@@ -332,39 +302,21 @@ def features_of(
 
     It reads every vector, so a plan does without it.
     """
-    seen: dict[str, _Distinct] = {}
+    seen: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
     for chunk in chunks(sorted(revision for revision, _ in work)):
+        found: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
         for row in ledger.get_many(connection, profile.id, chunk):
-            if row.vector is None:
-                continue
-            for view, ids in row.ids(profile.labels).items():
-                seen.setdefault(view, _Distinct()).add(ids)
-    return sum(ids.count() for ids in seen.values())
-
-
-class _Distinct:
-    """Ids, each once; it takes the memory of twice as many as there are."""
-
-    def __init__(self) -> None:
-        self._ids: NDArray[np.int64] = np.empty(0, np.int64)
-        self._more: list[NDArray[np.int64]] = []
-        self._waiting = 0
-
-    def add(self, ids: NDArray[np.int64]) -> None:
-        """Take ids in."""
-        self._more.append(ids)
-        self._waiting += ids.size
-        # Sorted again each time they have doubled: after each 500 rows, those of
-        # 16,000 took 10.7 s of CPU instead of 2.9 s.
-        if self._waiting > max(self._ids.size, _SORTED_AT_ONCE):
-            self.count()
-
-    def count(self) -> int:
-        """Return how many there are."""
-        self._ids = np.unique(np.concatenate([self._ids, *self._more]))
-        self._more = []
-        self._waiting = 0
-        return self._ids.size
+            if row.vector is not None:
+                for view, ids in row.ids(profile.labels).items():
+                    found[view].append(ids)
+        for view, parts in found.items():
+            ids = np.unique(np.concatenate(parts))
+            # Each set is more than twice as large as the next one, so an id is sorted
+            # as often as the ids have doubled.
+            while seen[view] and seen[view][-1].size <= 2 * ids.size:
+                ids = np.union1d(seen[view].pop(), ids)
+            seen[view].append(ids)
+    return sum(reduce(np.union1d, sets).size for sets in seen.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,77 +329,24 @@ class Basis:
         Of the newest row of the ledger.
     undo : int
         Number of the newest undo, 0 without one.
-    kept : (datetime, int) or None
-        Time and revision of the oldest row with a vector; None without any.
-    needed : datetime or None
-        Time of the oldest row whose vector the plan needs; None if it needs none.
+    needed : int or None
+        Revision of the row that loses its vector first of those that the plan needs;
+        None if it needs none.
     """
 
     revision: int
     undo: int
-    kept: tuple[datetime, int] | None
-    needed: datetime | None
+    needed: int | None
 
     def holds(self, connection: Connection, profile: ProfileRow) -> bool:
         """Return whether the plan is still valid; the profile is locked."""
         if self.undo != newest(all_of(connection, profile.id)):
             return False
+        mine = _LEDGER.c.profile_id == profile.id
         # Counts that a sum has taken away may be those that the plan takes back.
-        summed = exists().where(
-            _LEDGER.c.profile_id == profile.id,
-            _LEDGER.c.revision > self.revision,
-            _LEDGER.c.kind == "sum",
-        )
-        if connection.execute(select(summed)).scalar_one():
-            return False
-        # Of the rows that there were, the oldest lose their vectors first.
-        kept = oldest_kept(connection, profile.id, upto=self.revision)
-        return (
-            self.needed is None
-            or kept == self.kept
-            or (kept is not None and kept[0] < self.needed)
-        )
-
-
-def basis_of(
-    connection: Connection,
-    profile: ProfileRow,
-    *,
-    undo: int,
-    needed: Iterable[bytes],
-    sums: Iterable[int],
-) -> Basis:
-    """Return the state of the ledger on which a plan of messages and sums is based.
-
-    Parameters
-    ----------
-    needed : iterable of bytes
-        Digests of the messages.
-    sums : iterable of int
-        Revisions of the sums.
-    """
-    revision = profiles.last_revision(connection, profile.id)
-    times = [
-        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
-        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
-    ]
-    return Basis(
-        revision=revision,
-        undo=undo,
-        kept=oldest_kept(connection, profile.id, upto=revision),
-        needed=min(times, default=None),
-    )
-
-
-def _times(
-    connection: Connection,
-    profile_id: int,
-    column: ColumnElement[object],
-    values: list[bytes] | list[int],
-) -> list[datetime]:
-    """Return times of which one is that of the oldest of some rows with vectors."""
-    oldest = select(func.min(_LEDGER.c.time).label("time")).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None)
-    )
-    rows = where_in(connection, oldest, column, values)
-    return [row.time for row in rows if row.time is not None]
+        later = _LEDGER.c.revision > self.revision
+        summed = exists().where(mine, later, _LEDGER.c.kind == "sum")
+        # The oldest rows lose their vectors first.
+        first = _LEDGER.c.revision == self.needed
+        dropped = exists().where(mine, first, _LEDGER.c.vector.is_(None))
+        return not connection.execute(select(or_(summed, dropped))).scalar_one()

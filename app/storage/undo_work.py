@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import case, delete, func, insert, select
+from sqlalchemy import case, delete, exists, func, insert, select
 
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
@@ -165,7 +165,9 @@ def plan(
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
     work = sorted(changed_sums.items())
     digests = {row.digest for row in affected if not row.is_sum}
+    needed = [(row.time, row.revision) for row in sums]
     for _, history, back in histories(connection, profile.id, digests, after, own):
+        needed += [(row.time, row.revision) for row in history if row.kept]
         change = transition(history, back)
         if change is None:
             continue
@@ -189,8 +191,10 @@ def plan(
         work=tuple(work),
         scored=scored,
         of_parts=any(row.in_sum for row in taken_back),
-        basis=undo_records.basis_of(
-            connection, profile, undo=undo.number - 1, needed=digests, sums=changed_sums
+        basis=undo_records.Basis(
+            revision=profiles.last_revision(connection, profile.id),
+            undo=undo.number - 1,
+            needed=min(needed)[1] if needed else None,
         ),
     )
 
@@ -297,7 +301,8 @@ def _require_known(
         )
     if asked.source is None or asked.source in {undo.name for undo in undos}:
         return
-    if not undo_records.source_exists(connection, profile.id, asked.source):
+    by_it = _LEDGER.c.profile_id == profile.id, _LEDGER.c.source == asked.source
+    if not connection.scalar(select(exists().where(*by_it))):
         raise UnknownSource(
             f"the profile {profile.name!r} was never taught by {asked.source!r}; "
             "nothing was undone"

@@ -410,7 +410,7 @@ def test_an_undo_whose_features_are_gone_says_so(engine):
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
     """Also where they are sorted several times on the way."""
-    monkeypatch.setattr(undo_records, "_SORTED_AT_ONCE", 2)
+    monkeypatch.setattr("app.storage.database.dialect.PER_QUERY", 2)
     profile = new_profile(engine)
     for each in range(9):
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
