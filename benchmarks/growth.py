@@ -59,7 +59,7 @@ from app.services.startup import open_database, specify
 from app.services.upkeep import Folding
 from app.settings import Settings
 from app.storage import profiles
-from app.storage.bulk import append_encoded, encoded
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
 from benchmarks.drawing import growth
@@ -211,7 +211,7 @@ def store(engine: Engine, profile: ProfileRow, number: int, state: State) -> Non
         for at in range(PART)
     ]  # fmt: skip
     with writing(engine) as connection:
-        append_encoded(connection, profile, sums, source=SOURCE, time=moment)
+        append_sums(connection, profile, sums, source=SOURCE, time=moment)
         append(connection, profile, teachings)
 
 

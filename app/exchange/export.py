@@ -41,13 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from app.ledger.entry import LedgerRow
-    from app.storage.profiles import ProfileRow
-
-    _ClassRow = Row[tuple[int, int, str, str, int]]
     from app.storage.follow import Offer
+    from app.storage.profiles import ProfileRow
+    from app.storage.runs import ClassRow
 
 
 # Rows read at once, and bytes of features in a block: some 130 messages.  Rows with
@@ -140,7 +139,7 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     return profile.revision
 
 
-def _messages(classes: Sequence[_ClassRow]) -> dict[str, dict[str, int]]:
+def _messages(classes: Sequence[ClassRow]) -> dict[str, dict[str, int]]:
     """Return the number of messages of each label, by view."""
     views: dict[str, dict[str, int]] = {}
     for row in sorted(classes, key=lambda row: (row.view, row.label)):

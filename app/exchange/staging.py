@@ -15,9 +15,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
-
-from sqlalchemy import Connection, func, select, update
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.errors import (
     InconsistentCounts,
@@ -45,6 +43,7 @@ from app.ledger.vector import DROPPED
 from app.storage import (
     bulk,
     feature_names,
+    fold,
     hidden,
     ledger,
     lists,
@@ -56,13 +55,12 @@ from app.storage import (
 )
 from app.storage.bulk import sums_in_force
 from app.storage.database.engine import reading, writing, writing_then_pause
-from app.storage.fold import broken_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine, Table
 
     from app.bayes.state import History
     from app.exchange.survey import Source
@@ -143,12 +141,8 @@ class Staging:
         if self._key is not None:
             texts = self._key.names(texts)
         for some in _pieces(list(texts.items()), _NAMES):
-            self.new.write(
-                feature_names.add,
-                profile_id=self._profile.id,
-                view=view,
-                names=dict(some),
-            )
+            with self.new.step() as connection:
+                feature_names.add(connection, self._profile.id, view, dict(some))
 
     def _drop_names(self) -> None:
         """Drop the names that are also in rows."""
@@ -161,42 +155,29 @@ class Staging:
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
             for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
-                self.new.write(
-                    feature_names.drop,
-                    profile_id=self._profile.id,
-                    view=view,
-                    features=some,
-                )
+                with self.new.step() as connection:
+                    feature_names.drop(connection, self._profile.id, view, some)
 
     def _write_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
         if self._key is not None:
             views = redacted_sums(views, self._key)
+        profile = self._profile
         if self.source.header.contents == "ledger":
-            self.new.write(
-                runs.add,
-                profile_id=self._profile.id,
-                kind="sealed",
-                parts=runs.encode({epoch: views}, self._profile.labels),
-            )
+            parts = runs.encode({epoch: views}, profile.labels)
+            with self.new.step() as connection:
+                runs.add(connection, profile.id, "sealed", parts)
             return
         with reading(self.new.engine) as connection:
             texts = {
-                view: feature_names.find(
-                    connection, self._profile.id, view, x.ids.tolist()
-                )
+                view: feature_names.find(connection, profile.id, view, x.ids.tolist())
                 for view, x in views.items()
             }
-        self.rows += len(
-            self.new.write(
-                bulk.append_sums,
-                self._profile,
-                {epoch: views},
-                source=self.source.name,
-                time=self.new.clock(),
-                names=texts,
-            )
-        )
+        sums = bulk.encoded({epoch: views}, profile.labels, texts)
+        name, time = self.source.name, self.new.clock()
+        with self.new.step() as connection:
+            rows = bulk.append_sums(connection, profile, sums, source=name, time=time)
+        self.rows += len(rows)
 
     def _write_rows(self, content: bytes) -> None:
         rows = surveyed_rows(content)
@@ -210,22 +191,20 @@ class Staging:
             new.append(self._renumbered(row))
         self.rows += len(new)
         for some in _pieces(new, _ROWS):
-            self.new.write(ledger.write, profile_id=self._profile.id, rows=some)
+            with self.new.step() as connection:
+                ledger.write(connection, self._profile.id, some)
 
     def _write_undo(self, content: bytes) -> None:
         record = read_undo(content)
-        self.new.write(
-            undo_records.write,
-            profile_id=self._profile.id,
-            undo=dataclasses.replace(record, revisions=()),
-        )
-        for some in _pieces(record.revisions, _NAMES):
-            self.new.write(
-                undo_records.write_revisions,
-                profile_id=self._profile.id,
-                number=record.number,
-                revisions=some,
+        with self.new.step() as connection:
+            undo_records.write(
+                connection, self._profile.id, dataclasses.replace(record, revisions=())
             )
+        for some in _pieces(record.revisions, _NAMES):
+            with self.new.step() as connection:
+                undo_records.write_revisions(
+                    connection, self._profile.id, record.number, some
+                )
 
     def _known_digests(self, rows: Sequence[LedgerRow]) -> set[bytes]:
         """Return the digests of messages that the joined profile has learned."""
@@ -274,7 +253,7 @@ def fault_of(
     connection: Connection, profile: ProfileRow, epochs: History
 ) -> str | None:
     """Return why a profile cannot be folded; None if it can."""
-    broken = broken_rows(connection, profile.id)
+    broken = fold.broken_rows(connection, profile.id)
     if broken:
         return (
             f"{broken} ledger rows of this export contradict an earlier row of the "
@@ -292,23 +271,21 @@ def fault_of(
 
 def fill(new: HiddenProfile, epochs: History) -> None:
     """Write the counts of a hidden profile."""
-    changes = runs.changes(epochs, new.row.id, new.row.labels)
-    new.write(runs.add_messages, changed=changes)
+    profile = new.row
+    with new.step() as connection:
+        changes = runs.changes(epochs, profile.id, profile.labels)
+        runs.add_messages(connection, changes)
     for epoch in sorted(epochs):
-        parts = runs.encode({epoch: epochs[epoch]}, new.row.labels)
+        parts = runs.encode({epoch: epochs[epoch]}, profile.labels)
         for some in _pieces(parts, _PARTS):
-            new.write(runs.add, profile_id=new.row.id, kind="counts", parts=some)
-    rows, mark = tables.ledger, tables.fold
-    newest = select(func.max(rows.c.revision)).where(rows.c.profile_id == new.row.id)
-    new.write(
-        Connection.execute,
-        update(mark)
-        .where(mark.c.profile_id == new.row.id)
-        .values(folded_revision=func.coalesce(newest.scalar_subquery(), 0)),
-    )
+            with new.step() as connection:
+                runs.add(connection, profile.id, "counts", some)
+    with new.step() as connection:
+        fold.move(
+            connection, profile.id, profiles.last_revision(connection, profile.id)
+        )
 
 
-P = ParamSpec("P")
 # Messages moved to the new profile in one transaction, in some ten milliseconds on
 # SQLite.
 _CARRIED: Final = 64
@@ -329,13 +306,9 @@ class HiddenProfile:
     name: str
     clock: Callable[[], datetime]
 
-    def write(
-        self,
-        statement: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Execute one step of the import, then release the write lock.
+    @contextmanager
+    def step(self) -> Iterator[Connection]:
+        """Give a connection for one step, and release the write lock after it.
 
         Raises
         ------
@@ -344,7 +317,7 @@ class HiddenProfile:
         """
         with writing_then_pause(self.engine) as connection:
             hidden.renew(connection, self.row, now=self.clock())
-            return statement(connection, *args, **kwargs)
+            yield connection
 
     def take_place(
         self,
@@ -374,21 +347,12 @@ class HiddenProfile:
         if instead_of is not None:
             taught = instead_of.revision
             for table in (tables.scored, tables.history):
-                after = None
-                while last := self.write(
-                    scored.copy,
-                    table,
-                    instead_of.id,
-                    to=self.row.id,
-                    after=after,
-                    limit=_CARRIED,
-                ):
-                    after = last
+                self._copy(table, instead_of.id)
             if instead_of.id_key == self.row.id_key:
-                self.write(lists.copy_correspondents, instead_of.id, to=self.row.id)
+                with self.step() as connection:
+                    lists.copy_correspondents(connection, instead_of.id, to=self.row.id)
         while True:
-            with writing_then_pause(self.engine) as connection:
-                hidden.renew(connection, self.row, now=self.clock())
+            with self.step() as connection:
                 # Created and replaced in one transaction, so it is never visible.
                 old = instead_of or profiles.create(
                     connection,
@@ -413,6 +377,22 @@ class HiddenProfile:
                         created_at=created_at,
                         policy=policy(profiles.find(connection, self.name)),
                     )
+
+    def _copy(self, table: Table, profile_id: int) -> None:
+        """Copy the rows of another profile, some at a time."""
+        after = None
+        while True:
+            with self.step() as connection:
+                after = scored.copy(
+                    connection,
+                    table,
+                    profile_id,
+                    to=self.row.id,
+                    after=after,
+                    limit=_CARRIED,
+                )
+            if after is None:
+                return
 
 
 @contextmanager

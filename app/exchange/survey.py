@@ -171,20 +171,6 @@ class Survey:
                 f"but there are only {self.undos}"
             )
 
-    def require_view(self, view: str) -> None:
-        """Raise if the text of features is of an unknown view.
-
-        Raises
-        ------
-        MalformedExport
-            If their view does not exist.
-        """
-        if view not in self.header.views:
-            raise MalformedExport(
-                f"this export names features of {view!r:.80}, which is missing in its "
-                "header"
-            )
-
     def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
         """Add the counts of features of one block."""
         if x.negative or (x.occurrences < x.documents).any():
@@ -238,8 +224,11 @@ def survey(
             found.add_rows(read_rows(content, labels, found.amounts))
         elif kind == UNDOS:
             found.add_undo(read_undo(content))
-        else:
-            found.require_view(read_names(content)[0])
+        elif (view := read_names(content)[0]) not in found.header.views:
+            raise MalformedExport(
+                f"this export names features of {view!r:.80}, which is missing in its "
+                "header"
+            )
         progress(file.tell())
     found.finish(reader.content)
     return found
@@ -366,11 +355,6 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
     if theirs is None and not source.words and source.key is not None:
         return source.key.digest
     return theirs
-
-
-def same_labels(header: ExportHeader, profile: ProfileRow) -> bool:
-    """Return whether a profile has the labels of an export, in their order."""
-    return (header.labels, header.spam_labels) == (profile.labels, profile.spam_labels)
 
 
 def policy_of(header: ExportHeader, profile: ProfileRow) -> object:

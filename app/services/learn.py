@@ -29,7 +29,7 @@ from app.ledger.teaching import Teaching, rows_of, scored_in_order
 from app.services.classify import observe
 from app.services.upkeep import Folding
 from app.storage import profiles
-from app.storage.bulk import append_encoded, encoded
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, latest_of
 
@@ -245,7 +245,7 @@ class LearnSums(Learn):
                 latest = latest_of(connection, profile.id, digests)
                 learned = {row.digest for row in latest.values() if row.label}
                 if learned == known:
-                    append_encoded(
+                    append_sums(
                         connection, profile, sums, source=self.source, time=read.time
                     )
                     return append(connection, profile, read.teachings)

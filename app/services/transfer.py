@@ -34,7 +34,6 @@ from app.exchange.survey import (
     require_feature_set,
     require_key,
     require_labels,
-    same_labels,
     survey,
 )
 from app.features.extract import FEATURE_SET
@@ -258,7 +257,9 @@ class Transfer:
                 # A profile that has learned nothing was created for this import, so the
                 # export becomes its origin.
                 created_at=header.created
-                if profile is None or same_labels(header, profile)
+                if profile is None
+                or (profile.labels, profile.spam_labels)
+                == (header.labels, header.spam_labels)
                 else profile.created_at,
                 policy=lambda old: old.policy or policy_of(header, old),
             )
@@ -356,14 +357,10 @@ class Transfer:
         with self._hidden(name, like=profile, id_key=profile.id_key) as new:
             written = 0
             for part in parts:
-                new.write(
-                    bulk.append_sums,
-                    profile=new.row,
-                    sums=History({epoch: part}),
-                    source=source,
-                    time=now,
-                    names=names if self.store_words else None,
-                )
+                texts = names if self.store_words else None
+                sums = bulk.encoded({epoch: part}, profile.labels, texts)
+                with new.step() as connection:
+                    bulk.append_sums(connection, new.row, sums, source=source, time=now)
                 written += part.size
                 progress(written)
             if profile.revision:

@@ -73,20 +73,19 @@ def encoded(
 def append_sums(
     connection: Connection,
     profile: ProfileRow,
-    sums: Mapping[int, State],
+    sums: Iterable[EncodedSum],
     *,
     source: str,
     time: datetime,
-    names: Names | None = None,
 ) -> list[LedgerRow]:
-    """Write statistics into the ledger, all or none.
+    """Write sums into the ledger, all or none.
 
     Parameters
     ----------
-    sums : mapping of int to State
-        The sums to add to each month.  Negative counts must not exceed the existing
-        ones, or they can never be folded: the caller must ensure this while it holds
-        the lock of the profile (`app.storage.profiles.lock`).
+    sums : iterable of EncodedSum
+        From `encoded`, with the labels of the profile.  Negative counts must not exceed
+        the existing ones, or they can never be folded: the caller must ensure this
+        while it holds the lock of the profile (`app.storage.profiles.lock`).
 
     Returns
     -------
@@ -95,26 +94,9 @@ def append_sums(
 
     Raises
     ------
-    InvalidObservation
-        If the statistics are of another number of classes than the profile, or a sum
-        is too large.
     ProfileReplaced
         If the profile is gone.
     """
-    profiles.lock(connection, profile)
-    made = encoded(sums, profile.labels, names)
-    return append_encoded(connection, profile, made, source=source, time=time)
-
-
-def append_encoded(
-    connection: Connection,
-    profile: ProfileRow,
-    sums: Iterable[EncodedSum],
-    *,
-    source: str,
-    time: datetime,
-) -> list[LedgerRow]:
-    """Write sums from `encoded` into the ledger; otherwise like `append_sums`."""
     first = profiles.lock(connection, profile) + 1
     rows = [
         LedgerRow.of_sum(

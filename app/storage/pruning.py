@@ -13,6 +13,7 @@ result: its vectors are in the ledger.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from app.bayes.state import History, State
 from app.errors import Irreversible
 from app.ledger.entry import PRUNED, LedgerRow
 from app.storage import ledger, profiles, runs, tables
-from app.storage.bulk import append_sums
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.dialect import chunks
 from app.storage.fold import folded_revision
 
@@ -85,18 +86,14 @@ def find(
     if _moved_since(connection, profile.id, revision=folded):
         return None
     epochs = runs.load(connection, profile, "counts")
-    months: dict[str, dict[int, FeatureCounts]] = {}
-    for month, state in epochs.items():
-        for view, x in state.items():
-            months.setdefault(view, {})[month] = x
     rare = {
         view: _rare(
-            months[view],
+            {month: state[view] for month, state in epochs.items() if view in state},
             max_messages=max_messages,
             before_epoch=before_epoch,
             weak=weak.get(view, np.empty(0, np.int64)),
         )
-        for view in sorted(months.keys() & set(views))
+        for view in sorted(set(views).intersection(chain(*epochs.values())))
     }
     rare = _without_needed(connection, profile, rare)
     sums = History()
@@ -131,7 +128,8 @@ def carry_out(
             "a pruning, import or undo ran in the meantime; nothing was pruned, so "
             "try again"
         )
-    return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
+    sums = encoded(pruning.sums, profile.labels)
+    return append_sums(connection, profile, sums, source=PRUNED, time=time)
 
 
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:

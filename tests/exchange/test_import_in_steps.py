@@ -320,7 +320,7 @@ def test_what_cannot_be_said_to_the_new_profile_is_not_forgotten(engine, kind):
                 bulk.append_sums(
                     connection,
                     other,
-                    {202603: learned(n_classes=3)},
+                    bulk.encoded({202603: learned(n_classes=3)}, other.labels),
                     source="import:x",
                     time=MARCH,
                 )
@@ -415,7 +415,8 @@ def test_a_pruning_of_what_is_known_by_then_is_refused(engine):
     teach(engine, other, taught("mine", "ham", {"lunch": 1}))
     minus = -state(engine, profile.name)
     with writing(engine) as connection:
-        bulk.append_sums(connection, profile, {202603: minus}, source="p", time=MARCH)
+        sums = bulk.encoded({202603: minus}, profile.labels)
+        bulk.append_sums(connection, profile, sums, source="p", time=MARCH)
     before = rows_of(engine, tables.ledger, other)
     data = exported_unfolded(engine, profile)
 

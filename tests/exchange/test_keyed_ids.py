@@ -13,7 +13,7 @@ from app.features.extract import meant
 from app.features.id_key import IdKey
 from app.ledger.sums import redacted_sums
 from app.services.profiles import list_profiles
-from app.storage.bulk import append_sums
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import writing
 from tests.support.builders import (
     APRIL,
@@ -49,16 +49,16 @@ def everything(engine):
     """Return a profile with messages, sums with names, and sealed sums."""
     profile = taught_profile(engine)
     with writing(engine) as connection:
+        names = {
+            view: {number: f"a{number}" for number in x.ids.tolist()}
+            for view, x in learned().items()
+        }
         append_sums(
             connection,
             profile,
-            {202602: learned()},
+            encoded({202602: learned()}, profile.labels, names),
             source="import:other",
             time=MARCH,
-            names={
-                view: {number: f"a{number}" for number in x.ids.tolist()}
-                for view, x in learned().items()
-            },
         )
     fold_all(engine, profile)
     with writing(engine) as connection:

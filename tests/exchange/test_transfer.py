@@ -235,7 +235,7 @@ def test_an_import_in_a_ledger_is_not_counted_twice(engine):
             bulk.append_sums(
                 connection,
                 profile,
-                {202603: State(words=counts)},
+                bulk.encoded({202603: State(words=counts)}, profile.labels),
                 source="import:bogofilter:1234",
                 time=MARCH,
             )
@@ -474,7 +474,11 @@ def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
     )
     with writing(engine) as connection:
         (row,) = bulk.append_sums(
-            connection, profile, {202603: State(words=minus)}, source="x", time=MARCH
+            connection,
+            profile,
+            bulk.encoded({202603: State(words=minus)}, profile.labels),
+            source="x",
+            time=MARCH,
         )
     data = exported(engine, taught_profile(engine), contents="ledger")
     file = rebuilt(
@@ -694,7 +698,11 @@ def test_a_feature_of_the_largest_id_is_exported(engine):
     )
     with writing(engine) as connection:
         bulk.append_sums(
-            connection, profile, {202603: State(words=largest)}, source="x", time=MARCH
+            connection,
+            profile,
+            bulk.encoded({202603: State(words=largest)}, profile.labels),
+            source="x",
+            time=MARCH,
         )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exporting, "FEATURES_PER_ROW", 1)

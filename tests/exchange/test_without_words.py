@@ -21,7 +21,7 @@ from app.ledger.entry import ScoredRow
 from app.ledger.sums import Amounts, redacted_sums
 from app.ledger.teaching import Teaching
 from app.storage import ledger
-from app.storage.bulk import append_sums
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     APRIL,
@@ -88,7 +88,13 @@ def profile(engine):
     grams = {month: State(grams=x["grams"] * 2) for month, x in taken.items()}
     with writing(engine) as connection:
         for sums in (taken, grams):
-            append_sums(connection, made, sums, source="import:other", time=MARCH)
+            append_sums(
+                connection,
+                made,
+                encoded(sums, made.labels),
+                source="import:other",
+                time=MARCH,
+            )
     undo(engine, made, source="carl")
     fold_all(engine, made)
     with writing(engine) as connection:

@@ -38,7 +38,7 @@ from app.storage import (
     tables,
     undo_work,
 )
-from app.storage.bulk import append_sums
+from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
@@ -117,7 +117,7 @@ def _sums(engine, profile):
         append_sums(
             connection,
             profile,
-            {202602: State(words=learned()["words"])},
+            encoded({202602: State(words=learned()["words"])}, profile.labels),
             source="import:other",
             time=MARCH,
         )
