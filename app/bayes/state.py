@@ -149,13 +149,6 @@ class History(dict[int, State]):
         """Return the part from one feature id on and before another, of each month."""
         return History({month: x.between(first, end) for month, x in self.items()})
 
-    def gained(self) -> dict[str, set[int]]:
-        """Return the ids that gained messages in some month, view by view."""
-        found: dict[str, set[int]] = {}
-        for _, view, x in self.parts():
-            found.setdefault(view, set()).update(x.gained.tolist())
-        return found
-
     def parts(self) -> Iterator[tuple[int, str, FeatureCounts]]:
         """Yield each month, view and its statistics."""
         for month, state in self.items():

@@ -23,7 +23,8 @@ that time, whatever features the message has today.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -214,10 +215,10 @@ class LedgerRow(ScoredRow):
     undo: int | None = None
 
     @classmethod
-    def of_sum(cls, vector: bytes, *, profile_id: int, **fields: Any) -> LedgerRow:
-        """Return the row of an encoded sum, with further `fields`."""
+    def of_sum(cls, vector: bytes, *, profile_id: int, **given: Any) -> LedgerRow:
+        """Return the row of an encoded sum, with further fields."""
         # The digest covers content and place: two equal sums are two rows.
-        place = f"{profile_id}/{fields['revision']}".encode()
+        place = f"{profile_id}/{given['revision']}".encode()
         return cls(
             digest=blake2b(vector, digest_size=DIGEST_BYTES, key=place).digest(),
             label_before=None,
@@ -225,7 +226,7 @@ class LedgerRow(ScoredRow):
             vector=vector,
             scores=None,
             kind="sum",
-            **fields,
+            **given,
         )
 
     @property
@@ -237,12 +238,7 @@ class LedgerRow(ScoredRow):
     def lesson(self) -> Lesson:
         """The part of the row for the fusion; a sum has none."""
         return Lesson(
-            revision=self.revision,
-            digest=self.digest,
-            label_before=self.label_before,
-            label=self.label,
-            scores=self.scores,
-            own=self.own,
+            **{each.name: getattr(self, each.name) for each in fields(Lesson)}
         )
 
     @property
@@ -392,7 +388,7 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     InconsistentCounts
         If a row has a label that is not one of `labels`.
     """
-    moves: dict[int, list[Move]] = {}
+    moves: defaultdict[int, list[Move]] = defaultdict(list)
     sums: list[dict[int, State]] = []
     for row in rows:
         if row.vector is None or row.kind == "note":
@@ -400,13 +396,9 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
         if row.kind == "sum":
             sums.append({row.epoch: row.delta(labels)})
         else:
-            moves.setdefault(row.epoch, []).append(row.move(labels))
-    sums.append(
-        {
-            epoch: sum_of_moves(of_epoch, n_classes=len(labels))
-            for epoch, of_epoch in moves.items()
-        }
-    )
+            moves[row.epoch].append(row.move(labels))
+    for epoch, of_epoch in moves.items():
+        sums.append({epoch: sum_of_moves(of_epoch, n_classes=len(labels))})
     return History.sum(sums)
 
 

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -254,25 +253,11 @@ MOST_OCCURRENCES: Final = 2**50
 _LONGEST_VIEW: Final = 255
 
 
-@dataclass(slots=True)
-class Amount:
-    """The absolute amounts of one view.
+class Amounts(dict[str, tuple[float, float]]):
+    """The absolute amounts of each view: its messages, and its occurrences.
 
-    Parameters
-    ----------
-    occurrences : float
-        Occurrences of all features, and the messages that have them.
+    Occurrences are those of all features, and the messages that have them.
     """
-
-    messages: float = 0.0
-    occurrences: float = 0.0
-
-
-class Amounts:
-    """The amounts of each view."""
-
-    def __init__(self) -> None:
-        self._views: dict[str, Amount] = {}
 
     def add(self, state: State) -> None:
         """Add the magnitudes of statistics.
@@ -280,13 +265,10 @@ class Amounts:
         Raises
         ------
         InvalidObservation
-            If they exceed the limits.
+            As `increase`.
         """
         for view, x in state.items():
-            amount = self.of(view)
-            amount.messages += _size(x.messages)
-            amount.occurrences += _size(x.columns)
-            _require_room(view, amount)
+            self.increase(view, _size(x.messages), _size(x.columns))
 
     def add_message(self, views: Mapping[str, SparseCounts], *, times: int) -> None:
         """Add a message that is learned, forgotten, or both.
@@ -294,13 +276,10 @@ class Amounts:
         Raises
         ------
         InvalidObservation
-            If it exceeds the limits.
+            As `increase`.
         """
         for view, x in views.items():
-            amount = self.of(view)
-            amount.messages += times
-            amount.occurrences += times * (_size(x.counts) + x.size)
-            _require_room(view, amount)
+            self.increase(view, times, times * (_size(x.counts) + x.size))
 
     def beside(self, held: Amounts) -> None:
         """Raise if these and other amounts together exceed the limits.
@@ -310,33 +289,29 @@ class Amounts:
         InvalidObservation
             With the sum.
         """
-        for view, amount in self._views.items():
-            other = held._views.get(view, Amount())
-            both = Amount(
-                amount.messages + other.messages,
-                amount.occurrences + other.occurrences,
-            )
-            _require_room(view, both)
-        if len(self._views.keys() | held._views.keys()) > MOST_VIEWS:
-            raise InvalidObservation(_TOO_MANY_VIEWS)
+        both = Amounts(held)
+        for view, amount in self.items():
+            both.increase(view, *amount)
 
-    def of(self, view: str) -> Amount:
-        """Return the amount of a view, which the caller increases.
+    def increase(self, view: str, messages: float, occurrences: float) -> None:
+        """Increase the amounts of a view.
 
         Raises
         ------
         InvalidObservation
-            If the name is invalid, or there are too many views.
+            If they exceed the limits, the name is invalid, or there are too many views.
         """
-        if view not in self._views:
+        if view not in self:
             require_view(view)
-            if len(self._views) == MOST_VIEWS:
-                raise InvalidObservation(_TOO_MANY_VIEWS)
-            self._views[view] = Amount()
-        return self._views[view]
-
-
-_TOO_MANY_VIEWS: Final = f"there are more than {MOST_VIEWS} views"
+            if len(self) == MOST_VIEWS:
+                raise InvalidObservation(f"there are more than {MOST_VIEWS} views")
+        before = self.get(view, (0.0, 0.0))
+        self[view] = before[0] + messages, before[1] + occurrences
+        limits = ("messages", MOST_MESSAGES), ("occurrences", MOST_OCCURRENCES)
+        for value, (name, most) in zip(self[view], limits, strict=True):
+            if value > most:
+                msg = f"{view!r} comes to {value:.4g} {name}, more than {most:,}"
+                raise InvalidObservation(msg)
 
 
 def require_view(view: str) -> None:
@@ -349,17 +324,6 @@ def require_view(view: str) -> None:
     """
     if not view.isprintable() or len(view.encode()) > _LONGEST_VIEW:
         raise InvalidObservation(f"a view cannot be named {view[:_LONGEST_VIEW]!r}")
-
-
-def _require_room(view: str, amount: Amount) -> None:
-    """Raise if an amount exceeds the limits of a profile."""
-    for name, value, most in (
-        ("messages", amount.messages, MOST_MESSAGES),
-        ("occurrences", amount.occurrences, MOST_OCCURRENCES),
-    ):
-        if value > most:
-            msg = f"{view!r} comes to {value:.4g} {name}, more than {most:,}"
-            raise InvalidObservation(msg)
 
 
 def _size(counts: NDArray[np.int64]) -> float:

@@ -76,7 +76,6 @@ def test_what_was_gained_and_lost_is_told_by_messages():
 
     assert [1] == both.gained.tolist()
     assert [2] == both.lost.tolist()
-    assert {"words": {1}} == History({202601: State(words=both)}).gained()
     assert both.negative
     assert not COUNTS.negative
     assert 3 == COUNTS.magnitude
