@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.storage.database.dialect import CommitListener
+    from app.storage.database.postgresql import CommitListener
 
 log = logging.getLogger(__name__)
 # Least seconds between two looks: with continuous feedback, every other process would

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection, Engine
 
-    from app.storage.database.dialect import CommitListener, Dialect
+    from app.storage.database.dialect import Dialect
+    from app.storage.database.postgresql import CommitListener
 
 # Seconds that a transaction waits for the others before it gives up.  Python's
 # sqlite3 module and Django wait 5 s as well; a mail server waits 30 s or more
@@ -210,7 +211,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     dialect_of(engine).outage.require_over()
     options = {READ_ONLY: True, **dialect_of(engine).reading_options}
     with (
-        translated(engine, Transaction(writes=False)),
+        translated(engine, writes=False),
         engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
@@ -235,11 +236,10 @@ def writing(engine: Engine) -> Iterator[Connection]:
         If a count would become negative.  Nothing of the block is stored.
     """
     dialect_of(engine).outage.require_over()
-    transaction = Transaction()
     timeout: float = engine.get_execution_options()[LOCK_TIMEOUT]
     with (
         dialect_of(engine).write_lock(timeout),
-        translated(engine, transaction),
+        translated(engine) as transaction,
         engine.begin() as connection,
     ):
         yield connection
@@ -365,14 +365,11 @@ def listening(engine: Engine) -> Iterator[CommitListener]:
 class Transaction:
     """The progress of a transaction."""
 
-    writes: bool = True
     committing: bool = False
 
 
 @contextmanager
-def translated(
-    engine: Engine, transaction: Transaction | None = None
-) -> Iterator[None]:
+def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
     """Translate errors of the driver in the block.
 
     Raises
@@ -386,13 +383,13 @@ def translated(
     InconsistentCounts
         If a check of the tables refused a count.
     """
-    state = transaction or Transaction()
+    transaction = Transaction()
     # The driver's own errors too: hot statements and bulk reads use its cursor.
     driver = engine.dialect.loaded_dbapi
     try:
-        yield
+        yield transaction
     except PoolTimeoutError as error:
-        effect = _TRY_AGAIN if state.writes else _READ_AGAIN
+        effect = _TRY_AGAIN if writes else _READ_AGAIN
         msg = f"All connections to the database are in use. {effect}"
         raise DatabaseUnavailable(msg) from error
     except (DBAPIError, driver.Error) as error:
@@ -410,10 +407,9 @@ def translated(
         defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
         if found.error is DatabaseUnavailable and isinstance(cause, defects):
             raise
-        perhaps = state.committing and found.stored
-        if perhaps:
+        if transaction.committing and found.stored:
             effect = _PERHAPS_STORED
-        elif not state.writes:
+        elif not writes:
             effect = _READ_AGAIN if found.passes else ""
         else:
             effect = _TRY_AGAIN if found.passes else NOTHING_STORED

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import psycopg
 from psycopg.pq import Conninfo
 from sqlalchemy import Engine, create_engine, event, text
-from sqlalchemy.dialects import postgresql
 
 from app.errors import (
     DatabaseDamaged,
@@ -32,7 +31,7 @@ from app.storage.database.dialect import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
-    from sqlalchemy import URL, Connection, Table
+    from sqlalchemy import URL, Connection
 
     from app.storage.database.dialect import Outage
 
@@ -222,21 +221,46 @@ SELECT set_config('lock_timeout', %s, false),
 _ADVISORY_LOCK: Final = int.from_bytes(b"postbaye", "big")
 # How long a process waits for another that migrates.  Unit: milliseconds.
 _MIGRATION_TIMEOUT: Final = 300_000
-# data_corrupted and index_corrupted, disk_full, insufficient_privilege, undefined_table
-# and invalid_schema_name, lock_not_available, deadlock_detected and
-# serialization_failure, query_canceled, read_only_sql_transaction: the appendix "Error
-# Codes" of PostgreSQL's manual.
-_DAMAGED: Final = ("XX001", "XX002")
-_FULL: Final = "53100"
-_DENIED: Final = "42501"
-_READ_ONLY: Final = "25006"
-_MISSING: Final = ("42P01", "3F000")
+_DAMAGED: Final = (
+    DatabaseDamaged,
+    "PostgreSQL reports a damaged database: {said}. Restore a backup as "
+    "docs/operating.md describes.",
+)
+_MISSING: Final = (
+    DatabaseUnprepared,
+    "Something is missing in the database: {said}. Correct the search_path of {user}, "
+    "or restore a backup as docs/operating.md describes.",
+)
+# The appendix "Error Codes" of PostgreSQL's manual.
+_DIAGNOSES: Final[dict[str, tuple[Any, str]]] = {
+    "XX001": _DAMAGED,  # data_corrupted
+    "XX002": _DAMAGED,  # index_corrupted
+    "42P01": _MISSING,  # undefined_table
+    "3F000": _MISSING,  # invalid_schema_name
+    # insufficient_privilege
+    "42501": (
+        DatabaseUnprepared,
+        "PostgreSQL refuses {user}: {said}. Make it the owner of the tables, or GRANT "
+        "it all rights to them and CREATE on their schema.",
+    ),
+    # disk_full
+    "53100": (
+        DatabaseUnavailable,
+        "The disk of PostgreSQL is full ({said}); free some space there.",
+    ),
+    # read_only_sql_transaction
+    "25006": (
+        DatabaseUnavailable,
+        "The database is read-only: {said}. Name the primary server in the database "
+        "URL, or let the database write (default_transaction_read_only).",
+    ),
+}
 # The problems of a database; most errors mean that it is unavailable.
 _TROUBLE: Final = {
-    "55P03": "is busy",
-    "40P01": "is busy",
-    "40001": "is busy",
-    # By a time-out of the server, or by somebody.
+    "55P03": "is busy",  # lock_not_available
+    "40P01": "is busy",  # deadlock_detected
+    "40001": "is busy",  # serialization_failure
+    # query_canceled, by a time-out of the server, or by somebody.
     "57014": "has stopped it",
 }
 # Notifications of other schemas of the database arrive too, and lead to no change.
@@ -247,8 +271,11 @@ _LISTEN: Final = "LISTEN postbayes"
 _NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY postbayes; COMMIT"
 
 
-class _Listener:
-    """A connection that has LISTENed, and must not be in a transaction."""
+class CommitListener:
+    """A connection that is notified of the commits of other processes.
+
+    It has LISTENed, and must not be in a transaction.
+    """
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
@@ -259,7 +286,7 @@ class _Listener:
         driver.execute(_LISTEN)
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket."""
+        """Return the descriptor of the socket, readable after a notification."""
         descriptor: int = self._driver.fileno()
         return descriptor
 
@@ -394,49 +421,21 @@ class Postgresql(Dialect):
             connection.execute(set_timeout, {"value": usual})
             yield
 
-    def listen(self, driver: Any) -> _Listener:
+    def listen(self, driver: Any) -> CommitListener:
         """Return a listener, which leaves no transaction open."""
         driver.autocommit = True
-        return _Listener(driver)
+        return CommitListener(driver)
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
         """Return the diagnosis of an error of psycopg."""
         said = first_line(error)
         state: str | None = getattr(error, "sqlstate", None)
-        # If the URL does not contain it, the driver's environment may.
-        name = url.username
-        user = f"the user {name!r}" if name else "the user of the database URL"
-        if state in _DAMAGED:
-            sentence = (
-                f"PostgreSQL reports a damaged database: {said}. Restore a backup as "
-                "docs/operating.md describes."
-            )
-            return Diagnosis(DatabaseDamaged, sentence)
-        if state == _DENIED:
-            sentence = (
-                f"PostgreSQL refuses {user}: {said}. Make it the owner of the "
-                "tables, or GRANT it all rights to them and CREATE on their schema."
-            )
-            return Diagnosis(DatabaseUnprepared, sentence)
-        if state in _MISSING:
-            sentence = (
-                f"Something is missing in the database: {said}. Correct the "
-                f"search_path of {user}, or restore a backup as docs/operating.md "
-                "describes."
-            )
-            return Diagnosis(DatabaseUnprepared, sentence)
-        if state == _FULL:
-            sentence = (
-                f"The disk of PostgreSQL is full ({said}); free some space there."
-            )
-            return Diagnosis(DatabaseUnavailable, sentence)
-        if state == _READ_ONLY:
-            sentence = (
-                f"The database is read-only: {said}. Name the primary server in the "
-                "database URL, or let the database write "
-                "(default_transaction_read_only)."
-            )
-            return Diagnosis(DatabaseUnavailable, sentence)
+        if known := _DIAGNOSES.get(state or ""):
+            # If the URL does not contain it, the driver's environment may.
+            name = url.username
+            user = f"the user {name!r}" if name else "the user of the database URL"
+            kind, sentence = known
+            return Diagnosis(kind, sentence.format(said=said, user=user))
         trouble = _TROUBLE.get(state or "", "is unavailable")
         sentence = f"The database {trouble}: {said}."
         # No answer of the server, or none that has a code: not even its refusal of a
@@ -444,7 +443,3 @@ class Postgresql(Dialect):
         if state is None:
             sentence += " If that lasts, check the server and the database URL."
         return Diagnosis(DatabaseUnavailable, sentence, passes=True)
-
-    def insert(self, table: Table) -> postgresql.Insert:
-        """Return SQLAlchemy's INSERT of PostgreSQL."""
-        return postgresql.insert(table)
