@@ -22,7 +22,7 @@ from app.features.observation import Observation
 from app.services.classify import classify_observation
 from app.services.clock import now
 from app.services.log import shown
-from app.storage import history, ledger, scored
+from app.storage import history, ledger, scored, tables
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
@@ -399,7 +399,9 @@ class VerdictHistory:
     ) -> list[HistoryEntry]:
         digests = {line.digest for line in lines}
         latest = ledger.latest_of(connection, profile_id, digests)
-        stored = scored.present(connection, profile_id, digests)
+        stored = ledger.known_digests(
+            connection, profile_id, digests, table=tables.scored
+        )
         entries = []
         for line in lines:
             row = latest.get(line.digest)

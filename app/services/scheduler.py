@@ -28,7 +28,7 @@ from app.services.access import expire_events
 from app.services.clock import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import hidden, history, retention, runs, scored, tables, undo_work
+from app.storage import hidden, retention, runs, scored, tables, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -443,9 +443,16 @@ class Maintenance:
         """Drop a few scored messages of a profile; return whether more may be left."""
         limits, mine = self._limits, profile.row.id
         with reading(self.engine) as connection:
-            rows, size = limits.scored_rows, limits.scored_bytes
-            last = scored.last_over(connection, mine, keep=rows, keep_bytes=size)
-            line = history.last_line_over(connection, mine, keep=limits.history_rows)
+            last = scored.last_over(
+                connection,
+                tables.scored,
+                mine,
+                keep=limits.scored_rows,
+                keep_bytes=limits.scored_bytes,
+            )
+            line = scored.last_over(
+                connection, tables.history, mine, keep=limits.history_rows
+            )
         old = (
             (tables.scored, limits.scored, last),
             (tables.history, limits.history, line),

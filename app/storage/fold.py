@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import func, select, update
 
 from app.bayes.state import History, State
 from app.classifier.specification import weighted
@@ -32,7 +32,7 @@ from app.storage.profiles import require_revision
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from app.classifier.specification import Decay
     from app.ledger.entry import LedgerRow
@@ -101,7 +101,7 @@ def prepare(
     InconsistentCounts
         If a row has a label that the profile lacks.
     """
-    after = read_mark(connection, profile.id)
+    after = connection.scalar(_mark(profile.id))
     if after is None:
         return None
     upto, rows = after, 0
@@ -150,7 +150,7 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
 
 def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether there are rows up to a revision that the counts do not hold."""
-    folded = read_mark(connection, profile_id)
+    folded = connection.scalar(_mark(profile_id))
     if folded is None or folded >= revision:
         return False
     # The ledger may end before it, where rows are gone.
@@ -307,17 +307,10 @@ def broken_rows(connection: Connection, profile_id: int) -> int:
 
 
 _FOLD: Final = tables.fold
-_MARK: Final = _FOLD.c.profile_id == bindparam("profile_id")
-_READ_MARK: Final = select(_FOLD.c.folded_revision).where(_MARK)
-# The lock of the fold's own row, so that feedback waits for no fold, and no fold for
-# another (PostgreSQL; on SQLite the transaction is the lock).
-_TRY_LOCK: Final = _READ_MARK.with_for_update(skip_locked=True)
 
 
-def read_mark(connection: Connection, profile_id: int) -> int | None:
-    """Return the mark of a profile; None if that is gone."""
-    found = connection.execute(_READ_MARK, {"profile_id": profile_id}).scalar()
-    return None if found is None else int(found)
+def _mark(profile_id: int) -> Select[int]:
+    return select(_FOLD.c.folded_revision).where(_FOLD.c.profile_id == profile_id)
 
 
 def folded_revision(connection: Connection, profile_id: int) -> int:
@@ -325,7 +318,7 @@ def folded_revision(connection: Connection, profile_id: int) -> int:
 
     It is 0 where the profile is gone, since nothing of it is left to hold.
     """
-    return read_mark(connection, profile_id) or 0
+    return connection.scalar(_mark(profile_id)) or 0
 
 
 def try_lock(connection: Connection, profile_id: int) -> int | None:
@@ -333,8 +326,9 @@ def try_lock(connection: Connection, profile_id: int) -> int | None:
 
     None if another has it, or the profile is gone.
     """
-    held = connection.execute(_TRY_LOCK, {"profile_id": profile_id}).scalar()
-    return None if held is None else int(held)
+    # Of the fold's own row, so that feedback waits for no fold, and no fold for another
+    # (PostgreSQL; on SQLite the transaction is the lock).
+    return connection.scalar(_mark(profile_id).with_for_update(skip_locked=True))
 
 
 def move(connection: Connection, profile_id: int, revision: int) -> None:

@@ -58,14 +58,6 @@ def put_lines(
         )
 
 
-def last_line_over(
-    connection: Connection, profile_id: int, *, keep: int
-) -> Place | None:
-    """Return time and digest of the newest line beyond the limit, if any."""
-    row = connection.execute(_at(profile_id, keep)).first()
-    return None if row is None else (row.time, row.digest)
-
-
 def page(
     connection: Connection,
     profile_id: int,

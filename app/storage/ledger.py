@@ -7,9 +7,10 @@ changed, except that retention and forgetting drop their features and words.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from operator import eq, ge, le, lt
+from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
@@ -23,7 +24,7 @@ from app.storage.database.dialect import Prepared, chunks, where_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from app.ledger.teaching import Outcome, Teaching
     from app.ledger.undo import Selection
@@ -39,55 +40,16 @@ million counts), and folding eight messages 45.
 """
 # Rows held in memory at once while they are summed: some 10 MB.
 ROWS_AT_ONCE: Final = 1000
-# Statements are built once, and those that a feedback waits for are prepared.
-_GET_MANY: Final = (
-    select(_LEDGER)
-    .where(
-        _LEDGER.c.profile_id == bindparam("profile_id"),
-        _LEDGER.c.revision.in_(bindparam("revisions", expanding=True)),
-    )
-    .order_by(_LEDGER.c.revision)
-)
-# Without the vectors, which are ten times as large as the rest.
-_LESSONS: Final = (
-    select(
-        _LEDGER.c.revision,
-        _LEDGER.c.digest,
-        _LEDGER.c.label_before,
-        _LEDGER.c.label,
-        _LEDGER.c.scores,
-        (_LEDGER.c.source == OWN).label("own"),
-    )
-    .where(
-        _LEDGER.c.profile_id == bindparam("profile_id"),
-        _LEDGER.c.revision > bindparam("after"),
-        _LEDGER.c.kind == "message",
-    )
-    .order_by(_LEDGER.c.revision)
-)
-# Fields of `LedgerRow` that are named like their column.
-_SAME: Final = [
-    column.name
-    for column in _LEDGER.columns
-    if column.name not in {"profile_id", "names"}
+# The fields of `LedgerRow` that are columns.
+_FIELDS: Final = [
+    column.label(column.key) for column in _LEDGER.columns if column.key != "profile_id"
 ]
+# Prepared are the statements that a feedback waits for.
 _INSERT: Final = Prepared(insert(_LEDGER))
 _MOVE_REVISION: Final = Prepared(
     update(_PROFILE)
     .where(_PROFILE.c.id == bindparam("profile_id"))
     .values(revision=bindparam("new_revision"))
-)
-_NEWEST: Final = select(func.max(_LEDGER.c.time)).where(
-    _LEDGER.c.profile_id == bindparam("profile_id")
-)
-_AFTER: Final = (
-    select(_LEDGER)
-    .where(
-        _LEDGER.c.profile_id == bindparam("profile_id"),
-        _LEDGER.c.revision > bindparam("after"),
-    )
-    .order_by(_LEDGER.c.revision)
-    .limit(bindparam("at_most"))
 )
 
 
@@ -98,8 +60,7 @@ def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) ->
     values = [
         {
             "profile_id": profile_id,
-            "names": row.encoded_names,
-            **{name: getattr(row, name) for name in _SAME},
+            **{each.key: getattr(row, each.key) for each in _FIELDS},
         }
         for row in rows
     ]
@@ -126,7 +87,10 @@ def rows_after(
         follow.
     """
     found = connection.execute(
-        _AFTER, {"profile_id": profile_id, "after": revision, "at_most": limit}
+        select(*_FIELDS)
+        .where(_LEDGER.c.profile_id == profile_id, _LEDGER.c.revision > revision)
+        .order_by(_LEDGER.c.revision)
+        .limit(limit)
     )
     rows: list[LedgerRow] = []
     for row in map(_read, found):
@@ -175,8 +139,10 @@ def newest_epoch(
     connection: Connection, profile_id: int, *, before: datetime | None = None
 ) -> int | None:
     """Return the month of the newest row before a time; None without any."""
-    query = _NEWEST if before is None else _NEWEST.where(_LEDGER.c.time < before)
-    newest = connection.execute(query, {"profile_id": profile_id}).scalar_one()
+    query = select(func.max(_LEDGER.c.time)).where(_LEDGER.c.profile_id == profile_id)
+    if before is not None:
+        query = query.where(_LEDGER.c.time < before)
+    newest = connection.scalar(query)
     return None if newest is None else epoch_of(newest)
 
 
@@ -184,7 +150,20 @@ def lessons_after(
     connection: Connection, profile_id: int, *, revision: int
 ) -> list[Lesson]:
     """Return the lessons of the fusion from the messages after a revision."""
-    rows = connection.execute(_LESSONS, {"profile_id": profile_id, "after": revision})
+    # Without the vectors, which are ten times as large as the rest.
+    names = [field.name for field in fields(Lesson) if field.name != "own"]
+    rows = connection.execute(
+        select(
+            *(_LEDGER.c[name] for name in names),
+            (_LEDGER.c.source == OWN).label("own"),
+        )
+        .where(
+            _LEDGER.c.profile_id == profile_id,
+            _LEDGER.c.revision > revision,
+            _LEDGER.c.kind == "message",
+        )
+        .order_by(_LEDGER.c.revision)
+    )
     return [Lesson(**row._asdict()) for row in rows]
 
 
@@ -202,8 +181,7 @@ def latest_of(
         chunk.extend(chunk[-1:] * (size - len(chunk)))
         named = {f"digest_{place}": digest for place, digest in enumerate(chunk)}
         for row in _latest(size).rows(connection, profile_id=profile_id, **named):
-            read = _read(row)
-            found[read.digest] = read
+            found[row.digest] = _read(row)
     return found
 
 
@@ -229,7 +207,7 @@ def _latest(size: int) -> Prepared:
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
     return Prepared(
-        select(_LEDGER)
+        select(*_FIELDS)
         .join(newest, newest.c.revision == _LEDGER.c.revision)
         .where(_LEDGER.c.profile_id == bindparam("profile_id"))
     )
@@ -240,12 +218,11 @@ def known_digests(
     profile_id: int,
     digests: Iterable[bytes],
     *conditions: ColumnElement[bool],
+    table: Table = _LEDGER,
 ) -> set[bytes]:
     """Return those of the digests that have a row of which some conditions are true."""
-    known = select(_LEDGER.c.digest).where(
-        _LEDGER.c.profile_id == profile_id, *conditions
-    )
-    rows = where_in(connection, known.distinct(), _LEDGER.c.digest, sorted(digests))
+    known = select(table.c.digest).where(table.c.profile_id == profile_id, *conditions)
+    rows = where_in(connection, known.distinct(), table.c.digest, sorted(digests))
     return {row.digest for row in rows}
 
 
@@ -255,7 +232,7 @@ def of_message(
     """Return the newest rows of a message, oldest first."""
     ledger = _LEDGER.c
     rows = connection.execute(
-        select(_LEDGER)
+        select(*_FIELDS)
         .where(
             ledger.profile_id == profile_id,
             ledger.digest == digest,
@@ -321,28 +298,14 @@ def get_many(
     connection: Connection, profile_id: int, revisions: Iterable[int]
 ) -> list[LedgerRow]:
     """Return the rows of some revisions, oldest first."""
-    return [
-        _read(row)
-        for chunk in chunks(sorted(revisions))
-        for row in connection.execute(
-            _GET_MANY, {"profile_id": profile_id, "revisions": chunk}
-        )
-    ]
+    query = select(*_FIELDS).where(_LEDGER.c.profile_id == profile_id)
+    found = where_in(connection, query, _LEDGER.c.revision, revisions)
+    return sorted(map(_read, found), key=attrgetter("revision"))
 
 
 def _read(row: Any) -> LedgerRow:
     """Return a row of the table as a value of the domain."""
-    same = {name: getattr(row, name) for name in _SAME}
-    return LedgerRow(encoded_names=row.names, **same)
-
-
-_ROWS_OF_DAY: Final = select(func.count()).where(
-    _LEDGER.c.profile_id == bindparam("profile_id"),
-    _LEDGER.c.source == bindparam("source"),
-    _LEDGER.c.time >= bindparam("midnight"),
-    # Rows of a clock that ran ahead would count on every day until then.
-    _LEDGER.c.time < bindparam("next_midnight"),
-)
+    return LedgerRow(**row._asdict())
 
 
 def append(
@@ -420,9 +383,9 @@ def _forget_words(
                 # It may be learned again in the same transaction.
                 _LEDGER.c.revision <= row.revision,
                 _LEDGER.c.kind == "message",
-                _LEDGER.c.names.is_not(None),
+                _LEDGER.c.encoded_names.is_not(None),
             )
-            .values(names=None)
+            .values(encoded_names=None)
         )
 
 
@@ -440,11 +403,12 @@ def _rows_of_day(
         midnight = time.astimezone(UTC).replace(
             hour=0, minute=0, second=0, microsecond=0
         )
-        asked = {
-            "profile_id": profile_id,
-            "source": source,
-            "midnight": midnight,
-            "next_midnight": midnight + timedelta(days=1),
-        }
-        found[source] = connection.execute(_ROWS_OF_DAY, asked).scalar_one()
+        of_day = select(func.count()).where(
+            _LEDGER.c.profile_id == profile_id,
+            _LEDGER.c.source == source,
+            _LEDGER.c.time >= midnight,
+            # Rows of a clock that ran ahead would count on every day until then.
+            _LEDGER.c.time < midnight + timedelta(days=1),
+        )
+        found[source] = connection.execute(of_day).scalar_one()
     return found

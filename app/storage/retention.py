@@ -283,7 +283,7 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
     for view, features in sealing.gone.items():
         feature_names.drop(connection, profile.id, view, features)
     connection.execute(
-        update(tables.ledger).where(mine).values(vector=None, names=None)
+        update(tables.ledger).where(mine).values(vector=None, encoded_names=None)
     )
     # What another process had scored by then, and stored after the forgetting.
     for digest, time in sealing.forgotten.items():

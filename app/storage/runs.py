@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
-from sqlalchemy import and_, bindparam, delete, func, insert, select, text
+from sqlalchemy import and_, delete, func, insert, select, update
 
 from app.bayes.state import History, State
 from app.errors import InconsistentCounts
 from app.ledger.sums import decode_sum, encode_sum
 from app.storage import tables
+from app.storage.database.dialect import insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,8 +83,6 @@ class Merge:
 
     Parameters
     ----------
-    level : int
-        The highest of theirs.
     read : frozenset of (int, int, int, bytes)
         Level, number, first feature and head of each part that was read.
     """
@@ -90,7 +90,6 @@ class Merge:
     kind: Kind
     epoch: int
     view: str
-    level: int
     read: frozenset[tuple[int, int, int, bytes]]
     parts: tuple[RunPart, ...]
 
@@ -127,17 +126,6 @@ def _pieces(ranges: Iterable[State], at_most: int) -> Iterator[State]:
         yield rest
 
 
-_LAST: Final = (
-    select(_TABLE.c.epoch, _TABLE.c.view, func.max(_TABLE.c.number))
-    .where(
-        _TABLE.c.profile_id == bindparam("profile_id"),
-        _TABLE.c.kind == bindparam("kind"),
-        _TABLE.c.level == bindparam("level"),
-    )
-    .group_by(_TABLE.c.epoch, _TABLE.c.view)
-)
-
-
 def add(
     connection: Connection,
     profile_id: int,
@@ -160,17 +148,19 @@ def add(
     """
     if not parts:
         return
+    rows = connection.execute(
+        select(_TABLE.c.epoch, _TABLE.c.view, func.max(_TABLE.c.number))
+        .where(*_of(profile_id, kind, level=level))
+        .group_by(_TABLE.c.epoch, _TABLE.c.view)
+    )
+    last = {(epoch, view): number for epoch, view, number in rows}
     key = {"profile_id": profile_id, "kind": kind, "level": level}
-    last = {(epoch, view): n for epoch, view, n in connection.execute(_LAST, key)}
+    numbers = [last.get((part.epoch, part.view), -1) + 1 for part in parts]
     connection.execute(
         insert(_TABLE),
         [
-            {
-                **key,
-                **part._asdict(),
-                "number": last.get((part.epoch, part.view), -1) + 1,
-            }
-            for part in parts
+            key | part._asdict() | {"number": number}
+            for part, number in zip(parts, numbers, strict=True)
         ],
     )
 
@@ -187,7 +177,7 @@ def load(connection: Connection, profile: ProfileRow, kind: Kind) -> History:
     """
     found = History()
     for epoch, view in _distinct(connection, profile, kind, "epoch", "view"):
-        of_month = _of(profile, kind, view=view, epoch=epoch)
+        of_month = _of(profile.id, kind, view=view, epoch=epoch)
         if state := _there(State.sum(_ranges(connection, profile, of_month))):
             found.setdefault(epoch, State()).update(state)
     return found
@@ -221,7 +211,7 @@ def total(
     views = _distinct(connection, profile, kind, "view") if view is None else [(view,)]
     # View by view, so that the runs of one are let go before the next.
     for (each,) in views:
-        of_view = _of(profile, kind, view=each)
+        of_view = _of(profile.id, kind, view=each)
         found.update(
             _there(State.sum(_ranges(connection, profile, of_view, decay=decay)))
         )
@@ -237,13 +227,13 @@ def _distinct(
     connection: Connection, profile: ProfileRow, kind: Kind, *names: str
 ) -> list[Any]:
     columns = [_TABLE.c[name] for name in names]
-    query = select(*columns).where(*_of(profile, kind)).distinct().order_by(*columns)
+    query = select(*columns).where(*_of(profile.id, kind)).distinct().order_by(*columns)
     return list(connection.execute(query))
 
 
-def _of(profile: ProfileRow, kind: Kind, **key: object) -> list[ColumnElement[bool]]:
+def _of(profile_id: int, kind: Kind, **key: object) -> list[ColumnElement[bool]]:
     """Return which runs of a profile have these values in these columns."""
-    every = {"profile_id": profile.id, "kind": kind, **key}
+    every = {"profile_id": profile_id, "kind": kind, **key}
     return [_TABLE.c[name] == value for name, value in every.items()]
 
 
@@ -277,28 +267,6 @@ def _ranges(
         held = [x for part in held if (x := _there(part.between(end, None)))]
 
 
-_OF_VIEW: Final = (
-    _TABLE.c.profile_id == bindparam("profile_id"),
-    _TABLE.c.kind == bindparam("kind"),
-    _TABLE.c.view == bindparam("view"),
-)
-_RUN: Final = (_TABLE.c.epoch, _TABLE.c.level, _TABLE.c.number)
-# One part of each run: that which begins at the feature, or before it.
-_BEFORE: Final = (
-    select(*_RUN, func.max(_TABLE.c.first).label("first"))
-    .where(*_OF_VIEW, _TABLE.c.first <= bindparam("feature"))
-    .group_by(*_RUN)
-    .subquery()
-)
-_HOLDING: Final = (
-    select(_TABLE.c.epoch, _TABLE.c.vector)
-    .join(
-        _BEFORE, and_(*(_TABLE.c[name] == column for name, column in _BEFORE.c.items()))
-    )
-    .where(*_OF_VIEW)
-)
-
-
 def look_up(
     connection: Connection, profile: ProfileRow, view: str, feature: int
 ) -> dict[int, NDArray[np.int64]]:
@@ -314,10 +282,23 @@ def look_up(
     CorruptVector, InconsistentCounts
         As `load`.
     """
-    key = {"profile_id": profile.id, "kind": "counts", "view": view}
+    of_view = _of(profile.id, "counts", view=view)
+    run = _TABLE.c.epoch, _TABLE.c.level, _TABLE.c.number
+    # One part of each run: that which begins at the feature, or before it.
+    before = (
+        select(*run, func.max(_TABLE.c.first).label("first"))
+        .where(*of_view, _TABLE.c.first <= feature)
+        .group_by(*run)
+        .subquery()
+    )
+    holding = (
+        select(_TABLE.c.epoch, _TABLE.c.vector)
+        .join(before, and_(*(_TABLE.c[at] == x for at, x in before.c.items())))
+        .where(*of_view)
+    )
     found: dict[int, NDArray[np.int64]] = {}
     ids = np.array([feature])
-    for epoch, vector in connection.execute(_HOLDING, key | {"feature": feature}):
+    for epoch, vector in connection.execute(holding):
         for x in decode_sum(vector, profile.labels).values():
             both = [x.look_up(ids, "occurrences")[0], x.look_up(ids, "presence")[0]]
             found[epoch] = found.get(epoch, 0) + np.array(both)
@@ -345,7 +326,7 @@ def prepare_merge(
     many = connection.execute(
         select(*group)
         .where(
-            *_of(profile, kind),
+            *_of(profile.id, kind),
             # Of the parts of a run, one.
             _TABLE.c.first == LEAST,
         )
@@ -356,14 +337,13 @@ def prepare_merge(
     ).first()
     if many is None:
         return None
-    here = _of(profile, kind, **dict(zip(names, many, strict=True)))
+    here = _of(profile.id, kind, **dict(zip(names, many, strict=True)))
     read = _heads(connection, here)
     ranges = _ranges(connection, profile, here)
     return Merge(
         kind=kind,
         epoch=many.epoch,
         view=many.view,
-        level=max(level for level, *_ in read),
         read=read,
         parts=tuple(_parts(many.epoch, many.view, ranges, profile.labels)),
     )
@@ -375,8 +355,11 @@ def _heads(
     """Return level, number, first feature and head of each part."""
     # Not the numbers alone: where all runs of a level were merged, the next one
     # has the number of the first again.
-    head = func.substr(_TABLE.c.vector, 1, _HEAD)
-    rows = connection.execute(select(*_RUN[1:], _TABLE.c.first, head).where(*where))
+    table = _TABLE.c
+    head = func.substr(table.vector, 1, _HEAD)
+    rows = connection.execute(
+        select(table.level, table.number, table.first, head).where(*where)
+    )
     return frozenset((*row[:3], bytes(row[3])) for row in rows)
 
 
@@ -393,13 +376,14 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     bool
         False if another process has merged them; nothing is changed.
     """
-    here = _of(profile, merge.kind, epoch=merge.epoch, view=merge.view)
+    here = _of(profile.id, merge.kind, epoch=merge.epoch, view=merge.view)
     if not merge.read <= _heads(connection, here):
         return False
     for level, number in sorted({key[:2] for key in merge.read}):
         of_run = _TABLE.c.level == level, _TABLE.c.number == number
         connection.execute(delete(_TABLE).where(*here, *of_run))
-    add(connection, profile.id, merge.kind, merge.parts, level=merge.level + 1)
+    level = 1 + max(level for level, *_ in merge.read)
+    add(connection, profile.id, merge.kind, merge.parts, level=level)
     return True
 
 
@@ -413,24 +397,6 @@ class Key(NamedTuple):
     epoch: int
     view: str
     label: str
-
-
-# Statements are built once, as in `app.storage.ledger`.  Two are text: for the first,
-# which is the same in both dialects, SQLAlchemy has a class per dialect, and in an
-# UPDATE it does not accept the names of columns as parameters.
-_AT: Final = tuple(_MESSAGES.c[name] == bindparam(name) for name in Key._fields)
-_GAIN: Final = text("""
-    INSERT INTO class_count (profile_id, epoch, view, label, messages)
-    VALUES (:profile_id, :epoch, :view, :label, :more)
-    ON CONFLICT (profile_id, epoch, view, label) DO UPDATE
-    SET messages = class_count.messages + excluded.messages
-""")
-_LOSE: Final = text("""
-    UPDATE class_count SET messages = messages + :more
-    WHERE profile_id = :profile_id AND epoch = :epoch AND view = :view
-        AND label = :label
-""")
-_SWEEP: Final = delete(_MESSAGES).where(*_AT, _MESSAGES.c.messages == 0)
 
 
 def changes(
@@ -453,17 +419,24 @@ def add_messages(connection: Connection, changed: Iterable[tuple[Key, int]]) -> 
     InconsistentCounts
         If a row to subtract from is missing.
     """
+    count = _MESSAGES.c.messages
+    gained = insert_into(connection, _MESSAGES)
+    gained = gained.on_conflict_do_update(
+        index_elements=Key._fields, set_={count: count + gained.excluded.messages}
+    )
     for key, messages in changed:
-        given = key._asdict() | {"more": messages}
+        # Not by the same statement: the row is checked before ON CONFLICT updates it.
         if messages > 0:
-            connection.execute(_GAIN, given)
-        else:
-            if connection.execute(_LOSE, given).rowcount != 1:
-                raise InconsistentCounts(
-                    f"{-messages} messages of {key.view} for {key.label} in "
-                    f"{key.epoch} cannot be taken back: they are not in the counts."
-                )
-            connection.execute(_SWEEP, key._asdict())
+            connection.execute(gained, key._asdict() | {"messages": messages})
+            continue
+        here = [_MESSAGES.c[name] == value for name, value in key._asdict().items()]
+        lost = update(_MESSAGES).where(*here).values(messages=count + messages)
+        if connection.execute(lost).rowcount != 1:
+            raise InconsistentCounts(
+                f"{-messages} messages of {key.view} for {key.label} in "
+                f"{key.epoch} cannot be taken back: they are not in the counts."
+            )
+        connection.execute(delete(_MESSAGES).where(*here, count == 0))
 
 
 def read_messages(
@@ -489,7 +462,7 @@ def read_messages(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EpochCount:
     """The counts of a feature in the messages of one label and month.
 
@@ -525,23 +498,13 @@ def history(
         If the counts cannot be read.
     """
     found = look_up(connection, profile, view, feature)
-    learned = [
-        row
-        for row in read_messages(connection, profile.id, profile.labels)
-        if row.view == view
-    ]
     none = np.zeros((2, len(profile.labels)), np.int64)
     counts = []
-    for row in sorted(learned, key=lambda row: (row.epoch, row.label)):
-        both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
-        occurrences, messages = both.tolist()
-        counts.append(
-            EpochCount(
-                epoch=row.epoch,
-                label=row.label,
-                occurrences=occurrences,
-                messages=messages,
-                learned=row.messages,
+    for row in read_messages(connection, profile.id, profile.labels):
+        if row.view == view:
+            both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
+            occurrences, messages = both.tolist()
+            counts.append(
+                EpochCount(row.epoch, row.label, occurrences, messages, row.messages)
             )
-        )
-    return counts
+    return sorted(counts, key=attrgetter("epoch", "label"))

@@ -26,24 +26,25 @@ from sqlalchemy import (
 
 from app.ledger.entry import OWN, ScoredRow
 from app.storage import tables
-from app.storage.database.dialect import chunks, tuple_of, upsert, where_in
+from app.storage.database.dialect import tuple_of, upsert, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Table
+    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Table
 
     from app.classifier.verdict import Place
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of rows that are deleted in one transaction; SQLite overwrites them."""
-_SAME: Final = ("digest", "vector", "feature_set", "time")
-_GET: Final = select(tables.scored).where(
-    tables.scored.c.profile_id == bindparam("profile_id"),
-    tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
-)
+# The fields of `ScoredRow` that are columns.
+_FIELDS: Final = [
+    column.label(column.key)
+    for column in tables.scored.columns
+    if column.key not in {"profile_id", "bytes"}
+]
 
 
 def put_many(
@@ -59,9 +60,8 @@ def put_many(
         [
             {
                 "profile_id": profile_id,
-                "names": row.encoded_names,
                 "bytes": row.stored_bytes,
-                **{name: getattr(row, name) for name in _SAME},
+                **{each.key: getattr(row, each.key) for each in _FIELDS},
             }
             for _, row in sorted(last.items())
         ],
@@ -87,23 +87,9 @@ def get_many(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, ScoredRow]:
     """Return the stored data of each message, by digest."""
-    found = {}
-    for chunk in chunks(digests):
-        rows = connection.execute(_GET, {"profile_id": profile_id, "digests": chunk})
-        for row in rows:
-            found[row.digest] = _read(row)
-    return found
-
-
-def present(
-    connection: Connection, profile_id: int, digests: Iterable[bytes]
-) -> set[bytes]:
-    """Return the digests of stored messages, without their data."""
-    query = select(tables.scored.c.digest).where(
-        tables.scored.c.profile_id == profile_id
-    )
+    query = select(*_FIELDS).where(tables.scored.c.profile_id == profile_id)
     rows = where_in(connection, query, tables.scored.c.digest, digests)
-    return {row.digest for row in rows}
+    return {row.digest: ScoredRow(**row._asdict()) for row in rows}
 
 
 def copy(
@@ -112,9 +98,9 @@ def copy(
     profile_id: int,
     *,
     to: int,
-    after: tuple[datetime, bytes] | None,
+    after: Place | None,
     limit: int,
-) -> tuple[datetime, bytes] | None:
+) -> Place | None:
     """Copy the scored messages of a profile to another, oldest first.
 
     Parameters
@@ -132,7 +118,8 @@ def copy(
         The place to continue from; None if there was nothing more.
     """
     place = table.c.time, table.c.digest
-    asked = select(table).where(table.c.profile_id == profile_id)
+    columns = [column.label(column.key) for column in table.columns]
+    asked = select(*columns).where(table.c.profile_id == profile_id)
     if after is not None:
         asked = asked.where(tuple_of(place, after) < tuple_(*place))
     found = connection.execute(asked.order_by(*place).limit(limit))
@@ -142,25 +129,32 @@ def copy(
 
 
 def last_over(
-    connection: Connection, profile_id: int, *, keep: int, keep_bytes: int
-) -> tuple[datetime, bytes] | None:
+    connection: Connection,
+    table: Table,
+    profile_id: int,
+    *,
+    keep: int,
+    keep_bytes: int = 0,
+) -> Place | None:
     """Return time and digest of the newest row beyond the limits, if any.
 
     Parameters
     ----------
+    table : Table
+        `scored` or `history`.
     keep, keep_bytes : int
-        Number of the newest rows that may be stored, and of their bytes.
+        Number of the newest rows that may be stored, and of their bytes in `scored`.
     """
-    scored = tables.scored
-    newest = (scored.c.time.desc(), scored.c.digest.desc())
+    newest = (table.c.time.desc(), table.c.digest.desc())
+    size = table.c.get("bytes", literal(0))
     ranked = (
         select(
-            scored.c.time,
-            scored.c.digest,
+            table.c.time,
+            table.c.digest,
             func.row_number().over(order_by=newest).label("place"),
-            func.sum(scored.c.bytes).over(order_by=newest).label("total"),
+            func.sum(size).over(order_by=newest).label("total"),
         )
-        .where(scored.c.profile_id == profile_id)
+        .where(table.c.profile_id == profile_id)
         .subquery()
     )
     row = connection.execute(
@@ -190,7 +184,7 @@ def expire(
     before : datetime
         Rows of earlier verdicts are deleted.
     upto : (datetime, bytes) or None
-        Rows up to this one, from `last_over` or `last_line_over`, are deleted too.
+        Rows up to this one, from `last_over`, are deleted too.
     limit : int
         Largest number of rows, oldest first; fewer if they are large.
     """
@@ -223,12 +217,6 @@ def expire(
             rows,
         )
     return len(rows)
-
-
-def _read(row: Row[Any]) -> ScoredRow:
-    """Return a row of the table as a value of the domain."""
-    same = {name: getattr(row, name) for name in _SAME}
-    return ScoredRow(encoded_names=row.names, **same)
 
 
 _rows: Final = tables.ledger.alias("first")

@@ -131,7 +131,7 @@ ledger: Final = Table(
     # NULL: dropped when it was too old to be undone.
     Column("vector", LargeBinary),
     # The text of the features, compressed.  NULL: not kept.
-    Column("names", LargeBinary),
+    Column("names", LargeBinary, key="encoded_names"),
     Column("feature_set", Integer, nullable=False),
     Column("source", Text, nullable=False),
     Column("time", UtcDateTime, nullable=False),
@@ -246,7 +246,7 @@ scored: Final = Table(
     Column("digest", LargeBinary, primary_key=True),
     Column("vector", LargeBinary, nullable=False),
     # The text of the features, compressed.  NULL: not kept.
-    Column("names", LargeBinary),
+    Column("names", LargeBinary, key="encoded_names"),
     Column("feature_set", Integer, nullable=False),
     Column("time", UtcDateTime, nullable=False),
     # Bytes of `vector` and `names`.  0: written by the code before it.  Last, and with

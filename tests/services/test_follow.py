@@ -126,7 +126,7 @@ def test_labels_of_another_site_are_learned_without_words_and_teachers(
 
     assert [(None, "spam", "site:berlin")] == labels_of(engine, here)
     with reading(engine) as connection:
-        assert [None] == connection.scalars(select(tables.ledger.c.names)).all()
+        assert [None] == connection.scalars(select(tables.ledger.c.encoded_names)).all()
     assert (1, 0, None) == (
         state(follower).words,
         state(follower).left,

@@ -147,7 +147,9 @@ def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
                 tables.history,
                 profile.id,
                 before=MARCH + timedelta(minutes=minutes),
-                upto=history.last_line_over(connection, profile.id, keep=keep),
+                upto=scored.last_over(
+                    connection, tables.history, profile.id, keep=keep
+                ),
                 limit=limit,
             )
 

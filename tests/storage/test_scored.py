@@ -46,7 +46,11 @@ def expire(engine, profile, *, minutes, keep=100, keep_bytes=10**9, limit=100):
             profile.id,
             before=MARCH + timedelta(minutes=minutes),
             upto=scored.last_over(
-                connection, profile.id, keep=keep, keep_bytes=keep_bytes
+                connection,
+                tables.scored,
+                profile.id,
+                keep=keep,
+                keep_bytes=keep_bytes,
             ),
             limit=limit,
         )

@@ -43,7 +43,7 @@ from app.storage.database.dialect import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sqlalchemy import URL, Connection, Table
+    from sqlalchemy import URL, Connection
 
 
 # Pages of the write-ahead log after which a commit itself copies them into the
@@ -299,10 +299,6 @@ class Sqlite(Dialect):
             trouble = "is busy" if code in _BUSY else "is unavailable"
             sentence = f"The database {trouble}: {said}."
         return Diagnosis(DatabaseUnavailable, sentence, passes=not failed)
-
-    def insert(self, table: Table) -> sqlite.Insert:
-        """Return SQLAlchemy's INSERT of SQLite."""
-        return sqlite.insert(table)
 
 
 def _make_folder(place: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -17,8 +16,9 @@ from tests.support.builders import new_profile
 from tests.support.databases import on_postgresql
 
 ADD = Prepared(insert(tables.ledger))
+COLUMNS = [column.label(column.key) for column in tables.ledger.columns]
 GET = Prepared(
-    select(tables.ledger)
+    select(*COLUMNS)
     .where(
         tables.ledger.c.profile_id == bindparam("profile_id"),
         # A value that the statement brings along.
@@ -34,7 +34,7 @@ ROW = {
     "label": "ham",
     "epoch": 202603,
     "vector": b"\x00",
-    "names": None,
+    "encoded_names": None,
     "feature_set": 1,
     "source": "anna",
     "time": datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))),
@@ -48,7 +48,7 @@ def stored(engine, profile):
     """Return the rows of a ledger as SQLAlchemy reads them."""
     with reading(engine) as connection:
         rows = connection.execute(
-            select(tables.ledger)
+            select(*COLUMNS)
             .where(tables.ledger.c.profile_id == profile.id)
             .order_by(tables.ledger.c.revision)
         )
@@ -85,7 +85,7 @@ def test_what_is_read_is_what_sqlalchemy_reads(engine):
         none = GET.rows(connection, profile_id=profile.id + 1)
 
     first, _, last = stored(engine, profile)
-    assert [first, last] == [asdict(row) for row in rows]
+    assert [first, last] == [row._asdict() for row in rows]
     assert [] == none
 
 

@@ -67,7 +67,7 @@ def kept(engine, profile):
                 select(ledger.c.revision)
                 .where(
                     ledger.c.profile_id == profile.id,
-                    ledger.c.vector.is_not(None) | ledger.c.names.is_not(None),
+                    ledger.c.vector.is_not(None) | ledger.c.encoded_names.is_not(None),
                 )
                 .order_by(ledger.c.revision)
             ).scalars()
@@ -113,7 +113,7 @@ def test_the_words_of_a_forgotten_message_go_with_the_answer(engine):
 
     with reading(engine) as connection:
         names = connection.execute(
-            select(tables.ledger.c.names).where(
+            select(tables.ledger.c.encoded_names).where(
                 tables.ledger.c.profile_id == profile.id
             )
         ).scalars()
