@@ -108,14 +108,3 @@ def of_rows(
             if (text := written[place])
         }
     return found
-
-
-def missing(
-    connection: Connection, profile_id: int, view: str, texts: Mapping[int, str]
-) -> dict[int, str]:
-    """Return the text of those features that have none stored."""
-    # Most words of a message are stored: to look them up here costs as much as
-    # to insert them in vain, but holds no lock.
-    asked = sorted(texts)
-    there = find(connection, profile_id, view, asked)
-    return {feature: texts[feature] for feature in asked if feature not in there}

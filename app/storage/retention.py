@@ -360,8 +360,11 @@ def _names(
     added = State.sum(sums.values())
     for view, x in added.items():
         found = texts.get(view, {})
-        gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
-        new[view] = feature_names.missing(connection, profile.id, view, gained)
+        gained = found.keys() & set(x.gained.tolist())
+        # Most words of a message are stored: to look them up here costs as much as to
+        # insert them in vain, but holds no lock.
+        there = feature_names.find(connection, profile.id, view, gained)
+        new[view] = {feature: found[feature] for feature in gained - there.keys()}
         lost = feature_names.find(connection, profile.id, view, x.lost.tolist())
         if lost:
             sealed = runs.total(connection, profile, "sealed", view=view)

@@ -407,9 +407,9 @@ class _Plan:
     Parameters
     ----------
     constant : mapping of str to Any
-        The values that it brings along, as the driver takes them.
+        The values that it brings along.
     convert : mapping of str to callable
-        What becomes of the others on the way to the driver.
+        What becomes of the values on the way to the driver.
     order : sequence of str or None
         The order of the values; None if the driver takes them by name.
     row : type
@@ -444,24 +444,19 @@ class _Plan:
 def _planned(statement: Select[Any] | Insert | Update, dialect: Compiler) -> _Plan:
     """Compile a statement for a database."""
     compiled: Any = statement.compile(dialect=dialect)
-    converted = {
-        name: convert
-        for name, value in compiled.binds.items()
-        if (convert := value.type.dialect_impl(dialect).bind_processor(dialect))
-    }
-    own = {
-        name: value.effective_value
-        for name, value in compiled.binds.items()
-        if not value.required
-    }
     columns = statement.selected_columns if isinstance(statement, Select) else ()
     return _Plan(
         text=str(compiled),
         constant={
-            name: converted.pop(name, lambda given: given)(value)
-            for name, value in own.items()
+            name: value.effective_value
+            for name, value in compiled.binds.items()
+            if not value.required
         },
-        convert=converted,
+        convert={
+            name: convert
+            for name, value in compiled.binds.items()
+            if (convert := value.type.dialect_impl(dialect).bind_processor(dialect))
+        },
         order=compiled.positiontup if compiled.positional else None,
         row=namedtuple("Row", [column.name for column in columns]),  # noqa: PYI024  (no types)
         receive=[
