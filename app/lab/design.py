@@ -136,22 +136,22 @@ def design(table: Table, choices: Choices) -> Design:
 def _require_effect(choices: Choices) -> None:
     """Refuse options that would have no effect."""
     model, plain = choices.model, Choices(target=choices.target)
-    for option, fields, what, takes in (
-        ("--prior", ("prior",), "class prior", None),
-        ("--smoothing", ("smoothing",), "pseudo-counts", None),
-        ("--variances", ("variances",), "variances", "gaussian"),
-        ("--constant", ("constant", "added"), "variances", None),
-        ("--deviation", ("deviation",), None, "logistic"),
-        ("--shrinkage", ("shrinkage",), None, "discriminant"),
+    for option, what, takes in (
+        ("prior", "class prior", None),
+        ("smoothing", "pseudo-counts", None),
+        ("variances", "variances", "gaussian"),
+        ("constant", "variances", None),
+        ("deviation", None, "logistic"),
+        ("shrinkage", None, "discriminant"),
     ):
-        if all(getattr(choices, each) == getattr(plain, each) for each in fields):
+        if getattr(choices, option) == getattr(plain, option):
             continue
         if what and model is Model.LOGISTIC:
-            msg = f"logistic regression has no {what}; leave out {option}"
+            msg = f"logistic regression has no {what}; leave out --{option}"
             raise InvalidObservation(msg)
         mixed = takes == Model.GAUSSIAN and model in {Model.AUTO, Model.MIXED}
         if takes not in {None, model} and not mixed:
-            msg = f"{option} is for --model {takes}, not {model}; leave it out"
+            msg = f"--{option} is for --model {takes}, not {model}; leave it out"
             raise InvalidObservation(msg)
 
 
@@ -350,8 +350,8 @@ def prior(words: str) -> ClassPrior:
     raise InvalidObservation(f"{rule}, not {words!r}")
 
 
-def constant(words: str) -> tuple[Constant, float | None]:
-    """Return the treatment of variances that an option names, and the constant.
+def constant(words: str) -> Constant | float:
+    """Return the treatment of variances that an option names, or what it adds.
 
     Raises
     ------
@@ -361,17 +361,15 @@ def constant(words: str) -> tuple[Constant, float | None]:
     Examples
     --------
     >>> constant("drop"), constant("add=1/4")
-    (('drop', None), ('floor', 0.25))
+    ('drop', 0.25)
     """
     match words.split("=", 1):
-        case ["floor"]:
-            return "floor", None
-        case ["drop"]:
-            return "drop", None
-        case ["add", constant]:
-            added = _number(constant, words)
+        case ["floor" | "drop" as constant]:
+            return constant
+        case ["add", number]:
+            added = _number(number, words)
             if SMALLEST_ADDED <= added <= LARGEST_ADDED:
-                return "floor", added
+                return added
             raise InvalidObservation(
                 f"the amount added to a variance must be from {SMALLEST_ADDED:g} to "
                 f"{LARGEST_ADDED:g}, got {added!r}"

@@ -240,10 +240,9 @@ class Choices:
     values : mapping of str to tuple of str
         Declared values of columns of categories; other columns have the values in
         them.
-    constant : {"floor", "drop"}
-        Treatment of a measurement that does not vary.
-    added : float or None
-        Constant to add to each variance instead.
+    constant : {"floor", "drop"} or float
+        Treatment of a measurement that does not vary: a number is added to each
+        variance.
     shrinkage : Shrinkage
         Shrinkage of the discriminant.
     variances : {"class", "shared"}
@@ -261,11 +260,15 @@ class Choices:
     prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
     vocabulary: str | None = None
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    constant: Constant = "floor"
-    added: float | None = None
+    constant: Constant | float = "floor"
     shrinkage: Shrinkage = StatedFraction(0.0)  # noqa: RUF009  as in the lectures
     variances: Variances = "class"
     deviation: float | None = None
+
+    @property
+    def added(self) -> float | None:
+        """The constant that is added to each variance, if there is one."""
+        return None if isinstance(self.constant, str) else self.constant
 
 
 WRITTEN_CHARS: Final = 32

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.models.gaussian import Constant
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
 
@@ -216,10 +217,11 @@ class Measured(ColumnGroup):
     @property
     def event_model(self) -> Gaussian | Discriminant:
         """The model of `app.bayes`, over steps."""
+        constant: Constant = "drop" if self.choices.constant == "drop" else "floor"
         if self.model == "gaussian":
             return Gaussian(
                 fraction_bits=0,
-                constant=self.choices.constant,
+                constant=constant,
                 variances=self.choices.variances,
                 floor=self._floor(Floor()),
             )
@@ -227,17 +229,16 @@ class Measured(ColumnGroup):
         # the step itself gives a floor.
         return Discriminant(
             fraction_bits=0,
-            constant=self.choices.constant,
+            constant=constant,
             shrinkage=self.choices.shrinkage,
             floor=self._floor(Floor(0.0)),
         )
 
     def _floor(self, otherwise: Floor) -> Floor | Added:
-        if self.choices.added is None:
+        added = self.choices.added
+        if added is None:
             return otherwise
-        return Added(
-            {i: self.choices.added * 100.0**d for i, d in enumerate(self.places)}
-        )
+        return Added({i: added * 100.0**d for i, d in enumerate(self.places)})
 
     def estimate(self, state: MomentSums) -> NormalLikelihood:
         """Return the likelihood, in the units of the columns, from their origins on.
@@ -407,10 +408,6 @@ class Measured(ColumnGroup):
         start = self.origins[int(state.ids[row])]
         return (Fraction(state.sums[row, c], n) + start) * self._unit(state, row)
 
-    @property
-    def _added(self) -> Fraction:
-        return rational(self.choices.added or 0.0)
-
     def _unit(self, state: MomentSums, row: int) -> Fraction:
         return Fraction(1, 10 ** self.places[int(state.ids[row])])
 
@@ -439,7 +436,8 @@ class Measured(ColumnGroup):
         each = (p - Fraction(x * y, rows) for rows, x, y, p in of_classes if rows)
         scatter = sum(each, Fraction(0))
         units = self._unit(state, row) * self._unit(state, column)
-        return scatter / n * units + self._added * (row == column) if n else None
+        added = rational(self.choices.added or 0.0) * (row == column)
+        return scatter / n * units + added if n else None
 
     def _shown(
         self,

@@ -206,21 +206,21 @@ def people(
         show(listed, lines, as_json=as_json, otherwise="no people")
         return
     name = _required(name, f"the name of the person: `postbayes people {action} NAME`")
-    who = this_user()
-    if action == "remove":
-        with opened_database(load_settings()) as engine:
-            remove_person(engine, name, who=who)
-        OUT.print(f"{name} can no longer sign in")
-        return
-    password = None if no_password and action == "add" else _password(name)
+    who, password = this_user(), None
+    if action == "password" or (action == "add" and not no_password):
+        password = _password(name)
     with opened_database(load_settings(), make=action == "add") as engine:
-        if action == "password":
+        if action == "remove":
+            remove_person(engine, name, who=who)
+        elif action == "password":
             set_password(engine, name, password or "", who=who)
         else:
             add_person(
                 engine, name, role=role, password=password, profile=profile, who=who
             )
-    OUT.print(f"{name} can sign in now")
+    OUT.print(
+        f"{name} can {'no longer sign in' if action == 'remove' else 'sign in now'}"
+    )
 
 
 def _person_line(person: PersonOut) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from app.doors.cli.console import (
     option,
     plain,
     show,
+    undo_of,
 )
 from app.doors.documents.figures import FiguresOut, WordOut
 
@@ -180,11 +180,10 @@ def teachers(
     OUT.print(teachers_table(document))
     for each in document.sources:
         if each.suspect:
-            name, source = map(shlex.quote, (document.profile, each.source))
+            undo = undo_of(each.source, profile=document.profile)
             OUT.print(
                 f"{each.source} contradicts confident verdicts of the filter. "
-                "To see what an undo would take back: postbayes undo "
-                f"--profile {name} --source {source} --dry-run"
+                f"To see what an undo would take back: {undo} --dry-run"
             )
 
 

@@ -167,7 +167,6 @@ def lab(
     """
     _require_other(page_file, (table, predict_csv, test))
     source = read_table(table)
-    kept, added = rules.constant(constant)
     choices = Choices(
         target=target,
         model=model,
@@ -177,8 +176,7 @@ def lab(
         prior=rules.prior(prior),
         vocabulary=vocabulary,
         values=_values(values or []),
-        constant=kept,
-        added=added,
+        constant=rules.constant(constant),
         shrinkage=rules.shrinkage(shrinkage),
         variances=variances,
         deviation=deviation,
