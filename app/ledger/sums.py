@@ -44,7 +44,14 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.features.id_key import keyable
-from app.ledger.vector import DROPPED, MOST_VIEWS, checked, read_name, require_new
+from app.ledger.vector import (
+    DROPPED,
+    MOST_VIEWS,
+    checked,
+    read_name,
+    require_new,
+    write_name,
+)
 from app.zstd import packed, unpacked
 
 if TYPE_CHECKING:
@@ -71,7 +78,8 @@ _MOMENT_COLUMNS: Final = 8
 _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
 _NUMBER: Final = np.dtype("<i8")
-_SHORT: Final = 0xFF
+# Their number is one byte.
+_MOST_LABELS: Final = 0xFF
 
 
 def encode_sum(state: State, labels: Sequence[str]) -> bytes:
@@ -96,7 +104,10 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     >>> decode_sum(encoded, ("spam", "ham"))["words"].occurrences.tolist()
     [[-2, 0]]
     """
-    parts = [_short(len(labels)), *(_name(label) for label in labels)]
+    if len(labels) > _MOST_LABELS:
+        msg = f"A sum has at most {_MOST_LABELS} labels, got {len(labels)}."
+        raise InvalidObservation(msg)
+    parts = [bytes((len(labels),)), *map(write_name, labels)]
     for view in sorted(state):
         x = state[view]
         if x.messages.size != len(labels):
@@ -106,7 +117,7 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
             )
         # Differences modulo 2**64: ids use all 64 bits, and summing restores them.
         ids = np.diff(x.ids, prepend=np.int64(0))
-        parts += [_name(view), _KIND, x.messages.astype(_NUMBER).tobytes()]
+        parts += [write_name(view), _KIND, x.messages.astype(_NUMBER).tobytes()]
         parts += [_COUNT.pack(ids.size), _planes(ids), *map(_planes, x.columns.T)]
     body = b"".join(parts)
     if len(body) > LARGEST:
@@ -228,22 +239,6 @@ def _read_columns(
     numbers = planes.reshape(width, _NUMBER.itemsize, n).transpose(0, 2, 1)
     read = np.ascontiguousarray(numbers).view(_NUMBER).reshape(width, n)
     return read.astype(np.int64, copy=False), at + size
-
-
-def _short(number: int) -> bytes:
-    """Return a number as one byte."""
-    if number > _SHORT:
-        raise InvalidObservation(f"A sum has at most {_SHORT} labels, got {number}.")
-    return bytes((number,))
-
-
-def _name(name: str) -> bytes:
-    """Return a name with its length before it."""
-    encoded = name.encode()
-    if len(encoded) > _SHORT:
-        msg = f"The name of a view or label has at most 255 bytes, got {len(encoded)}."
-        raise InvalidObservation(msg)
-    return bytes((len(encoded),)) + encoded
 
 
 MOST_MESSAGES: Final = 2**31 - 1

@@ -132,15 +132,8 @@ def encode(views: Mapping[str, SparseCounts]) -> bytes:
     low: list[bytes] = []
     parts = []
     for view in sorted(views):
-        name = view.encode()
-        length = len(name)
-        if length > 0xFF:  # noqa: PLR2004  (the length is one byte)
-            msg = f"The name of a view has at most 255 bytes, got {len(name)}."
-            raise InvalidObservation(msg)
-        x = views[view]
-        kind, n, columns = _payload(view, x, views, low)
-        parts += [bytes((length,)), name, bytes((kind,)), _COUNT.pack(n)]
-        parts += columns
+        kind, n, columns = _payload(view, views[view], views, low)
+        parts += [write_name(view), bytes((kind,)), _COUNT.pack(n), *columns]
     body = b"".join(parts)
     if len(body) > LARGEST:
         msg = f"A vector of {len(body)} bytes is too large; {LARGEST} are allowed."
@@ -356,6 +349,21 @@ def _features(
         return SparseCounts.of_sorted(ids, counts), at
     # Says what is wrong.
     return SparseCounts(ids, counts), at
+
+
+def write_name(name: str) -> bytes:
+    """Return the name of a view or label with its length before it.
+
+    Raises
+    ------
+    InvalidObservation
+        If the length is not one byte.
+    """
+    encoded = name.encode()
+    if len(encoded) > 0xFF:  # noqa: PLR2004  (one byte)
+        msg = f"The name of a view or label has at most 255 bytes, got {len(encoded)}."
+        raise InvalidObservation(msg)
+    return bytes((len(encoded),)) + encoded
 
 
 def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:

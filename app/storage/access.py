@@ -54,8 +54,8 @@ def add_key(connection: Connection, key: AccessKey) -> None:
     """
     values = asdict(key) | {
         "rights": sorted(key.rights),
-        "profiles": _list(key.profiles),
-        "labels": _list(key.labels),
+        "profiles": None if key.profiles is None else sorted(key.profiles),
+        "labels": None if key.labels is None else sorted(key.labels),
         "networks": list(key.networks) or None,
     }
     if not _added(connection, access_key.c.revoked_at, values):
@@ -104,19 +104,11 @@ def _key(row: Row[Any]) -> AccessKey:
         | {
             # A newer version may have more rights.
             "rights": frozenset(each for each in Right if each in row.rights),
-            "profiles": _set(row.profiles),
-            "labels": _set(row.labels),
+            "profiles": None if row.profiles is None else frozenset(row.profiles),
+            "labels": None if row.labels is None else frozenset(row.labels),
             "networks": tuple(row.networks or ()),
         }
     )
-
-
-def _list(names: frozenset[str] | None) -> list[str] | None:
-    return None if names is None else sorted(names)
-
-
-def _set(names: list[str] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)
 
 
 def people(connection: Connection) -> list[Person]:

@@ -501,15 +501,15 @@ def migrate(
         If its user may not create tables, or it has none and they may not be created.
     """
     with reading(engine) as connection:
-        if _is_current(connection):
+        if _checked(connection) == _known()[-1]:
             return
         if not make and not inspect(connection).has_table("alembic_version"):
             raise missing(dialect_of(engine).place(engine.url))
     try:
         with migrating(engine) as connection:
             # Again, now that no other process migrates.
-            if not _is_current(connection):
-                before = _revision(connection)
+            before = _checked(connection)
+            if before != _known()[-1]:
                 upgrade(connection)
                 check(connection)
                 since = f"from {before} " if before else ""
@@ -534,8 +534,8 @@ def require_migrated(engine: Engine) -> str | None:
         If the database cannot be reached.
     """
     with reading(engine) as connection:
-        current, found = _is_current(connection), _revision(connection)
-    if current or found is None:
+        found = _checked(connection)
+    if found in (None, _known()[-1]):
         return found
     raise DatabaseUnprepared(
         f"The database is at migration {found}, but this version of Postbayes needs "
@@ -567,8 +567,8 @@ def _known() -> list[str]:
     return sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("*.py"))
 
 
-def _is_current(connection: Connection) -> bool:
-    """Return whether nothing is to be done, or refuse a newer database."""
+def _checked(connection: Connection) -> str | None:
+    """Return the migration of the tables, or refuse a newer database."""
     migrations, revision = _known(), _revision(connection)
     if revision not in (None, *migrations):
         raise DatabaseTooNew(
@@ -576,4 +576,4 @@ def _is_current(connection: Connection) -> bool:
             f"only knows migrations up to {migrations[-1]}. Start the newer version "
             "again, or restore a backup from before the upgrade."
         )
-    return revision == migrations[-1]
+    return revision
