@@ -82,7 +82,7 @@ class Principal:
 
     def may(self, right: Right | None) -> bool:
         """Return whether it has a right; None means no right is required."""
-        if right is Right.LISTS and Right.MANAGE in self.rights:
+        if right == Right.LISTS and Right.MANAGE in self.rights:
             return True
         return right is None or right in self.rights
 

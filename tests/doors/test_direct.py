@@ -23,7 +23,7 @@ from app.doors.http.body import (
     FeedbackQuery,
 )
 from app.doors.http.guard import Direct, Guarded, document, install
-from app.doors.http.page.environment import problem_page
+from app.doors.http.page.forms import problem_page
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
 from app.settings import Settings

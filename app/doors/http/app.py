@@ -13,13 +13,16 @@ import json
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from html import escape
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from app import __version__
+from app.access.rights import Right
 from app.doors.http import errors, metrics, routes
 from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
@@ -40,10 +43,11 @@ from app.doors.http.page import (
     people,
     profiles,
 )
-from app.doors.http.page.environment import problem_page, prose
+from app.doors.http.page.environment import prose, see_other
+from app.doors.http.page.forms import problem_page
 from app.doors.serving.request import Site
 from app.drawing import template
-from app.errors import PostbayesError
+from app.errors import NotFound, PostbayesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -99,7 +103,7 @@ class TraceRequests:
 
 
 # The same for every service of this version, so it contains nothing private.
-reference = APIRouter(route_class=asking(None, Guarded))
+reference = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
 # A placeholder for the address of the service; it occurs nowhere else in the page.
 _BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
@@ -115,14 +119,14 @@ def _documents(request: Request) -> tuple[bytes, bytes]:
     return made
 
 
-@reference.get("/openapi.json", include_in_schema=False)
+@reference.get("/openapi.json")
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
     document, _ = _documents(request)
     return Response(document, media_type="application/json")
 
 
-@reference.get("/docs", include_in_schema=False)
+@reference.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
     """Return the page."""
     base = escape(str(request.base_url).rstrip("/"))
@@ -134,6 +138,31 @@ async def docs(request: Request) -> HTMLResponse:
             "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"
         },
     )
+
+
+@reference.get("/")
+async def home(request: Request) -> Response:
+    """Redirect a browser to the pages; return 404 to a program."""
+    if "text/html" not in request.headers.get("accept", ""):
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    return RedirectResponse("/ui", HTTPStatus.SEE_OTHER, {"Vary": "Accept"})
+
+
+@reference.get("/ui")
+@reference.get("/ui/")
+async def first_page() -> Response:
+    """Redirect a browser to the first page."""
+    return see_other("/ui/overview")
+
+
+missing = APIRouter(route_class=asking(Right.READ, Guarded), include_in_schema=False)
+"""The last of the pages: those that do not exist."""
+
+
+@missing.get("/ui/{path:path}")
+async def no_page(path: str) -> Response:
+    """Answer with a page that has the navigation, unlike that of the framework."""
+    raise NotFound(f"there is no page /ui/{path[:80]}; the address may be mistyped")
 
 
 def reference_page(api: Mapping[str, Any], base: str) -> str:
@@ -241,7 +270,7 @@ ROUTERS: Final = (
     profiles.page,
     profiles.changing,
     message.linked,
-    environment.missing,
+    missing,
 )
 """The routers with all routes; those with the most frequent requests stand first."""
 

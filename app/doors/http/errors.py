@@ -20,7 +20,14 @@ from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from fastapi import APIRouter, FastAPI, Request, Response
     from starlette.routing import BaseRoute
@@ -226,7 +233,7 @@ def _headers(
 def install(
     app: FastAPI,
     routers: Iterable[APIRouter],
-    page: Callable[[Request, ProblemOut], Response],
+    page: Callable[[Request, ProblemOut], Awaitable[Response]],
 ) -> None:
     """Make an application answer every error with a problem document or a page.
 
@@ -240,7 +247,7 @@ def install(
     served = [route for router in routers for route in router.routes]
     sparing = SparingLog(log)
 
-    def answer(
+    async def answer(
         request: Request, problem: ProblemOut, headers: Mapping[str, str] | None = None
     ) -> Response:
         if not request.url.path.startswith("/ui/"):
@@ -250,7 +257,7 @@ def install(
                 headers,
                 media_type="application/problem+json",
             )
-        shown = page(request, problem)
+        shown = await page(request, problem)
         shown.headers.update(headers or {})
         return shown
 
@@ -263,7 +270,7 @@ def install(
             sparing.warning(
                 "%s %s was refused: %s", request.method, request.url.path, error
             )
-        return answer(request, described(error), _headers(error, status))
+        return await answer(request, described(error), _headers(error, status))
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:
@@ -278,7 +285,7 @@ def install(
         )
         kind = problem_type(errors.MalformedRequest)
         problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail)
-        return answer(request, problem)
+        return await answer(request, problem)
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
@@ -288,7 +295,7 @@ def install(
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             # The framework lists the methods of one route, but a path may have several.
             headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
-        return answer(request, _problem(status, "about:blank", detail), headers)
+        return await answer(request, _problem(status, "about:blank", detail), headers)
 
 
 def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:

@@ -26,6 +26,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.access.rights import NOBODY
 from app.doors.http.body import JSON_TYPE, read_body
 from app.doors.serving.request import caller_of
 from app.errors import Forbidden
@@ -128,8 +129,8 @@ def _hold_to_profiles(access: Access, principal: Principal) -> None:
 
 
 def principal_of(request: Request) -> Principal:
-    """Return the principal of an admitted request."""
-    principal: Principal = request.scope["state"]["principal"]
+    """Return the principal of a request; `NOBODY` if it was not admitted."""
+    principal: Principal = request.scope.get("state", {}).get("principal", NOBODY)
     return principal
 
 

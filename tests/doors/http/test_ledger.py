@@ -208,7 +208,7 @@ def test_an_undo_without_a_selection_is_refused(client):
     """It would take back everything."""
     answer = client.post("/ui/ledger/undo", data={"source": " ", "act": "undo"})
 
-    assert (422, True) == (answer.status_code, "select what to undo" in answer.text)
+    assert (422, True) == (answer.status_code, "Select what to undo" in answer.text)
 
 
 def test_a_time_that_is_none_is_refused(client):

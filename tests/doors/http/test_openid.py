@@ -211,8 +211,9 @@ def refusals(client):
 
 
 def sentence(answer):
-    """Return the sentence of a sign-in page that refuses."""
-    return unescape(re.search(r'role="alert">([^<]*)<', answer.text)[1])
+    """Return the sentence of a sign-in page that refuses, without its capital."""
+    found = unescape(re.search(r'role="alert">([^<]*)<', answer.text)[1])
+    return found[:1].lower() + found[1:]
 
 
 def test_a_person_signs_in_at_the_provider(make, provider):

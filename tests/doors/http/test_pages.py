@@ -10,8 +10,9 @@ import pytest
 from app.doors.http.page.environment import (
     HERE,
     TEMPLATES,
-    PageResponse,
     link,
+    page_response,
+    sentence,
     static,
 )
 from tests.support.application import served
@@ -79,7 +80,7 @@ def test_a_mistyped_address_leads_to_the_pages(client):
     bare = client.get("/ui/", follow_redirects=False)
 
     assert 404 == answer.status_code
-    assert "there is no page /ui/hystory" in answer.text
+    assert "There is no page /ui/hystory" in answer.text
     assert 'href="/ui/history"' in answer.text
     assert (303, "/ui/overview") == (bare.status_code, bare.headers["location"])
 
@@ -211,7 +212,22 @@ def test_text_can_be_read_on_its_ground(scheme):
 
 def test_half_a_surrogate_pair_cannot_break_a_page():
     """UTF-8 cannot encode half a pair."""
-    assert b"a?b" == PageResponse("a\ud83db", 200).body
+    assert b"a?b" == page_response("a\ud83db", 200).body
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("ends, or not", "Ends, or not"),
+        ("'soon' is not a time", "'soon' is not a time"),
+        ("`from` is missing", "`from` is missing"),
+        ("key:mx1 lacks the right", "key:mx1 lacks the right"),
+        ("", ""),
+    ],
+)
+def test_a_notice_begins_with_a_capital_or_with_a_name(given, shown):
+    """A name is written as it is, quoted or not."""
+    assert shown == sentence(given)
 
 
 def test_links_keep_only_parameters_with_a_value():

@@ -108,7 +108,7 @@ def test_a_wrong_password_is_told_and_slowed(make):
     answers = [sign_in(client, "anna", "wr<o>ng") for _ in range(6)]
 
     assert [401] * 5 + [429] == [each.status_code for each in answers]
-    assert "the name or the password is wrong" in answers[0].text
+    assert "The name or the password is wrong" in answers[0].text
     assert 'value="anna"' in answers[0].text
     assert "ng" not in re.findall(r'type="password"[^>]*', answers[0].text)[0][20:]
     assert "set-cookie" not in answers[0].headers
@@ -183,23 +183,105 @@ def test_a_page_has_the_buttons_of_a_role_alone(make):
     } == found
 
 
-def test_a_form_after_a_session_leads_to_sign_in_and_back_to_its_page(make):
-    """The page says that nothing was changed."""
+def hidden(answer):
+    """Return the hidden fields of a page."""
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', answer.text)
+    return {unescape(name): unescape(value) for name, value in found}
+
+
+def test_a_form_after_a_session_is_kept_until_its_sender_is_back(make):
+    """Whoever signs in sees what it holds, and sends it again with one button."""
     client = make()()
-    sign_in(client, "tim")
-    form = token(client, "/ui/message") | {"label": "spam"}
+    sign_in(client, "anna")
+    form = token(client, "/ui/lists") | {"verb": "deny", "entry": "ann@example.org"}
+    form |= {"note": "of the <club> and 'others'", "nats": "4"}
     client.cookies.clear()
+    page = client.post("/ui/lists?profile=default", data=form)
+    wrong = sign_in(client, "anna", "wrong", **hidden(page))
+    back = sign_in(client, "anna", **hidden(wrong))
+    before = client.get("/profiles/default/lists").json()["entries"]
+    again = client.post("/ui/lists?profile=default", data=hidden(back))
+
+    assert [401, 401, 200] == [each.status_code for each in (page, wrong, back)]
+    assert "Nothing was changed" in page.text
+    assert "<club>" not in page.text + back.text
+    assert "<dd><bdi>ann@example.org</bdi></dd>" in back.text
+    assert 'action="/ui/lists?profile=default"' in back.text
+    assert [] == before
+    assert 303 == again.status_code
+    [entry] = client.get("/profiles/default/lists").json()["entries"]
+    assert ("ann@example.org", 4) == (entry["entry"], entry["nats"])
+
+
+def test_no_password_is_kept_while_somebody_signs_in(make):
+    """The page to send the form again asks for it."""
+    client = make()()
+    sign_in(client, "anna")
+    form = token(client, "/ui/people") | {"name": "eve", "role": "reader"}
+    client.cookies.clear()
+    page = client.post("/ui/people", data=form | {"password": "a long horse"})
+    back = sign_in(client, "anna", **hidden(page))
+    added = client.post("/ui/people", data=hidden(back) | {"password": PASSWORD})
+
+    assert "a long horse" not in page.text + back.text
+    assert 'type="password" name="password" required' in back.text
+    assert 303 == added.status_code
+
+
+def test_a_pasted_message_is_kept_and_a_file_is_not(make):
+    """A file is still there, and a text may be nowhere else."""
+    client = make()()
+    sign_in(client, "anna")
+    client.cookies.clear()
+    page = client.post(
+        "/ui/message", files={"message": (None, "Subject: x"), "file": b"y" * 99}
+    )
+    long = client.post("/ui/message", files={"message": (None, "z" * 60_000)})
+
+    assert "Subject: x" == hidden(page)["kept-message"]
+    assert "kept-file" not in hidden(page)
+    assert {"next"} == {*hidden(long)}
+
+
+@pytest.mark.parametrize(
+    "to", ["https://example.net/ui/", "//example.net", "/classify", "/ui/\\x", ""]
+)
+def test_a_kept_form_goes_to_pages_of_this_service_alone(make, to):
+    """An address of another site is no address of a form."""
+    answer = sign_in(make()(), "anna", to=to, **{"kept-note": "x"})
+
+    assert (303, "/ui/overview") == (answer.status_code, answer.headers["location"])
+
+
+def test_a_request_without_a_session_leads_to_sign_in_and_back_to_its_page(make):
+    """A form that has no input leads back to its page too."""
+    client = make()()
     answer = client.post(
         f"/ui/history/{'ab' * 16}/teach",
-        data=form,
+        data={"label": "spam"},
         headers={"Referer": "http://testserver/ui/review?profile=x"},
     )
-    page = client.get(answer.headers["location"]).text
 
-    assert 303 == answer.status_code
-    assert "Nothing was changed" in page
-    assert 'name="next" value="/ui/review?profile=x"' in page
+    assert 401 == answer.status_code
+    assert "/ui/review?profile=x" == hidden(answer)["next"]
     assert "Nothing was changed" not in client.get("/ui/sign-in").text
+
+
+def test_strangers_see_no_path_of_a_database_that_is_away(make, tmp_path):
+    """The reason is for those who may read all profiles, and for the log."""
+    clients = make()
+    anna, stranger, local = clients(), clients(), clients(("127.0.0.1", 1))
+    sign_in(anna, "anna")
+    [path] = tmp_path.glob("*.db")
+    path.rename(tmp_path / "away")
+    asked = sign_in(stranger, "tim")
+    seen = [each.get("/ui/history") for each in (anna, local)]
+    (tmp_path / "away").rename(path)
+
+    assert [503] * 3 == [each.status_code for each in (asked, *seen)]
+    assert "The database cannot be used at the moment" in asked.text
+    assert str(tmp_path) not in asked.text
+    assert all(path.name in each.text for each in seen)
 
 
 def test_the_page_of_a_problem_leads_back_to_the_form(make):
@@ -287,7 +369,7 @@ def test_a_key_is_made_and_revoked_on_its_page(make):
 @pytest.mark.parametrize(
     ("sentence", "fields"),
     [
-        ("a key must have a name", {"name": "a b", "right-read": "1"}),
+        ("A key must have a name", {"name": "a b", "right-read": "1"}),
         ("got none", {"name": "x"}),
         ("a number of days such as", {"name": "x", "right-read": "1", "days": "<b>"}),
         ("100 years", {"name": "x", "right-read": "1", "days": "40000"}),
@@ -603,8 +685,8 @@ def test_people_change_their_own_password(make):
     changed = tim.post("/ui/password", data=form | new | {"password": PASSWORD})
 
     assert [401, 422, 422, 200] == [each.status_code for each in (*wrong, changed)]
-    assert "the current password is wrong" in wrong[0].text
-    assert "the two new passwords differ" in wrong[1].text
+    assert "The current password is wrong" in wrong[0].text
+    assert "The two new passwords differ" in wrong[1].text
     assert "from 8 to 1,024 characters" in wrong[2].text
     assert "Your password is changed." in changed.text
     assert [200, 401, 401] == [

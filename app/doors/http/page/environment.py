@@ -1,4 +1,4 @@
-"""Environment of the pages: templates, their filters, and the headers of an answer.
+"""Environment of the pages: templates, links, static files, and cookies of a browser.
 
 Contract of this folder: content of mail is only text.  Templates escape it, it never
 becomes a link or an image, and `shown` has made its control characters visible.  Pages
@@ -14,29 +14,22 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from markupsafe import Markup, escape
-from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.staticfiles import StaticFiles
 
-from app.access.rights import Right
+from app.access.rights import NOBODY, Right
 from app.doors.documents.profile import ThresholdOut
-from app.doors.http.guard import Guarded, Strict, asking
-from app.doors.http.page.forms import (
-    SECRETS,
-    csrf_token,
-    keep_cookies,
-    moment_of,
-    principal_in,
-    signed_in,
-)
+from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.serving.process import computing
-from app.errors import NotFound
+from app.doors.serving.request import COOKIE
+from app.errors import Forbidden
 from app.services.log import shown
 
 if TYPE_CHECKING:
@@ -44,15 +37,13 @@ if TYPE_CHECKING:
 
     from fastapi.params import Depends
     from jinja2.runtime import Context
-    from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.responses import Response
 
-    from app.doors.documents.message import ProblemOut
+    from app.services.sessions import Sessions
 
 HERE: Final = Path(__file__).parent
 _EMPHASIS: Final = re.compile(r"\*(\w[^*]*)\*")
 _BLANKS: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
-_PAGE: Final = re.compile(r"https?://[^/]+(/ui/[^#]*)")
 SECURITY: Final[Mapping[str, str]] = {
     # No inline styles or scripts: even an empty style attribute would be refused.
     "Content-Security-Policy": (
@@ -80,22 +71,6 @@ PLACES: Final = (
     ("Keys", "keys", Right.MANAGE),
 )
 """Navigation: title, path below `/ui`, and required right of each page."""
-
-
-STATIC: Final = StaticFiles(directory=HERE / "static")
-"""The files that pages load."""
-
-
-class PageResponse(HTMLResponse):
-    """A page, which caches must not keep because it shows mail."""
-
-    def __init__(self, content: str, status_code: int) -> None:
-        kept = {"Cache-Control": "no-store", **SECURITY}
-        super().__init__(content, status_code=status_code, headers=kept)
-
-    def render(self, content: Any) -> bytes:
-        """Return the page in UTF-8, with `?` for lone surrogates."""
-        return str(content).encode("utf-8", "replace")
 
 
 def seen_at(time: datetime) -> Markup:
@@ -142,6 +117,18 @@ def prose(text: str) -> Markup:
         else Markup(_EMPHASIS.sub(r"<em>\1</em>", str(escape(piece))))  # noqa: S704
         for at, piece in enumerate(text.split("`"))
     )
+
+
+def sentence(text: str) -> str:
+    """Return the text of an error with a capital, unless it begins with a name.
+
+    Examples
+    --------
+    >>> sentence("the disk is full"), sentence("'soon' is no time"), sentence("key:mx1")
+    ('The disk is full', "'soon' is no time", 'key:mx1')
+    """
+    first = text.partition(" ")[0].rstrip(",:;")
+    return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
 def nats(value: float | None, digits: int = 1) -> str:
@@ -211,11 +198,91 @@ def static(name: str) -> str:
     return f"/ui/static/{name}?v={digest[:16]}"
 
 
+def page_response(text: str, status: int) -> Response:
+    """Return a page in UTF-8, with `?` for lone surrogates.
+
+    Caches must not keep it, because it shows mail.
+    """
+    content = text.encode("utf-8", "replace")
+    return HTMLResponse(content, status, {"Cache-Control": "no-store", **SECURITY})
+
+
+BROWSER: Final = "postbayes_browser"
+"""The cookie that identifies a browser without a session."""
+_BROWSER: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def _sessions(request: Request) -> Sessions:
+    sessions: Sessions = request.app.state.application.sessions
+    return sessions
+
+
+def _author(request: Request) -> str:
+    """Return the identity behind a form: a person or a network, and one browser."""
+    state = request.scope.setdefault("state", {})
+    browser = request.cookies.get(BROWSER, "")
+    if not _BROWSER.fullmatch(browser):
+        browser = state.setdefault("browser", token_hex(16))
+    return f"{principal_of(request).name} {browser}"
+
+
+def require_csrf(request: Request, token: str) -> None:
+    """Raise if a form was not posted from a page of this service.
+
+    Browsers send cookies, and their network, by themselves, so these prove nothing
+    about a form.  They never send keys by themselves, and the link of a digest is
+    itself a proof.
+
+    Raises
+    ------
+    Forbidden
+        If its field `csrf` is not that of `csrf_field` on the page.
+    """
+    principal = principal_of(request)
+    if principal is NOBODY or principal.kind == "key":
+        return
+    if not _sessions(request).is_token(token, _author(request)):
+        raise Forbidden(
+            "the form has expired, or is not from a page of this service; go back, "
+            "reload the page, and send the form again"
+        )
+
+
+def begin_session(request: Request, response: Response, cookie: str) -> None:
+    """Set the cookie of a session."""
+    seconds = int(_sessions(request).most)
+    set_cookie(request, response, COOKIE, cookie, seconds=seconds)
+
+
+def set_cookie(
+    request: Request, response: Response, name: str, value: str, *, seconds: int | None
+) -> None:
+    """Set a cookie hidden from scripts and from requests of other sites."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+
+
 @pass_context
 def csrf_field(context: Context) -> Markup:
     """Return the hidden field of a form."""
-    token = csrf_token(context["request"])
+    request = context["request"]
+    token = _sessions(request).token(_author(request))
     return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
+
+
+SECRETS: Final[Mapping[str, str]] = {
+    "password": "Password",
+    "new": "New password",
+    "again": "Repeat the new password",
+}
+"""Fields whose text no page shows again, with their names."""
 
 
 @pass_context
@@ -231,28 +298,6 @@ def typed(context: Context, action: str) -> defaultdict[str, str]:
     return defaultdict(str, {n: each for n, each in fields.items() if n not in SECRETS})
 
 
-@pass_context
-def may(context: Context, right: str) -> bool:
-    """Return whether whoever looks at a page has a right."""
-    return principal_in(context["request"]).may(Right(right))
-
-
-@pass_context
-def places(context: Context) -> list[tuple[str, str]]:
-    """Return the pages that whoever looks at a page may open."""
-    principal = principal_in(context["request"])
-    return [
-        (title, path)
-        for title, path, right in PLACES
-        if principal.may(right) and (path != "keys" or principal.profiles is None)
-    ]
-
-
-def is_person(request: Request) -> bool:
-    """Return whether a person has signed in."""
-    return principal_in(request).kind == "person"
-
-
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -261,19 +306,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = shown, seen_at, mail_text, nats, prose, percent, size
+    filters = shown, seen_at, mail_text, nats, prose, percent, sentence, size
     made.filters |= {each.__name__: each for each in filters}
     made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
-    functions = (
-        *(may, places, link, static, csrf_field, csrf_token, typed),
-        *(signed_in, is_person),
-    )
+    functions = link, static, csrf_field, typed
     made.globals |= {each.__name__: each for each in functions}
+    made.globals |= {"PLACES": PLACES, "SECRETS": SECRETS}
     return made
 
 
 TEMPLATES: Final = _environment()
-UNAVAILABLE: Final = HTTPStatus.SERVICE_UNAVAILABLE
 LARGE: Final = 1 << 20
 """The size of a page with a table for `computing`."""
 
@@ -296,11 +338,11 @@ def render(
     profile : str, optional
         The profile of the page, kept in the links of the navigation.
     """
-    application = request.app.state.application
-    site = application.settings.profile
+    site = request.app.state.application.settings.profile
     refusal = request.scope.get("state", {}).get("refusal")
     text = TEMPLATES.get_template(template).render(
         request=request,
+        principal=principal_of(request),
         here=here,
         refusal=refusal,
         profile=profile or site,
@@ -308,98 +350,21 @@ def render(
         keep={} if profile in (None, site) else {"profile": profile},
         **context,
     )
-    response = PageResponse(text, refusal.status if refusal else status)
-    keep_cookies(request, response)
+    response = page_response(text, refusal.status if refusal else status)
+    browser = request.scope.get("state", {}).get("browser")
+    if browser is not None:
+        set_cookie(request, response, BROWSER, browser, seconds=None)
+    cookie = request.cookies.get(COOKIE)
+    if cookie is not None and principal_of(request).kind == "person":
+        found = _sessions(request).find(cookie)
+        if found is not None and found[1] is not None:
+            begin_session(request, response, found[1])
     return response
 
 
 async def render_table(request: Request, template: str, **context: Any) -> Response:
     """Return a page with a table, as `render`, which takes 10 ms or more."""
     return await computing(partial(render, request, template, **context), LARGE)
-
-
-def _form_page(path: str) -> str:
-    """Return the page of a form, from its action, which may be one of the page.
-
-    Examples
-    --------
-    >>> _form_page("/ui/ledger/undo"), _form_page("/ui/keys")
-    ('/ui/ledger', '/ui/keys')
-    """
-    return path.rpartition("/")[0] if path.count("/") > 2 else path  # noqa: PLR2004
-
-
-class FormAgain(Response):
-    """The page of a refused form, with what was typed, and with the problem on top.
-
-    It is asked for like any page, by a request within the request.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page to which the form belongs."""
-        path = _form_page(scope["path"])
-        page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
-        await scope["app"].router(page, receive, send)
-
-
-def problem_page(request: Request, problem: ProblemOut) -> Response:
-    """Return the page of a problem, or a redirect to the sign-in page.
-
-    A refused form is shown again.  If its page fails as well, or the database is away,
-    the page of the problem is shown.
-    """
-    state = request.scope.setdefault("state", {})
-    posted, fields = state.get("form", ("", {}))
-    if posted and "refusal" not in state and problem.status != UNAVAILABLE:
-        state["refusal"] = problem
-        return FormAgain()
-    problem = state.get("refusal", problem)
-    asked = request.method == "GET" and not posted
-    away = problem.status == UNAVAILABLE
-    came = str(request.url) if asked else request.headers.get("referer", "")
-    page = _PAGE.match(came)
-    there = page[1] if page else "/ui/overview"
-    if posted:
-        there = link(_form_page(posted), request.query_params)
-    if problem.status == HTTPStatus.UNAUTHORIZED:
-        return see_other("/ui/sign-in", next=there, ended=None if asked else "1")
-    return render(
-        request,
-        "problem.html",
-        here="",
-        status=problem.status,
-        problem=problem,
-        back="/ui/overview" if asked and not away else there,
-        # The same form can be sent again once the database is back.
-        again=away and posted and link(posted, request.query_params),
-        fields=fields,
-        passwords=SECRETS,
-    )
-
-
-_TIMES: Final = ("from", "until")
-_UTC: Final = "+00:00"
-
-
-class Twin(Strict):
-    """A route of a page with the query of its JSON twin, sent by a form.
-
-    Forms send empty fields, and times without a zone, which are in UTC.
-    """
-
-    async def ask(self, scope: Scope) -> None:
-        """Raise if a guard denies the request; otherwise normalise its query."""
-        await super().ask(scope)
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        moments = {name: moment_of(given.get(name)) for name in _TIMES}
-        given |= {name: at.isoformat() for name, at in moments.items() if at}
-        scope["query_string"] = urlencode(given).encode()
-
-
-def asked(request: Request, *names: str) -> dict[str, str]:
-    """Return some parameters of a page as values for the fields of its form."""
-    given = {name: request.query_params.get(name, "") for name in names}
-    return given | {name: given[name].removesuffix(_UTC) for name in _TIMES}
 
 
 def pages(
@@ -415,29 +380,7 @@ def pages(
 
 
 router = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
-missing = APIRouter(route_class=asking(Right.READ, Guarded), include_in_schema=False)
-"""The last of the pages: those that do not exist."""
-
-
-@router.get("/")
-async def home(request: Request) -> Response:
-    """Redirect a browser to the pages; return 404 to a program."""
-    if "text/html" not in request.headers.get("accept", ""):
-        raise HTTPException(HTTPStatus.NOT_FOUND)
-    return RedirectResponse("/ui", HTTPStatus.SEE_OTHER, {"Vary": "Accept"})
-
-
-@router.get("/ui")
-@router.get("/ui/")
-async def first_page() -> Response:
-    """Redirect a browser to the first page."""
-    return see_other("/ui/overview")
-
-
-@missing.get("/ui/{path:path}")
-async def no_page(path: str) -> Response:
-    """Answer with a page that has the navigation, unlike that of the framework."""
-    raise NotFound(f"there is no page /ui/{path[:80]}; the address may be mistyped")
+_STATIC: Final = StaticFiles(directory=HERE / "static")
 
 
 @router.get("/ui/static/{name}")
@@ -445,7 +388,7 @@ async def static_file(
     request: Request, name: str, v: Annotated[str | None, Query()] = None
 ) -> Response:
     """Return a static file; with the digest of what it holds, for a year."""
-    answer = await STATIC.get_response(name, request.scope)
+    answer = await _STATIC.get_response(name, request.scope)
     dated = v is not None and f"/ui/static/{name}?v={v}" == static(name)
     kept = "public, max-age=31536000, immutable" if dated else "no-cache"
     answer.headers.update({**SECURITY, "Cache-Control": kept})

@@ -1,27 +1,39 @@
-"""Sessions and forms: cookies, protection against forged forms, and form fields.
+"""Forms of the pages: their fields, and the problems with which they are shown again.
 
 Of a file, only the bytes that the parser of messages reads are kept
 (`app.mail.limits.MAX_BYTES`): many large files at once must not fill the memory.
+
+A refused form is shown again with what was typed.  Where the session had ended or the
+database is away, the fields are kept until the form can be sent again.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from http import HTTPStatus
 from math import inf
-from secrets import token_hex
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
+from starlette.responses import Response
 
-from app.access.rights import NOBODY
-from app.doors.serving.request import COOKIE, take
+from app.access.rights import Right
+from app.doors.http.guard import Strict, principal_of
+from app.doors.http.page.environment import (
+    SECRETS,
+    link,
+    render,
+    require_csrf,
+    see_other,
+)
+from app.doors.serving.request import take
 from app.errors import (
-    Forbidden,
     InvalidSelection,
     MalformedRequest,
+    PostbayesError,
     UnsupportedContentType,
 )
 from app.mail.limits import MAX_BYTES
@@ -30,111 +42,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
-    from app.access.rights import Principal
-    from app.services.sessions import Sessions
-
-BROWSER: Final = "postbayes_browser"
-"""The cookie that identifies a browser without a session."""
-_BROWSER: Final = re.compile(r"[0-9a-f]{32}")
-
-
-def csrf_token(request: Request) -> str:
-    """Return the value of the field `csrf` in the forms of a page."""
-    return _sessions(request).token(_made_for(request))
-
-
-def require_csrf(request: Request, form: Mapping[str, object]) -> None:
-    """Raise if a form was not posted from a page of this service.
-
-    Browsers send cookies, and their network, by themselves, so these prove nothing
-    about a form.  They never send keys by themselves, and the link of a digest is
-    itself a proof.
-
-    Raises
-    ------
-    Forbidden
-        If its field `csrf` is not the value of `csrf_token` for the page.
-    """
-    principal = principal_in(request)
-    if principal is NOBODY or principal.kind == "key":
-        return
-    given = str(form.get("csrf", ""))
-    if not _sessions(request).is_token(given, _made_for(request)):
-        raise Forbidden(
-            "the form has expired, or is not from a page of this service; go back, "
-            "reload the page, and send the form again"
-        )
-
-
-def principal_in(request: Request) -> Principal:
-    """Return the principal of a page; `NOBODY` if anybody may see it."""
-    principal: Principal = request.scope.get("state", {}).get("principal", NOBODY)
-    return principal
-
-
-def signed_in(request: Request) -> str | None:
-    """Return the name of the signed-in person; None for clients that need no key."""
-    principal = principal_in(request)
-    if principal.kind == "local":
-        return None
-    return principal.name.partition(":")[2]
-
-
-def keep_cookies(request: Request, response: Response) -> None:
-    """Set the cookies of a page."""
-    browser = request.scope.get("state", {}).get("browser")
-    if browser is not None:
-        set_cookie(request, response, BROWSER, browser, seconds=None)
-    cookie = request.cookies.get(COOKIE)
-    if cookie is not None and principal_in(request).kind == "person":
-        found = _sessions(request).find(cookie)
-        if found is not None and found[1] is not None:
-            begin_session(request, response, found[1])
-
-
-def begin_session(request: Request, response: Response, cookie: str) -> None:
-    """Set the cookie of a session."""
-    seconds = int(_sessions(request).most)
-    set_cookie(request, response, COOKIE, cookie, seconds=seconds)
-
-
-def set_cookie(
-    request: Request, response: Response, name: str, value: str, *, seconds: int | None
-) -> None:
-    """Set a cookie hidden from scripts and from requests of other sites."""
-    response.set_cookie(
-        name,
-        value,
-        max_age=seconds,
-        path="/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="lax",
-    )
-
-
-def _made_for(request: Request) -> str:
-    """Return the identity behind a form: a person or a network, and one browser."""
-    state = request.scope.setdefault("state", {})
-    browser = request.cookies.get(BROWSER, "")
-    if not _BROWSER.fullmatch(browser):
-        browser = state.setdefault("browser", token_hex(16))
-    return f"{principal_in(request).name} {browser}"
-
-
-def _sessions(request: Request) -> Sessions:
-    sessions: Sessions = request.app.state.application.sessions
-    return sessions
-
+    from app.doors.documents.message import ProblemOut
 
 FIELDS_BYTES: Final = 64 * 1024
 """Most bytes of a form without a file; an undo of 1,000 ids has 34,000."""
 MOST_FIELDS: Final = 64
 """Most fields of a form; the largest on the pages has nine."""
-SECRETS: Final = frozenset({"password", "new", "again"})
-"""Fields whose text no page shows again."""
 FIELDS: Final = "application/x-www-form-urlencoded"
 FILE: Final = "multipart/form-data"
 
@@ -142,8 +57,7 @@ FILE: Final = "multipart/form-data"
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form that a page of this service posts, as text.
 
-    NUL, which databases refuse, becomes a question mark.  The fields are kept for the
-    page that shows them again if they are refused.
+    The fields are kept for the page that shows them again if they are refused.
 
     Raises
     ------
@@ -171,63 +85,40 @@ async def read_parts(request: Request) -> dict[str, bytes]:
         As `app.doors.serving.request.take`.
     """
     limit: int = request.app.state.application.settings.max_request_bytes
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
-    if kind == FIELDS.encode():
-        body = await take(request, limit=min(limit, FIELDS_BYTES), kept=FIELDS_BYTES)
-        found = _fields(body)
-    elif kind == FILE.encode() and options.get(b"boundary"):
-        kept = MAX_BYTES + FIELDS_BYTES
-        body = await take(request, limit=limit, kept=kept)
-        found = _parts(body, options[b"boundary"], cut=len(body) == kept)
-    else:
-        raise UnsupportedContentType(
-            f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
-            f"{FIELDS} or {FILE}, or use the JSON interface at /docs"
-        )
-    require_csrf(request, {name: _text_of(value) for name, value in found.items()})
+    found = await _read(request, limit)
+    require_csrf(request, _text_of(found.get("csrf", b"")))
     return found
 
 
+async def _read(request: Request, limit: int) -> dict[str, bytes]:
+    """Return the fields and files of a form, from whatever page it is."""
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind == FIELDS.encode():
+        body = await take(request, limit=min(limit, FIELDS_BYTES), kept=FIELDS_BYTES)
+        return _fields(body)
+    if kind == FILE.encode() and options.get(b"boundary"):
+        kept = MAX_BYTES + FIELDS_BYTES
+        body = await take(request, limit=limit, kept=kept)
+        return _parts(body, options[b"boundary"], cut=len(body) == kept)
+    raise UnsupportedContentType(
+        f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
+        f"{FIELDS} or {FILE}, or use the JSON interface at /docs"
+    )
+
+
 def _text_of(value: bytes) -> str:
+    # NUL, which databases refuse, becomes a question mark.
     return value.decode("utf-8", "replace").replace("\0", "?")
-
-
-def moment_of(text: str | None) -> datetime | None:
-    """Parse a time in a form; without a zone it is in UTC, as on the pages.
-
-    Raises
-    ------
-    InvalidSelection
-        If it is not a time.
-    """
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
-        raise InvalidSelection(msg) from error
 
 
 def _fields(body: bytes) -> dict[str, bytes]:
     """Return the fields of a form without a file; the last one of a name counts."""
+    text = body.decode("latin-1")
     try:
-        pairs = parse_qsl(
-            body.decode("latin-1"),
-            keep_blank_values=True,
-            encoding="latin-1",
-            max_num_fields=MOST_FIELDS,
-        )
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError as error:
-        raise MalformedRequest(_too_many()) from error
-    # Values are bytes, as in forms with a file; of bytes, `parse_qsl` accepts only
-    # ASCII.
-    return {_name(name): value.encode("latin-1") for name, value in pairs}
-
-
-def _name(name: str) -> str:
-    return name.encode("latin-1").decode("utf-8", "replace")
+        raise MalformedRequest(_TOO_MANY) from error
+    return {name: value.encode() for name, value in pairs}
 
 
 def _parts(body: bytes, boundary: bytes, *, cut: bool) -> dict[str, bytes]:
@@ -236,7 +127,7 @@ def _parts(body: bytes, boundary: bytes, *, cut: bool) -> dict[str, bytes]:
 
     def keep(part: Field | File) -> None:
         if len(found) == MOST_FIELDS:
-            raise MalformedRequest(_too_many())
+            raise MalformedRequest(_TOO_MANY)
         if isinstance(part, Field):
             content = part.value or b""
         else:
@@ -263,5 +154,171 @@ def _parts(body: bytes, boundary: bytes, *, cut: bool) -> dict[str, bytes]:
     return dict(found)
 
 
-def _too_many() -> str:
-    return f"the form has more than {MOST_FIELDS} fields, more than any page"
+_TOO_MANY: Final = f"the form has more than {MOST_FIELDS} fields, more than any page"
+_TIMES: Final = ("from", "until")
+
+
+class Twin(Strict):
+    """A route of a page with the query of its JSON twin, sent by a form.
+
+    Forms send empty fields, and times without a zone, which are in UTC.
+    """
+
+    async def ask(self, scope: Scope) -> None:
+        """Raise if a guard denies the request; otherwise normalise its query."""
+        await super().ask(scope)
+        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        moments = {name: moment_of(given.get(name)) for name in _TIMES}
+        given |= {name: at.isoformat() for name, at in moments.items() if at}
+        scope["query_string"] = urlencode(given).encode()
+
+
+def asked(request: Request, *names: str) -> dict[str, str]:
+    """Return some parameters of a page as values for the fields of its form."""
+    given = {name: request.query_params.get(name, "") for name in names}
+    return given | {name: given[name].removesuffix("+00:00") for name in _TIMES}
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Parse a time in a form; without a zone it is in UTC, as on the pages.
+
+    Raises
+    ------
+    InvalidSelection
+        If it is not a time.
+    """
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
+        raise InvalidSelection(msg) from error
+
+
+SIGN_IN: Final = "/ui/sign-in"
+KEPT: Final = "kept-"
+"""Prefix of the fields on the page to sign in that belong to another form."""
+_ENDED: Final = (
+    "nothing was changed, because your session had ended. Sign in, and what you sent "
+    "can be sent again"
+)
+# The reasons that a driver gives contain host names and paths.
+_REASONS: Final = "urn:postbayes:problem:database-"
+_AWAY: Final = (
+    "the database cannot be used at the moment; try again in a minute. The log of the "
+    "service has the reason"
+)
+_TITLES: Final = {403: "Not allowed", 404: "Not found", 503: "Not available"}
+_PAGE: Final = re.compile(r"https?://[^/]+(/ui/[^#]*)")
+
+
+def _form_page(path: str) -> str:
+    """Return the page of a form, from its action, which may be one of the page.
+
+    Examples
+    --------
+    >>> _form_page("/ui/ledger/undo"), _form_page("/ui/keys")
+    ('/ui/ledger', '/ui/keys')
+    """
+    return path.rpartition("/")[0] if path.count("/") > 2 else path  # noqa: PLR2004
+
+
+class FormAgain(Response):
+    """The page of a refused form, with what was typed, and with the problem on top.
+
+    It is asked for like any page, by a request within the request.
+    """
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the page."""
+        path = self._page
+        page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
+        await scope["app"].router(page, receive, send)
+
+
+async def problem_page(request: Request, problem: ProblemOut) -> Response:
+    """Return the page of a problem, or the way to the sign-in page.
+
+    A refused form is shown again.  If its page fails as well, or the database is away,
+    the page of the problem is shown.
+    """
+    state, who = request.scope.setdefault("state", {}), principal_of(request)
+    if problem.type.startswith(_REASONS) and (
+        who.profiles is not None or not who.may(Right.READ)
+    ):
+        problem = problem.model_copy(update={"detail": _AWAY})
+    posted, fields = state.get("form", ("", {}))
+    asked = request.method == "GET" and not posted
+    away = problem.status == HTTPStatus.SERVICE_UNAVAILABLE
+    came = str(request.url) if asked else request.headers.get("referer", "")
+    page = _PAGE.match(came)
+    there = page[1] if page else "/ui/overview"
+    if "refusal" not in state and posted and not away:
+        state["refusal"] = problem
+        return FormAgain(_form_page(posted))
+    problem = state.get("refusal", problem)
+    if problem.status == HTTPStatus.UNAUTHORIZED and asked:
+        return see_other(SIGN_IN, next=there)
+    if problem.status == HTTPStatus.UNAUTHORIZED and not posted:
+        kept = await _unsent(request)
+        state["form"] = SIGN_IN, {"next": there, **kept}
+        state["refusal"] = problem.model_copy(update={"detail": _ENDED})
+        return FormAgain(SIGN_IN)
+    if posted:
+        there = link(_form_page(posted), request.query_params)
+    return render(
+        request,
+        "problem.html",
+        here="",
+        status=problem.status,
+        title=_TITLES.get(problem.status, "That did not work"),
+        text=problem.detail,
+        back="/ui/overview" if asked and not away else there,
+        # The same form can be sent again once the database is back.
+        again=away and posted and link(posted, request.query_params),
+        fields=fields,
+    )
+
+
+async def _unsent(request: Request) -> dict[str, str]:
+    """Return the fields of a form without a session, for the page to sign in.
+
+    It is from a stranger, and may be from any page: it is shown before it is sent.
+    """
+    try:
+        found = await _read(request, FIELDS_BYTES)
+    except PostbayesError:
+        return {}
+    kept = {
+        f"{KEPT}{name}": "" if name in SECRETS else _text_of(value)
+        for name, value in found.items()
+        if name not in {"csrf", "file"}
+    }
+    kept["to"] = link(request.url.path, request.query_params)
+    # Otherwise nobody could sign in with them.
+    return kept if len(urlencode(kept)) < FIELDS_BYTES // 2 else {}
+
+
+def unsent_page(request: Request, form: Mapping[str, str]) -> Response:
+    """Return the page that sends the form that was kept while a person signed in."""
+    to = form["to"]
+    return render(
+        request,
+        "problem.html",
+        here="",
+        title="Signed in",
+        text="what you sent has changed nothing yet, because your session had ended",
+        back=_form_page(to.partition("?")[0]),
+        again=to,
+        fields={
+            name.removeprefix(KEPT): text
+            for name, text in form.items()
+            if name.startswith(KEPT)
+        },
+    )

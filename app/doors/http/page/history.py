@@ -21,15 +21,8 @@ from app.doors.documents.history import (
 )
 from app.doors.http.body import Explain, ProfileName, at_most, from_time, until_time
 from app.doors.http.guard import asking, principal_of, profile_of
-from app.doors.http.page.environment import (
-    Twin,
-    asked,
-    pages,
-    render,
-    render_table,
-    see_other,
-)
-from app.doors.http.page.forms import read_form
+from app.doors.http.page.environment import pages, render, render_table, see_other
+from app.doors.http.page.forms import Twin, asked, read_form
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.routes import ApplicationDep, problems

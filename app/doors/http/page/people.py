@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter
@@ -23,10 +22,16 @@ from app.doors.documents.access import (
     PersonOut,
 )
 from app.doors.http.body import Body, at_most, json_body, read_document
-from app.doors.http.errors import status_of
+from app.doors.http.errors import described
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.page.environment import pages, render, see_other
-from app.doors.http.page.forms import begin_session, read_form, set_cookie
+from app.doors.http.page.environment import (
+    begin_session,
+    pages,
+    render,
+    see_other,
+    set_cookie,
+)
+from app.doors.http.page.forms import read_form, unsent_page
 from app.doors.http.routes import ApplicationDep, problems
 from app.doors.serving.process import in_database, in_thread
 from app.doors.serving.request import COOKIE
@@ -42,7 +47,6 @@ from app.services.clock import now
 from app.services.sessions import ELSEWHERE, list_people
 
 if TYPE_CHECKING:
-    from app.access.rights import AccessKey
     from app.errors import PostbayesError
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
@@ -214,50 +218,32 @@ def safe(there: str) -> str:
 async def sign_in_page(
     request: Request,
     next: Next = FIRST,  # noqa: A002
-    ended: Annotated[str, Query(max_length=1)] = "",
 ) -> Response:
     """Show the form."""
-    return _form(request, there=next, ended=bool(ended))
-
-
-def _form(
-    request: Request,
-    *,
-    there: str,
-    name: str = "",
-    wrong: PostbayesError | None = None,
-    ended: bool = False,
-) -> Response:
     provider = request.app.state.application.provider
     return render(
         request,
         "sign_in.html",
         here="",
-        status=HTTPStatus.OK if wrong is None else status_of(wrong),
-        next=safe(there),
-        name=name,
-        wrong=wrong and str(wrong),
-        ended=ended,
+        next=safe(next),
         provider=None if provider is None else provider.host,
     )
 
 
 @page.post("/sign-in")
 async def sign_in(request: Request, app: ApplicationDep) -> Response:
-    """Begin a session, and redirect to the requested page."""
+    """Begin a session, and go on to the requested page, or to a form that was kept."""
     form = await read_form(request)
-    name, there = form.get("name", "").strip(), form.get("next", FIRST)
-    try:
-        cookie = await in_thread(
-            PASSWORDS,
-            app.sessions.sign_in,
-            name,
-            form.get("password", ""),
-            host=_host(request),
-        )
-    except (Unauthenticated, TooManyRequests) as error:
-        return _form(request, there=there, name=name, wrong=error)
-    response = see_other(safe(there))
+    name, password = form.get("name", "").strip(), form.get("password", "")
+    cookie = await in_thread(
+        PASSWORDS, app.sessions.sign_in, name, password, host=_host(request)
+    )
+    found = app.sessions.find(cookie)
+    if found is not None and "to" in form and form["to"] == safe(form["to"]):
+        request.scope["state"]["principal"] = found[0]
+        response = unsent_page(request, form)
+    else:
+        response = see_other(safe(form.get("next", FIRST)))
     begin_session(request, response, cookie)
     return response
 
@@ -269,13 +255,11 @@ async def sign_in_elsewhere(
     next: Next = FIRST,  # noqa: A002
 ) -> Response:
     """Send a person to the provider."""
-    provider = _provider(app)
+    begin = _provider(app).begin
     try:
-        address, cookie = await in_thread(
-            PROVIDERS, provider.begin, _back(request), safe(next)
-        )
+        address, cookie = await in_thread(PROVIDERS, begin, _back(request), safe(next))
     except SignInUnavailable as error:
-        return _form(request, there=next, wrong=error)
+        return await _not_signed_in(request, error, next)
     response = see_other(address)
     set_cookie(request, response, ELSEWHERE_COOKIE, cookie, seconds=ELSEWHERE)
     return response
@@ -295,12 +279,20 @@ async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Respo
             host=_host(request),
         )
     except (Unauthenticated, TooManyRequests, SignInUnavailable) as error:
-        response = _form(request, there=FIRST, wrong=error)
+        response = await _not_signed_in(request, error, FIRST)
     else:
         response = see_other(safe(there))
         begin_session(request, response, cookie)
     response.delete_cookie(ELSEWHERE_COOKIE, path="/")
     return response
+
+
+async def _not_signed_in(
+    request: Request, error: PostbayesError, there: str
+) -> Response:
+    """Return the page to sign in, with the reason why the provider was no help."""
+    request.scope["state"]["refusal"] = described(error)
+    return await sign_in_page(request, there)
 
 
 def _host(request: Request) -> str | None:
@@ -371,20 +363,7 @@ async def _changed(request: Request, app: Application, password: str, new: str) 
 @own.get("/password")
 async def password_page(request: Request) -> Response:
     """Show the form that changes a password."""
-    return _password(request)
-
-
-def _password(
-    request: Request, *, wrong: PostbayesError | None = None, changed: bool = False
-) -> Response:
-    return render(
-        request,
-        "password.html",
-        here="",
-        status=HTTPStatus.OK if wrong is None else status_of(wrong),
-        wrong=wrong and str(wrong),
-        changed=changed,
-    )
+    return render(request, "password.html", here="", changed=False)
 
 
 @own.post("/password")
@@ -393,15 +372,11 @@ async def change_password_page(request: Request, app: ApplicationDep) -> Respons
     form = await read_form(request)
     new = form.get("new", "")
     if new != form.get("again"):
-        differ = "the two new passwords differ; try again"
-        return _password(request, wrong=InvalidInput(differ))
-    try:
-        cookie = await _changed(request, app, form.get("password", ""), new)
-    except (Unauthenticated, TooManyRequests, InvalidInput) as error:
-        return _password(request, wrong=error)
+        raise InvalidInput("the two new passwords differ; try again")
+    cookie = await _changed(request, app, form.get("password", ""), new)
     # Not by a redirect, because another worker that still knows the old sessions may
     # answer it.
-    response = _password(request, changed=True)
+    response = render(request, "password.html", here="", changed=True)
     begin_session(request, response, cookie)
     return response
 
@@ -419,8 +394,7 @@ async def _keys(
     app: Application,
     *,
     revoked: str = "",
-    made: AccessKey | None = None,
-    text: str = "",
+    made: NewKeyOut | None = None,
 ) -> Response:
     found = await in_database(list_keys, app.engine)
     own = principal_of(request).rights
@@ -434,7 +408,6 @@ async def _keys(
         # The pages do not repeat names that come only from a link.
         revoked=next((each.name for each in found if each.name == revoked), None),
         made=made,
-        key=text,
     )
 
 
@@ -457,7 +430,7 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
     )
     await in_database(app.add_key, key, who=who.name)
     # Not by a redirect, whose address would contain the key.
-    return await _keys(request, app, made=key, text=text)
+    return await _keys(request, app, made=NewKeyOut.describing(key, key=text))
 
 
 @managing.post("/keys/revoke")
