@@ -17,6 +17,8 @@ from tests.support.service import Service
 REQUIRE = "POSTBAYES_REQUIRE_BROWSER"
 PHONE = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
 TABLET = {"width": 768, "height": 1024, "deviceScaleFactor": 1, "mobile": True}
+# A window of 1280 pixels at 400 % (WCAG 2.2, 1.4.10).
+ZOOMED = {"width": 320, "height": 256, "deviceScaleFactor": 4, "mobile": False}
 DESK = {"width": 1120, "height": 560, "deviceScaleFactor": 1, "mobile": False}
 UNSURE = (
     b"From: Tilda Holm <tilda@harbour.example>\nTo: crew@harbour.example\n"

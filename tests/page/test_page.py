@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.page.conftest import DESK, PHONE, TABLET
+from tests.page.conftest import DESK, PHONE, TABLET, ZOOMED
 
 ROWS = "tr[data-row]"
 PATHS = (
@@ -162,6 +162,36 @@ def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
 
     assert wide <= PHONE["width"]
     assert ([], []) == (on_a_desk, spilt(browser))
+
+
+def test_what_is_typed_can_be_read_in_the_dark(browser):
+    """A field has the colour of text, and its hint that of labels, which are legible."""
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    try:
+        show(browser, "/ui/keys")
+        field, hint, text, label = browser.execute_script(
+            "const field = document.querySelector('[placeholder]');"
+            "return [[field], [field, '::placeholder'], [document.body], "
+            "[field.closest('label')]].map((each) => getComputedStyle(...each).color)"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert (text, label) == (field, hint)
+    assert text != label
+
+
+def test_facts_are_no_column_of_letters_however_enlarged(browser):
+    """The name of a fact leaves room for the fact."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", ZOOMED)
+    show(browser, "/ui/overview")
+    shares = browser.execute_script(
+        "return [...document.querySelectorAll('.facts dd')].map("
+        "(each) => each.offsetWidth / each.parentElement.offsetWidth)"
+    )
+
+    assert 0.35 < min(shares)
 
 
 @pytest.mark.parametrize("screen", [PHONE, TABLET, DESK])

@@ -93,7 +93,7 @@ def test_a_picture_escapes_its_title_and_its_labels():
 
 
 def test_months_without_mail_break_the_line():
-    """Three months with mail, one gap: two strokes."""
+    """Three months with mail, one gap: two strokes, and a dot for each month."""
     found = WordInView(
         learned={"spam": 9},
         messages={},
@@ -101,9 +101,11 @@ def test_months_without_mail_break_the_line():
         log_odds=0.0,
         epochs=tuple(counted(m, "spam", 1, 2) for m in (202511, 202512, 202602)),
     )
-    path = re.search(r'<path d="([^"]*)" class="line spam"', drawn(found, title="x"))[1]
+    markup = drawn(found, title="x")
+    path = re.search(r'<path d="([^"]*)" class="line spam"', markup)[1]
 
     assert (2, 1) == (path.count("M"), path.count("L"))
+    assert 3 == markup.count('class="dot spam"><title>spam, 20')
 
 
 def test_a_word_without_months_has_no_picture():

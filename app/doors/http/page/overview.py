@@ -339,11 +339,12 @@ def drawn(found: WordInView, *, title: str) -> Markup:
 
 def _course(
     plot: Plot, points: Sequence[tuple[float, float, str] | None], class_: str
-) -> str:
+) -> Markup:
     """Return a line with a dot and a tooltip at each point."""
     line = plot.line((p and p[:2] for p in points), class_=class_)
     dots = (plot.dot(p[0], p[1], class_=class_, says=p[2]) for p in points if p)
-    return line + "".join(dots)
+    # Not `line + "".join(dots)`, which escapes the dots.
+    return Markup("").join([line, *dots])
 
 
 def _number(epoch: int) -> int:
