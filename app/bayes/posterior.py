@@ -125,6 +125,14 @@ def probability_of(log_odds: float) -> float:
     return odds / (1.0 + odds)
 
 
+def finite(value: float) -> float | None:
+    """Return a number; None if it is not finite, which JSON cannot express.
+
+    An unsmoothed model returns ``-inf`` for a message with an unseen feature.
+    """
+    return value if math.isfinite(value) else None
+
+
 def odds_weights(
     log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], float]:

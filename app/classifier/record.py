@@ -7,13 +7,13 @@ and read back on both databases, and used in a fit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
+from app.bayes.posterior import finite
 from app.classifier.verdict import Decision
 from app.errors import InvalidObservation
 
@@ -85,14 +85,6 @@ def record(
         "prior": prior,
         "terms": dict(zip(specification.verdict.names, terms, strict=True)),
     } | ({} if arrived is None else {"arrived": arrived})
-
-
-def finite(value: float) -> float | None:
-    """Return a number; None if it is not finite, which JSON cannot express.
-
-    An unsmoothed model returns ``-inf`` for a message with an unseen feature.
-    """
-    return value if math.isfinite(value) else None
 
 
 def evidence_of(

@@ -1,4 +1,4 @@
-"""Encodings: transfer encodings and character sets of mail, decoded leniently.
+"""Encodings: transfer encodings and character sets, decoded leniently; text as a line.
 
 Contract of this file: any bytes in, bytes or text out, and no exception.
 """
@@ -335,3 +335,24 @@ def without_uuencoded(content: bytes) -> tuple[bytes, list[tuple[str, bytes]], s
 
     content = _UU_BLOCK.sub(take, content, count=MAX_UUENCODED)
     return content, found, defect
+
+
+MAX_FIELD: Final = 200
+"""Most characters of a field as a line; the longest kept Message-ID has 190."""
+
+
+def shown(text: str, most: int = MAX_FIELD) -> str:
+    r"""Return a text as one line of a bounded length.
+
+    Examples
+    --------
+    >>> shown("grüße"), shown("a\nb\x1b[2J"), shown("x" * 9, 4)
+    ('grüße', 'a\\nb\\x1b[2J', 'xxxx…')
+    """
+    if len(text) > most:
+        text = text[:most] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )

@@ -12,12 +12,13 @@ from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
+from app.bayes.posterior import finite
 from app.classifier.explain import strongest_reason
-from app.classifier.record import finite
 from app.classifier.statement import Origin
 from app.classifier.verdict import agreed
 from app.errors import Unavailable
-from app.services.log import Event, shown
+from app.mail.encoding import shown
+from app.services.log import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from app.classifier.record import finite
+from app.bayes.posterior import finite
 from app.errors import DatabaseUnavailable, Expired, UnknownMessage
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching

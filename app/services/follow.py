@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable
 from app.exchange.export import MOST_BYTES, read_page, write_page
+from app.mail.encoding import MAX_FIELD, shown
 from app.services.clock import Failures
-from app.services.log import MAX_FIELD, shown
 from app.services.scheduler import Scheduler
 from app.services.webhook import NoAnswer, ask
 from app.settings import is_web_address, read_named

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.posterior import probability_of
-from app.classifier.record import finite
+from app.bayes.posterior import finite, probability_of
 from app.classifier.verdict import HistoryFilter, HistoryLine
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import Observation
+from app.mail.encoding import shown
 from app.services.classify import classify_observation
 from app.services.clock import now
-from app.services.log import shown
 from app.storage import history, ledger, scored, tables
 from app.storage.database.engine import reading
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from app.mail.encoding import shown
 from app.services.clock import Limit
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
-MAX_FIELD: Final = 200
-"""Most characters of a field; the longest Message-ID that servers keep has 190."""
 MAX_LINE: Final = 4_000
 """Most characters of a line, before escaping.
 
@@ -34,23 +33,6 @@ SLOW: Final = 3.0
 """A start that logs nothing for this long looks hung.  Unit: seconds."""
 log = logging.getLogger(__name__)
 _QUOTED: Final = frozenset(" \"'=\\")
-
-
-def shown(text: str, most: int = MAX_FIELD) -> str:
-    r"""Return a text as one line of a bounded length.
-
-    Examples
-    --------
-    >>> shown("grüße"), shown("a\nb\x1b[2J"), shown("x" * 9, 4)
-    ('grüße', 'a\\nb\\x1b[2J', 'xxxx…')
-    """
-    if len(text) > most:
-        text = text[:most] + "…"
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 @dataclass(slots=True)

@@ -26,8 +26,8 @@ from app.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from app.mail.encoding import shown
 from app.services.clock import Buckets, Failures
-from app.services.log import shown
 from app.services.webhook import NoAnswer, ask
 from app.settings import is_web_address, read_secret
 

@@ -26,6 +26,7 @@ from app.access.rights import Right
 from app.doors.http import errors, metrics, routes
 from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
+    CountAnswers,
     Guarded,
     asking,
     install,
@@ -346,7 +347,7 @@ def create_app(
     require_guarded(ROUTERS)
     for router in ROUTERS:
         install(app, router)
-    app.add_middleware(metrics.CountAnswers, tally=application.tally)
+    app.add_middleware(CountAnswers, tally=application.tally)
     if application.tally.tracer is not None:
         app.add_middleware(TraceRequests, tracer=application.tally.tracer)
     return app

@@ -1,4 +1,4 @@
-"""Guard: the checks that every request to a route must pass.
+"""Guard: the checks that every request to a route must pass, and routes that call them.
 
 Contract of this file: every route of the application calls each guard once per request,
 before it reads body and query.  A guard denies by raising an error, which is answered
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
     from fastapi import APIRouter, FastAPI
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from app.access.rights import Principal, Right
     from app.doors.serving.request import Site
     from app.services.access import Gate
+    from app.services.metrics import Tally
 
 
 RIGHT: Final = "x-right"
@@ -340,6 +341,31 @@ def install(app: FastAPI, router: APIRouter) -> None:
         return
     app.state.direct = True
     app.router.routes.extend(router.routes)
+
+
+@dataclass(frozen=True, slots=True)
+class CountAnswers:
+    """Counts the answers of an ASGI application by their status; HEAD counts as GET."""
+
+    app: ASGIApp
+    tally: Tally
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application, and count the status."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
+        # leaves out the body.
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.tally.answered(message["status"])
+            await send(message)
+
+        await self.app(scope, receive, counting)
 
 
 def document(content: object) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -24,11 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.core import Metric
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from app.services.application import Application
     from app.services.figures import LiveFigures
-    from app.services.metrics import Tally
 
 router = APIRouter(route_class=asking(Right.READ, Guarded))
 TEXT: Final = "text/plain"
@@ -217,28 +214,3 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
         if each.messages:
             share = each.contradicted / each.messages
             yield "source_contradicted_ratio", whose, share
-
-
-@dataclass(frozen=True, slots=True)
-class CountAnswers:
-    """Counts the answers of an ASGI application by their status; HEAD counts as GET."""
-
-    app: ASGIApp
-    tally: Tally
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application, and count the status."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
-        # leaves out the body.
-        if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-
-        async def counting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.tally.answered(message["status"])
-            await send(message)
-
-        await self.app(scope, receive, counting)

@@ -61,14 +61,14 @@ from app.doors.http.guard import (
     principal_of,
     profile_of,
 )
-from app.doors.serving.process import (
+from app.doors.serving.request import (
     DATABASE_THREADS,
     LEARNING,
     computing,
+    hung_up,
     in_thread,
     unless_gone,
 )
-from app.doors.serving.request import hung_up
 from app.errors import (
     BatchTooLarge,
     DatabaseUnavailable,

@@ -13,8 +13,7 @@ from starlette.requests import Request
 from app.doors.documents.message import TextIn
 from app.doors.http.body import MAX_JSON_BYTES, parse_json
 from app.doors.serving import process
-from app.doors.serving.process import INLINE_BYTES, computing
-from app.doors.serving.request import hung_up, take
+from app.doors.serving.request import INLINE_BYTES, computing, hung_up, take
 from app.errors import MalformedRequest, SlowRequest
 from tests.doors.serving.test_listener import hung_up as close
 from tests.doors.serving.test_listener import opened

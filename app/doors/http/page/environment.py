@@ -27,10 +27,9 @@ from starlette.staticfiles import StaticFiles
 from app.access.rights import NOBODY, Right
 from app.doors.documents.profile import ThresholdOut
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.serving.process import computing
-from app.doors.serving.request import COOKIE
+from app.doors.serving.request import COOKIE, computing
 from app.errors import Forbidden
-from app.services.log import shown
+from app.mail.encoding import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

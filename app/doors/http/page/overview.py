@@ -26,7 +26,7 @@ from app.doors.http.guard import asking, profile_of
 from app.doors.http.page.environment import LARGE, pages, render
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.process import computing, in_database
+from app.doors.serving.request import computing, in_database
 from app.drawing import (
     Axis,
     Linear,
@@ -42,7 +42,7 @@ from app.drawing import (
 from app.evaluation.page import reliability_figure
 from app.figures.calibration import Bin
 from app.figures.metrics import wilson
-from app.services.log import shown
+from app.mail.encoding import shown
 from app.services.profiles import learned
 
 if TYPE_CHECKING:
