@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.milter.codec import PacketDecoder
-from app.doors.milter.session import Marks, MilterSession
+from app.doors.milter.session import MilterSession
 from tests.support import mail_site
 from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
@@ -38,7 +38,7 @@ class Verifier(socketserver.BaseRequestHandler):
                 if not isinstance(answer, bytes):
                     honest = b"X-Honest: yes" in answer.content
                     above = [("Authentication-Results", VERIFIED)] if honest else []
-                    answer = answer.accept(Marks(above=above))
+                    answer = answer.accept(results=above)
                 self.request.sendall(answer)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager, nullcontext, suppress
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -109,21 +109,18 @@ reference = APIRouter(route_class=asking(None, Guarded), include_in_schema=False
 _BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
-def _documents(request: Request) -> tuple[bytes, bytes]:
+@lru_cache(1)
+def _documents(app: FastAPI) -> tuple[bytes, bytes]:
     """Return the OpenAPI document and the page of an application."""
-    state = request.app.state
-    if not hasattr(state, "documents"):
-        api = request.app.openapi()
-        openapi = json.dumps(api, ensure_ascii=False, separators=(",", ":"))
-        state.documents = openapi.encode(), reference_page(api, _BASE).encode()
-    made: tuple[bytes, bytes] = state.documents
-    return made
+    api = app.openapi()
+    document = json.dumps(api, ensure_ascii=False, separators=(",", ":"))
+    return document.encode(), reference_page(api, _BASE).encode()
 
 
 @reference.get("/openapi.json")
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
-    document, _ = _documents(request)
+    document, _ = _documents(request.app)
     return Response(document, media_type="application/json")
 
 
@@ -131,7 +128,7 @@ async def openapi(request: Request) -> Response:
 async def docs(request: Request) -> HTMLResponse:
     """Return the page."""
     base = escape(str(request.base_url).rstrip("/"))
-    _, html = _documents(request)
+    _, html = _documents(request.app)
     return HTMLResponse(
         html.replace(_BASE.encode(), base.encode()),
         # The browser loads nothing, even if a text contained markup.

@@ -32,7 +32,7 @@ from app.doors.serving.request import caller_of
 from app.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from fastapi import APIRouter, FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -207,24 +207,16 @@ class Strict(Guarded):
     different profile.  The model of a `Direct` route's query does the same.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of a request."""
-        handler = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            unknown = [
-                name for name in request.query_params if name not in self.parameters
-            ]
-            if unknown:
-                raise RequestValidationError(
-                    [
-                        {"type": "extra_forbidden", "loc": ("query", name), "msg": ""}
-                        for name in unknown
-                    ]
-                )
-            return await handler(request)
-
-        return answer
+    async def ask(self, scope: Scope) -> None:
+        """Raise if a guard denies the request, or it has an unknown parameter."""
+        await super().ask(scope)
+        unknown = [
+            {"type": "extra_forbidden", "loc": ("query", name), "msg": ""}
+            for name in QueryParams(scope["query_string"])
+            if name not in self.parameters
+        ]
+        if unknown:
+            raise RequestValidationError(unknown)
 
 
 @cache

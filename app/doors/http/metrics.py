@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.figures import LiveFigures
 
-router = APIRouter(route_class=asking(Right.READ, Guarded))
+router = APIRouter(route_class=asking(Right.READ, Guarded), tags=["operation"])
 TEXT: Final = "text/plain"
 MAX_PROFILES: Final = 100
 """Most profiles of a request: the figures of a newly taught one take 0.2 s."""
@@ -35,7 +35,6 @@ MAX_PROFILES: Final = 100
 
 @router.get(
     "/metrics",
-    tags=["operation"],
     response_class=Response,
     responses={200: {"content": {TEXT: {}}}, **problems(404, 422)},
 )

@@ -104,12 +104,12 @@ BATCHES: Final = CapacityLimiter(4)
 # Between any two messages, of all batches, every other request has a turn.
 ONE_AT_A_TIME: Final = CapacityLimiter(1)
 LOG: Final = SparingLog(logging.getLogger(__name__))
-scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct))
-taught = APIRouter(route_class=asking(Right.TEACH, Direct))
-router = APIRouter(route_class=asking(Right.TEACH))
-batch = APIRouter(route_class=asking(Right.CLASSIFY))
+scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct), tags=["mail"])
+taught = APIRouter(route_class=asking(Right.TEACH, Direct), tags=["mail"])
+router = APIRouter(route_class=asking(Right.TEACH), tags=["mail"])
+batch = APIRouter(route_class=asking(Right.CLASSIFY), tags=["mail"])
 # Supervisors have no key, and monitoring systems may add parameters.
-operation = APIRouter(route_class=asking(None, Guarded))
+operation = APIRouter(route_class=asking(None, Guarded), tags=["operation"])
 
 
 async def application(request: Request) -> Application:
@@ -136,7 +136,6 @@ def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, 
 
 @scored.post(
     "/classify",
-    tags=["mail"],
     response_model=ClassifyOut,
     responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(TextIn),
@@ -170,7 +169,6 @@ async def classify(
 
 @batch.post(
     "/classify/batch",
-    tags=["mail"],
     response_model=BatchOut,
     responses=problems(400, 404, 408, 413, 415, 422),
     openapi_extra=json_body(
@@ -220,7 +218,6 @@ async def classify_batch(
 
 @taught.post(
     "/feedback",
-    tags=["mail"],
     response_model=FeedbackOut,
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=openapi_body(
@@ -278,7 +275,7 @@ async def feedback(
     return document(feedback_fields(await answered(pending)))
 
 
-@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))
+@router.delete("/feedback/{id}", responses=problems(404, 409, 422, 503))
 async def forget(
     request: Request,
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
@@ -302,7 +299,6 @@ async def forget(
 
 @router.post(
     "/sent",
-    tags=["mail"],
     responses=problems(400, 408, 413, 415, 422),
     openapi_extra=json_body(
         SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}
@@ -322,7 +318,7 @@ async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
     return SentOut(counted=counted)
 
 
-@operation.get("/healthz", tags=["operation"], responses=problems(public=True))
+@operation.get("/healthz", responses=problems(public=True))
 async def healthz(response: Response) -> dict[str, str]:
     """Report that the process answers.
 
@@ -332,7 +328,7 @@ async def healthz(response: Response) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
+@operation.get("/readyz", responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Report whether the profile of the site is loaded and the database answers."""
     threads = app.writer, app.scheduler

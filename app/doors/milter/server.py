@@ -19,7 +19,7 @@ from app.doors.milter.codec import (
     parse_authserv_id,
     result,
 )
-from app.doors.milter.session import Marks, MilterSession, received
+from app.doors.milter.session import MilterSession, received
 from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.request import computing
@@ -29,11 +29,9 @@ from app.services.clock import now
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from app.classifier.verdict import Action
     from app.doors.milter.session import Envelope, Question
     from app.doors.serving.listener import Connection
     from app.services.application import Application
-    from app.services.classify import Classified
 
 log = logging.getLogger(__name__)
 # After this time the message passes unmarked. Postfix waits 300 s for the answer at the
@@ -107,7 +105,7 @@ class Milter:
         if envelope.user and self._skip_authenticated:
             self._sent(envelope)
             self._application.tally.acted("milter", "skipped")
-            return question.accept(Marks())
+            return question.accept()
         try:
             async with asyncio.timeout(PATIENCE):
                 # Each recipient may have a profile of their own.
@@ -125,7 +123,7 @@ class Milter:
         if reason:
             log.warning("%s passed unmarked: %s", envelope.queue_id, reason)
         self._application.tally.acted("milter", "unmarked")
-        return question.accept(Marks())
+        return question.accept()
 
     def _judge(self, question: Question) -> bytes:
         app, envelope = self._application, question.envelope
@@ -146,24 +144,18 @@ class Milter:
             return question.reject(f"This message looks like spam (id {id_})")
         if envelope.user and action == "none":
             self._sent(envelope)
-        headers = self._marks(classified, action)
-        if action == "quarantine":
-            reason = f"spam, log-odds {log_odds:+.2f}"
-            return question.quarantine(headers, reason=reason)
-        return question.accept(headers)
+        name = self._authserv_id
+        return question.accept(
+            marks(classified, action, self._flag),
+            () if name is None else [(NAME, result(classified, name))],
+            hold=f"spam, log-odds {log_odds:+.2f}" if action == "quarantine" else "",
+        )
 
     def _sent(self, envelope: Envelope) -> None:
         """Count the recipients of a user's mail as correspondents."""
         self._application.correspondents.sent(
             envelope.sender, envelope.recipients, login=envelope.user
         )
-
-    def _marks(self, classified: Classified, action: Action) -> Marks:
-        below = marks(classified, action, self._flag)
-        if self._authserv_id is None:
-            return Marks(below=below)
-        results = [(NAME, result(classified, self._authserv_id))]
-        return Marks(below=below, above=results)
 
 
 def milter(application: Application) -> Door:

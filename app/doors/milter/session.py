@@ -14,9 +14,9 @@ the envelope, only for the classifier.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from app.doors.milter import codec
 from app.doors.milter.codec import (
@@ -29,9 +29,6 @@ from app.doors.milter.codec import (
 )
 from app.mail.limits import MAX_BYTES
 from app.services.recipients import MAX_RECIPIENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Postfix supports versions 2 to 6 (milter_protocol), and libmilter has version 6 since
 # Sendmail 8.14.
@@ -84,17 +81,15 @@ class Envelope:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """Headers to add below and above the present ones: names and folded values."""
-
-    below: Sequence[tuple[str, str]] = ()
-    above: Sequence[tuple[str, str]] = ()
+Headers = Iterable[tuple[str, str]]
+"""Headers to add: names and folded values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A complete message, and the possible answers to the mail server.
+
+    Headers are added below those of the message, and results above them.
 
     Parameters
     ----------
@@ -115,16 +110,17 @@ class Question:
     actions: Actions
     leading_space: bool
 
-    def accept(self, marks: Marks) -> bytes:
-        """Let the message pass with some headers, without the forged ones."""
-        return self._changed(marks) + codec.CONTINUE
+    def accept(
+        self, headers: Headers = (), results: Headers = (), *, hold: str = ""
+    ) -> bytes:
+        """Let the message pass with some headers, without the forged ones.
 
-    def quarantine(self, marks: Marks, *, reason: str) -> bytes:
-        """Have the message held if the mail server can; otherwise only mark it."""
-        held = Actions.QUARANTINE in self.actions
+        With a reason to `hold` it, it is held if the mail server can.
+        """
+        held = hold and Actions.QUARANTINE in self.actions
         return (
-            self._changed(marks)
-            + (codec.quarantine(reason) if held else b"")
+            self._changed(headers, results)
+            + (codec.quarantine(hold) if held else b"")
             + codec.CONTINUE
         )
 
@@ -132,7 +128,7 @@ class Question:
         """Refuse the message permanently."""
         return codec.reply(f"550 5.7.1 {reason}")
 
-    def _changed(self, marks: Marks) -> bytes:
+    def _changed(self, headers: Headers, results: Headers) -> bytes:
         changes: list[bytes] = []
         if Actions.CHANGE_HEADERS in self.actions:
             # From the last one up, so it does not matter whether a mail server still
@@ -140,13 +136,10 @@ class Question:
             changes += (codec.delete_header(*each) for each in reversed(self.forged))
         if Actions.ADD_HEADERS in self.actions:
             blank = " " if self.leading_space else ""
-            changes += (
-                codec.add_header(name, blank + value) for name, value in marks.below
-            )
+            changes += (codec.add_header(name, blank + text) for name, text in headers)
             # At the top, as a trace header (RFC 8601 section 4.1).
             changes += (
-                codec.insert_header(0, name, blank + value)
-                for name, value in marks.above
+                codec.insert_header(0, name, blank + text) for name, text in results
             )
         return b"".join(changes)
 

@@ -370,14 +370,22 @@ class Listener:
     async def _serve(
         self, accepted: socket.socket, address: tuple[str, int] | None
     ) -> None:
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(READ_BYTES)
+        protocol = _Protocol(reader, half_closes=self._door.half_closes)
         try:
-            connection = await _connected(accepted, self._door, address)
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, accepted
+            )
         except OSError as error:
             accepted.close()
             self._log.info(
                 "%s: a connection was lost: %s", self._door.name, reason(error)
             )
             return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        connection = Connection(
+            reader, writer, self._door.idle, protocol.gone.wait, address
+        )
         task = asyncio.current_task()
         if task is not None:
             self._held[task] = connection
@@ -398,15 +406,3 @@ class Listener:
             self._log.exception("%s: a connection from %s failed", name, peer)
         finally:
             await connection.close()
-
-
-async def _connected(
-    accepted: socket.socket, door: Door, address: tuple[str, int] | None
-) -> Connection:
-    """Return the connection for an accepted socket."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(READ_BYTES)
-    protocol = _Protocol(reader, half_closes=door.half_closes)
-    transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
-    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-    return Connection(reader, writer, door.idle, protocol.gone.wait, address)

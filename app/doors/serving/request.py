@@ -206,8 +206,12 @@ def caller_of(
     headers = scope["headers"]
     key, cookie = _key(headers, keys), _cookie(headers)
     trusted = bool(proxies) and proxies.holds(host)
-    person = _person(headers, sign_in) if trusted and sign_in is not None else None
-    if all(name not in _RELAYED for name, _ in headers):
+    # The first of each name.
+    given = dict(reversed(headers))
+    person = None
+    if trusted and sign_in is not None:
+        person = given.get(sign_in, b"").strip().decode("latin-1") or None
+    if _RELAYED.isdisjoint(given):
         return Caller(host, key=key, cookie=cookie, person=person)
     chain = [
         text
@@ -244,14 +248,6 @@ def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
             for each in value.split(b";"):
                 if each.strip().startswith(_COOKIE):
                     return each.strip()[len(_COOKIE) :].decode("latin-1")
-    return None
-
-
-def _person(headers: Iterable[tuple[bytes, bytes]], sign_in: bytes) -> str | None:
-    """Return the name of the person whom a proxy has signed in; None if empty."""
-    for name, value in headers:
-        if name == sign_in:
-            return value.strip().decode("latin-1") or None
     return None
 
 

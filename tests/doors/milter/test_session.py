@@ -14,7 +14,6 @@ from app.doors.milter.session import (
     MAX_FORGED,
     MAX_RECIPIENTS,
     Envelope,
-    Marks,
     MilterSession,
     Question,
 )
@@ -215,7 +214,7 @@ def test_forged_headers_are_deleted_from_the_last_one_up():
     """The number of each is right when its turn comes, and there are not too many."""
     made = opened(MAIL, *[header(b"X-PostBayes", b"")] * (MAX_FORGED + 5))
 
-    answer = made.receive(end()).accept(Marks())
+    answer = made.receive(end()).accept()
 
     first = codec.delete_header(b"x-postbayes", MAX_FORGED)
     last = codec.delete_header(b"x-postbayes", 1)
@@ -244,11 +243,11 @@ def test_results_of_our_name_are_deleted_and_others_stay():
         codec.delete_header(b"authentication-results", number) for number in (3, 2)
     )
     assert kept == question.content
-    assert deleted + codec.CONTINUE == question.accept(Marks())
+    assert deleted + codec.CONTINUE == question.accept()
 
 
 def test_without_a_name_nobodys_results_are_touched():
     """Without a name of our own, it is unknown which ones are forged."""
     made = opened(MAIL, header(b"Authentication-Results", b" mx; spf=pass"))
 
-    assert codec.CONTINUE == made.receive(end()).accept(Marks())
+    assert codec.CONTINUE == made.receive(end()).accept()

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from app.doors.documents.message import TextIn
 from app.doors.http.body import MAX_JSON_BYTES, parse_json
-from app.doors.serving import process
+from app.doors.serving import request as requests
 from app.doors.serving.request import INLINE_BYTES, computing, hung_up, take
 from app.errors import MalformedRequest, SlowRequest
 from tests.doors.serving.test_listener import hung_up as close
@@ -27,7 +27,7 @@ async def all_threads_busy():
     """Give all threads something to do, for as long as it lasts."""
     go, begun = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    busy = round(process._COMPUTING.total_tokens)  # noqa: SLF001  how many there are
+    busy = round(requests._COMPUTING.total_tokens)  # noqa: SLF001  how many there are
     running = []
 
     def wait():

@@ -32,7 +32,7 @@ from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.history import line_of
 
-router = APIRouter(route_class=asking(Right.READ))
+router = APIRouter(route_class=asking(Right.READ), tags=["history"])
 page = pages(asking(Right.READ, Twin))
 teaching = pages(asking(Right.TEACH))
 MAX_ENTRIES: Final = 200
@@ -67,7 +67,7 @@ Before = Annotated[
 Field = Annotated[str, Query(max_length=40)]
 
 
-@router.get("/history", tags=["history"], responses=problems(400, 404, 422, 503))
+@router.get("/history", responses=problems(400, 404, 422, 503))
 async def history(
     request: Request,
     app: ApplicationDep,
@@ -114,7 +114,7 @@ async def history(
     return HistoryOut.of(name, entries, following)
 
 
-@router.get("/history/{id}", tags=["history"], responses=problems(404, 422, 503))
+@router.get("/history/{id}", responses=problems(404, 422, 503))
 async def message_history(
     request: Request,
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
@@ -231,7 +231,7 @@ async def message_page(
     )
 
 
-@router.get("/review", tags=["history"], responses=problems(404, 422, 503))
+@router.get("/review", responses=problems(404, 422, 503))
 async def review(
     request: Request,
     app: ApplicationDep,
@@ -276,11 +276,8 @@ async def teach_from_history(
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
     form = await read_form(request)
-    name = profile_of(request, profile)
-    digest = parse_id(id)
-    who = principal_of(request)
-    label = who.require_label(form.get("label", ""))
-    outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
+    digest, name = parse_id(id), profile_of(request, profile)
+    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
     return _back(form, digest, profile, said=outcome.kind, label=outcome.label or "")
 
 
@@ -329,11 +326,8 @@ def _place(text: str) -> tuple[datetime, bytes]:
     """
     time, _, digest = text.partition("-")
     try:
-        place = (
-            datetime.strptime(time, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC),
-            bytes.fromhex(digest),
-        )
+        then = datetime.strptime(time, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
+        return then, bytes.fromhex(digest)
     except ValueError as error:
         msg = f"`before` is {text[:40]!r}; use the value of the previous answer"
         raise MalformedRequest(msg) from error
-    return place

@@ -34,10 +34,10 @@ from app.ledger.undo import Selection
 if TYPE_CHECKING:
     from datetime import datetime
 
-router = APIRouter(route_class=asking(Right.READ))
+router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
 page = pages(asking(Right.READ, Twin))
 undoing = pages(asking(Right.MANAGE))
-managed = APIRouter(route_class=asking(Right.MANAGE))
+managed = APIRouter(route_class=asking(Right.MANAGE), tags=["mail"])
 # Undos are carried out one at a time anyway, and each may take a minute.
 UNDO_THREADS: Final = CapacityLimiter(4)
 """The threads that plan and carry out undos."""
@@ -58,7 +58,7 @@ MessageId = Annotated[
 ]
 
 
-@router.get("/ledger", tags=["profiles"], responses=problems(404, 422, 503))
+@router.get("/ledger", responses=problems(404, 422, 503))
 async def ledger(
     request: Request,
     app: ApplicationDep,
@@ -85,7 +85,6 @@ async def ledger(
 
 @managed.post(
     "/feedback/undo",
-    tags=["mail"],
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
 )

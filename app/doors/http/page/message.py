@@ -28,13 +28,16 @@ from app.services.digest import links_of
 from app.services.feedback import Via
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.access.rights import Principal
     from app.classifier.reasons import ListedFeature
     from app.classifier.shading import Shading
     from app.ledger.teaching import Outcome
     from app.services.application import Application
     from app.services.inspection import Inspected
 
-router = APIRouter(route_class=asking(Right.CLASSIFY))
+router = APIRouter(route_class=asking(Right.CLASSIFY), tags=["mail"])
 page = pages(asking(Right.CLASSIFY))
 teaching = pages(asking(Right.TEACH))
 STRONGEST: Final = 10
@@ -45,7 +48,6 @@ MOST_LINES: Final = 25
 
 @router.post(
     "/message",
-    tags=["mail"],
     response_model=MessageOut,
     responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(TextIn),
@@ -165,26 +167,32 @@ async def teach_message(
 ) -> Response:
     """Teach a message that the page showed."""
     form = await read_form(request)
-    name = profile_of(request, profile)
-    digest = parse_id(form.get("id", ""))
-    who = principal_of(request)
-    label = who.require_label(form.get("label", ""))
-    outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
+    digest, name = parse_id(form.get("id", "")), profile_of(request, profile)
+    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
     return see_other(
         "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
     )
 
 
 async def teach_by_id(
-    app: Application, profile: str, digest: bytes, *, label: str, source: str
+    app: Application,
+    profile: str,
+    digest: bytes,
+    form: Mapping[str, str],
+    who: Principal | None,
 ) -> Outcome:
-    """Teach a message by its stored features, and wait until it is on disk.
+    """Teach a message the label of a form, and wait until it is on disk.
+
+    Nobody is known who follows the link of a digest.
 
     Raises
     ------
-    UnknownProfile, UnknownMessage, UnknownLabel, Expired, DatabaseUnavailable
+    UnknownProfile, UnknownMessage, UnknownLabel, Forbidden, DatabaseUnavailable
         As `/feedback`.
     """
+    label, source = form.get("label", ""), "digest"
+    if who is not None:
+        label, source = who.require_label(label), who.name
     stored = await recalled(app, profile, digest, within=app.recall.write_behind)
     teach = partial(
         app.feedback.start_teach_by_id,
@@ -243,6 +251,5 @@ async def teach_from_digest(
     """Teach the message of a link."""
     form = await read_form(request)
     profile, digest = links_of(app.settings).open(token)
-    label = form.get("label", "")
-    outcome = await teach_by_id(app, profile, digest, label=label, source="digest")
+    outcome = await teach_by_id(app, profile, digest, form, None)
     return see_other(f"/ui/digest/{token}", label=outcome.label)

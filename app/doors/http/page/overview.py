@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.inspection import WordInView
 
-router = APIRouter(route_class=asking(Right.READ))
+router = APIRouter(route_class=asking(Right.READ), tags=["history"])
 page = pages(asking(Right.READ))
 HOUR: Final = 3_600
 HOURLY: Final = 7
@@ -73,7 +73,7 @@ Days = Annotated[
 ]
 
 
-@router.get("/overview", tags=["history"], responses=problems(404, 422, 503))
+@router.get("/overview", responses=problems(404, 422, 503))
 async def overview(
     request: Request,
     app: ApplicationDep,

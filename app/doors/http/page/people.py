@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -73,7 +73,7 @@ managed = APIRouter(
 PASSWORDS: Final = CapacityLimiter(2)
 Name = Annotated[str, Path(max_length=MAX_NAME)]
 # Allowed to every role.
-router = APIRouter(route_class=asking(Right.READ))
+router = APIRouter(route_class=asking(Right.READ), tags=["access"])
 page = pages(asking(None, Guarded))
 own = pages(asking(Right.READ))
 managing = pages(asking(Right.MANAGE), WHOLE)
@@ -108,10 +108,17 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     It works at once in the worker that answers, and within a second in the others.
     A client can only give rights that it has itself.
     """
-    who = principal_of(request)
     asked = await read_document(request, body, KeyIn)
-    who.require_rights(asked.rights)
-    text, key = made_key(**asked.model_dump())
+    return await _made_key(request, app, **asked.model_dump())
+
+
+async def _made_key(
+    request: Request, app: Application, *, rights: list[Right], **fields: Any
+) -> NewKeyOut:
+    """Create a key with rights that the client has."""
+    who = principal_of(request)
+    who.require_rights(rights)
+    text, key = made_key(rights=rights, **fields)
     await in_database(app.add_key, key, who=who.name)
     return NewKeyOut.describing(key, key=text)
 
@@ -143,11 +150,18 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     They can sign in at once in the worker that answers, and within a second in the
     others. A client can only give roles whose rights it has itself.
     """
-    who = principal_of(request)
     asked = await read_document(request, body, PersonIn)
-    who.require_rights(ROLES.get(asked.role, ()))
-    await in_thread(PASSWORDS, app.add_person, **asked.model_dump(), who=who.name)
+    await _added(request, app, **asked.model_dump())
     return PersonOut.describing(app.keys.people[asked.name])
+
+
+async def _added(
+    request: Request, app: Application, *, role: str, **fields: Any
+) -> None:
+    """Add a person with rights that the client has."""
+    who = principal_of(request)
+    who.require_rights(ROLES.get(role, ()))
+    await in_thread(PASSWORDS, app.add_person, role=role, who=who.name, **fields)
 
 
 @managed.put(
@@ -325,7 +339,6 @@ async def sign_out(request: Request) -> Response:
 
 @router.post(
     "/password",
-    tags=["access"],
     responses=problems(400, 408, 413, 415, 422, 503),
     openapi_extra=json_body(
         PasswordIn, {"password": "the present one", "new_password": "a new sentence"}
@@ -414,22 +427,20 @@ async def _keys(
 async def make_key(request: Request, app: ApplicationDep) -> Response:
     """Create a key, and show it only once."""
     form = await read_form(request)
-    who = principal_of(request)
-    rights = [right for right in Right if f"right-{right}" in form]
-    who.require_rights(rights)
     days = form.get("days", "").strip()
-    text, key = made_key(
-        form.get("name", "").strip(),
-        rights,
+    made = await _made_key(
+        request,
+        app,
+        name=form.get("name", "").strip(),
+        rights=[right for right in Right if f"right-{right}" in form],
         profiles=_listed(form.get("profiles", "")),
         labels=_listed(form.get("labels", "")),
         networks=_listed(form.get("networks", "")),
         names_sources="names_sources" in form,
         expires_at=expiry_of(days, now()) if days else None,
     )
-    await in_database(app.add_key, key, who=who.name)
     # Not by a redirect, whose address would contain the key.
-    return await _keys(request, app, made=NewKeyOut.describing(key, key=text))
+    return await _keys(request, app, made=made)
 
 
 @managing.post("/keys/revoke")
@@ -459,17 +470,13 @@ async def people_page(
 async def add_person_page(request: Request, app: ApplicationDep) -> Response:
     """Add a person."""
     form = await read_form(request)
-    who = principal_of(request)
-    role, name = form.get("role", ""), form.get("name", "").strip()
-    who.require_rights(ROLES.get(role, ()))
-    await in_thread(
-        PASSWORDS,
-        app.add_person,
-        name,
-        role=role,
+    await _added(
+        request,
+        app,
+        name=form.get("name", "").strip(),
+        role=form.get("role", ""),
         password=form.get("password", ""),
         profile=form.get("profile", "").strip() or None,
-        who=who.name,
     )
     return see_other("/ui/people", done="added")
 

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from app.services.application import Application
 
 
-router = APIRouter(route_class=asking(Right.READ))
-managed = APIRouter(route_class=asking(Right.MANAGE))
-replicated = APIRouter(route_class=asking(Right.REPLICATE))
-operation = APIRouter(route_class=asking(Right.READ))
+router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
+managed = APIRouter(route_class=asking(Right.MANAGE), tags=["profiles"])
+replicated = APIRouter(route_class=asking(Right.REPLICATE), tags=["profiles"])
+operation = APIRouter(route_class=asking(Right.READ), tags=["operation"])
 page = pages(asking(Right.READ))
 changing = pages(asking(Right.MANAGE))
 # A site with a profile for each user has thousands.
@@ -48,7 +48,7 @@ MAX_LISTED: Final = 1000
 Name = Annotated[str, Path(max_length=128)]
 
 
-@router.get("/profiles", tags=["profiles"], responses=problems(422))
+@router.get("/profiles", responses=problems(422))
 def profiles(
     request: Request,
     app: ApplicationDep,
@@ -78,7 +78,7 @@ def profiles(
     return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
 
 
-@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422, 503))
+@router.get("/profiles/{name}", responses=problems(404, 422, 503))
 def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
     return ProfileOut.of(app, profile_of(request, name))
@@ -86,7 +86,6 @@ def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
 
 @managed.post(
     "/profiles",
-    tags=["profiles"],
     responses=problems(400, 408, 409, 413, 415, 422, 503),
     openapi_extra=json_body(ProfileIn, {"name": "ann@example.org", "kind": "mail"}),
 )
@@ -115,7 +114,6 @@ async def create(request: Request, app: Application, asked: ProfileIn) -> None:
 
 @managed.patch(
     "/profiles/{name}",
-    tags=["profiles"],
     responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=json_body(PolicyIn, {"reject_from": {"probability": 0.99999}}),
 )
@@ -144,9 +142,7 @@ MAX_WINDOW: Final = 100_000
 MAX_WORD: Final = 512
 
 
-@router.get(
-    "/profiles/{name}/figures", tags=["profiles"], responses=problems(404, 422, 503)
-)
+@router.get("/profiles/{name}/figures", responses=problems(404, 422, 503))
 def figures(
     request: Request,
     name: Name,
@@ -175,7 +171,6 @@ Correspondent = Annotated[
 
 @router.get(
     "/profiles/{name}/correspondents",
-    tags=["profiles"],
     responses=problems(404, 422, 503),
 )
 def correspondents(
@@ -200,7 +195,6 @@ def _correspondents(app: Application, name: str, address: str) -> Correspondents
 
 @managed.delete(
     "/profiles/{name}/correspondents",
-    tags=["profiles"],
     responses=problems(404, 422, 503),
 )
 def forget_correspondents(
@@ -218,7 +212,7 @@ def forget_correspondents(
     return _correspondents(app, name, "")
 
 
-@router.get("/words/{word}", tags=["profiles"], responses=problems(404, 422, 503))
+@router.get("/words/{word}", responses=problems(404, 422, 503))
 def word(
     request: Request,
     word: Annotated[
@@ -245,7 +239,6 @@ PAGE: Final = "application/octet-stream"
 
 @replicated.get(
     "/profiles/{name}/ledger",
-    tags=["profiles"],
     response_class=Response,
     responses={200: {"content": {PAGE: {}}}, **problems(404, 409, 422, 503)},
 )
@@ -287,7 +280,7 @@ FIELDS: Final = {
 """The fields of a policy, with their names on the page."""
 
 
-@operation.get("/settings", tags=["operation"], responses=problems(422))
+@operation.get("/settings", responses=problems(422))
 async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOut:
     """Return the settings in force, and facts about the service.
 
