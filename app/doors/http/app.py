@@ -1,4 +1,4 @@
-"""The HTTP door as an ASGI application, its reference, and traces of its requests.
+"""The HTTP door as an ASGI application, its reference, and addresses without a page.
 
 The framework's page of the reference loads scripts from another site, which many mail
 servers cannot reach, and which would see the readers.  `GET /docs` is made from the
@@ -54,53 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from opentelemetry.trace import Tracer
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
     from app.doors.http.guard import Guard
     from app.services.application import Application
-
-
-class TraceRequests:
-    """Makes a span of each request, within the client's trace if it sends one."""
-
-    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
-        from opentelemetry.propagate import extract  # noqa: PLC0415
-        from opentelemetry.trace import SpanKind  # noqa: PLC0415
-
-        self._app = app
-        self._tracer = tracer
-        self._extract = extract
-        self._kind = SpanKind.SERVER
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application, and record the span."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        # `traceparent` and `tracestate` (W3C Trace Context).
-        carrier = {
-            name.decode("latin-1"): value.decode("latin-1")
-            for name, value in scope["headers"]
-            if name.startswith(b"trace")
-        }
-        method = scope["method"]
-        with self._tracer.start_as_current_span(
-            method, context=self._extract(carrier), kind=self._kind
-        ) as span:
-
-            async def noting(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    # Not the path, which may contain a person's name.
-                    route = getattr(scope.get("route"), "path_format", None)
-                    if route is not None:
-                        span.update_name(f"{method} {route}")
-                        span.set_attribute("http.route", route)
-                    span.set_attribute("http.request.method", method)
-                    span.set_attribute("http.response.status_code", message["status"])
-                await send(message)
-
-            await self._app(scope, receive, noting)
 
 
 # The same for every service of this version, so it contains nothing private.
@@ -345,6 +300,4 @@ def create_app(
     for router in ROUTERS:
         install(app, router)
     app.add_middleware(CountAnswers, tally=application.tally)
-    if application.tally.tracer is not None:
-        app.add_middleware(TraceRequests, tracer=application.tally.tracer)
     return app
