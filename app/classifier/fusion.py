@@ -7,9 +7,9 @@ for bit, in whatever batches the rows are read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from app.bayes.models.logistic import GaussianPull, fit
 from app.classifier.record import arrived_of, evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -81,161 +81,65 @@ class Lesson:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Examples:
-    """Messages that were scored before they were learned, with their labels.
-
-    They are stored in arrays, in the order of the rows that learned them, because
-    building the arrays of 2,000 examples for each fit took as long as the fit.
+class Example(NamedTuple):
+    """A message that was scored before it was learned, with its label.
 
     Parameters
     ----------
-    digests : tuple of bytes, length N
-        Identity of each.
-    revisions : ndarray of int64, shape (N,)
-        The row that first learned each, increasing.
-    labels : ndarray of int64, shape (N,)
-        Side of the newest label (`app.classifier.specification.Specification.sides`).
-    own : ndarray of bool, shape (N,)
-        Whether that label is the filter's own.  Such examples are not used in the fit
-        until a person labels them.
-    terms : ndarray of float64, shape (N, T, 2)
-        The values of the verdict's terms (`app.classifier.record.Evidence`).  Unit:
-        nats.
-    log_prior : ndarray of float64, shape (N, 2)
-        The log-prior at that time.  Unit: nats.
-    log_odds : ndarray of float64, shape (N,)
-        The log-odds of the verdict.  Unit: nats.
-    arrived : ndarray of int64, shape (N,)
-        Number of messages that arrived since the last example with this number; -1 if
-        the message was not scored on arrival.
+    revision : int
+        The row that first learned it.
+    label : int
+        Side of its newest label (`app.classifier.specification.Specification.sides`).
+    own : bool
+        Whether that label is the filter's own.  Such an example is not used in the fit
+        until a person labels it.
     """
 
-    digests: tuple[bytes, ...]
-    revisions: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    own: NDArray[np.bool_]
-    terms: NDArray[np.float64]
-    log_prior: NDArray[np.float64]
-    log_odds: NDArray[np.float64]
-    arrived: NDArray[np.int64]
-
-    @classmethod
-    def none(cls, specification: Specification) -> Self:
-        """Return an empty set of examples."""
-        k, t = specification.sides.n_classes, len(specification.verdict.terms)
-        return cls(
-            (),
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty(0, np.bool_),
-            np.empty((0, t, k)),
-            np.empty((0, k)),
-            np.empty(0),
-            np.empty(0, np.int64),
-        )
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.digests)
-
-    def follow(
-        self, lessons: Iterable[Lesson], specification: Specification, *, after: int
-    ) -> Examples:
-        """Return the examples after more rows, without those up to row `after`.
-
-        Parameters
-        ----------
-        lessons : iterable of Lesson
-            The rows, in their order.
-        after : int
-            The newest row that is too old.
-
-        Notes
-        -----
-        A row that learns a new message is an example if it was scored.  A new label
-        relabels the example, and forgetting removes it.  Its scores stay those of the
-        first time, because later the filter knew the message.
-        """
-        place = {digest: i for i, digest in enumerate(self.digests)}
-        kept = self.revisions > after
-        labels, own = self.labels.copy(), self.own.copy()
-        fresh: dict[bytes, _Example] = {}
-        for row in lessons:
-            old = place.get(row.digest)
-            label = specification.side_of.get(row.label or "")
-            if label is None or row.label_before is None:
-                fresh.pop(row.digest, None)
-                # A message learned again goes to the end, because examples are ordered
-                # by revision.
-                if old is not None:
-                    kept[old] = False
-                    del place[row.digest]
-            if label is None:
-                continue
-            if row.label_before is None:
-                evidence = evidence_of(row.scores, specification.sides)
-                if evidence is not None and row.revision > after:
-                    fresh[row.digest] = _Example(row.revision, label, row.own, evidence)
-            elif row.digest in fresh:
-                fresh[row.digest] = replace(fresh[row.digest], label=label, own=row.own)
-            elif old is not None:
-                labels[old], own[old] = label, row.own
-        moved = replace(self, labels=labels, own=own).where(kept)
-        return moved + _side_by_side(fresh) if fresh else moved
-
-    def where(self, kept: NDArray[np.bool_]) -> Examples:
-        """Return the examples selected by a mask, shape (N,)."""
-        if kept.all():
-            return self
-        return Examples(
-            tuple(compress(self.digests, kept.tolist())),
-            *(column[kept] for column in self._columns),
-        )
-
-    def __add__(self, later: Examples) -> Examples:
-        """Append the examples of later rows."""
-        return Examples(
-            self.digests + later.digests,
-            *map(np.concatenate, zip(self._columns, later._columns, strict=True)),
-        )
-
-    @property
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return (
-            self.revisions,
-            self.labels,
-            self.own,
-            self.terms,
-            self.log_prior,
-            self.log_odds,
-            self.arrived,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Example:
     revision: int
     label: int
     own: bool
     evidence: Evidence
 
 
-def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
-    """Return the arrays of at least one example, in order."""
-    each = examples.values()
-    return Examples(
-        tuple(examples),
-        np.array([one.revision for one in each], np.int64),
-        np.array([one.label for one in each], np.int64),
-        np.array([one.own for one in each], np.bool_),
-        np.array([one.evidence.terms for one in each]),
-        np.array([one.evidence.log_prior for one in each]),
-        np.array([one.evidence.log_odds for one in each]),
-        np.array(
-            [-1 if (n := one.evidence.arrived) is None else n for one in each], np.int64
-        ),
-    )
+Examples = Mapping[bytes, Example]
+"""Examples by the digest of the message, in the order of the rows that learned them."""
+
+
+def examples_after(
+    examples: Examples,
+    lessons: Iterable[Lesson],
+    specification: Specification,
+    *,
+    oldest: int,
+) -> Examples:
+    """Return the examples after more rows, without those of rows before `oldest`.
+
+    Parameters
+    ----------
+    lessons : iterable of Lesson
+        The rows, in their order.
+
+    Notes
+    -----
+    A row that learns a new message is an example if it was scored.  A new label
+    relabels the example, and forgetting removes it.  Its scores stay those of the
+    first time, because later the filter knew the message.
+    """
+    found = {x: one for x, one in examples.items() if one.revision >= oldest}
+    for row in lessons:
+        label = specification.side_of.get(row.label or "")
+        if label is None or row.label_before is None:
+            # A message learned again goes to the end.
+            found.pop(row.digest, None)
+        if label is None:
+            continue
+        if row.label_before is None:
+            evidence = evidence_of(row.scores, specification.sides)
+            if evidence is not None and row.revision >= oldest:
+                found[row.digest] = Example(row.revision, label, row.own, evidence)
+        elif row.digest in found:
+            found[row.digest] = found[row.digest]._replace(label=label, own=row.own)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +167,14 @@ class Arrivals:
     @classmethod
     def of(cls, examples: Examples, specification: Specification) -> Self:
         """Return the arrivals of some examples."""
-        there = examples.arrived >= 0
-        spam = int(specification.sides.spam_mask[examples.labels[there]].sum())
-        return cls(int(there.sum()) - spam, spam, int(examples.arrived[there].sum()))
+        numbers = [
+            (one.label, one.evidence.arrived)
+            for one in examples.values()
+            if one.evidence.arrived is not None
+        ]
+        labels, arrived = np.array(numbers, np.int64).reshape(-1, 2).T
+        spam = int(specification.sides.spam_mask[labels].sum())
+        return cls(len(numbers) - spam, spam, int(arrived.sum()))
 
     @property
     def by_side(self) -> NDArray[np.float64]:
@@ -308,12 +217,11 @@ def _came(
     digest: bytes, examples: Examples, specification: Specification
 ) -> tuple[bool, int] | None:
     """Return whether an arrived example is spam, and how many arrived before it."""
-    if digest not in examples.digests:
+    example = examples.get(digest)
+    if example is None or example.evidence.arrived is None:
         return None
-    place = examples.digests.index(digest)
-    arrived = int(examples.arrived[place])
-    spam = bool(specification.sides.spam_mask[examples.labels[place]])
-    return None if arrived < 0 else (spam, arrived)
+    is_spam = bool(specification.sides.spam_mask[example.label])
+    return is_spam, example.evidence.arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +250,7 @@ class Fusion:
     arrivals: Arrivals
     fitted_revision: int = 0
     fitted_messages: int = 0
-    # Processed when the next fit is due: updating the arrays of 2,000 examples at each
-    # row took a tenth of the time of learning a short message.
+    # Processed when the next fit is due, because each change copies the examples.
     waiting: tuple[Lesson, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -352,7 +259,7 @@ class Fusion:
         return cls(
             np.array([term.weight for term in specification.verdict.terms]),
             np.zeros(specification.sides.n_classes),
-            Examples.none(specification),
+            {},
             Arrivals(),
         )
 
@@ -380,7 +287,9 @@ class Fusion:
             arrivals = self.arrivals.follow(self.examples, lessons, specification)
             return replace(self, waiting=rows, arrivals=arrivals)
         until = [row for row in rows if row.revision <= due]
-        examples = self.examples.follow(until, specification, after=due - rule.window)
+        examples = examples_after(
+            self.examples, until, specification, oldest=due - rule.window + 1
+        )
         fitted = _fitted(examples, specification, due)
         left = rows[len(until) :]
         arrivals = fitted.arrivals.follow(examples, left, specification)
@@ -389,7 +298,6 @@ class Fusion:
 
 def _fitted(examples: Examples, specification: Specification, revision: int) -> Fusion:
     """Return the weights fitted to the examples, with the examples."""
-    spam = specification.sides.spam_mask[examples.labels]
     shipped = replace(
         Fusion.shipped(specification),
         examples=examples,
@@ -398,22 +306,24 @@ def _fitted(examples: Examples, specification: Specification, revision: int) -> 
     )
     # The filter's own labels always agree with it: a fit to them would make it more and
     # more confident.
-    known = examples.where(~examples.own)
-    said = np.sign(known.log_odds)
-    right = said == np.where(spam[~examples.own], 1.0, -1.0)
-    if not len(known) or right.mean() < FAIR:
+    known = [one for one in examples.values() if not one.own]
+    labels = np.array([one.label for one in known], np.int64)
+    spam = specification.sides.spam_mask[labels]
+    signs = np.sign([one.evidence.log_odds for one in known])
+    right = signs == np.where(spam, 1.0, -1.0)
+    if not known or right.mean() < FAIR:
         return shipped
     fitted = fit(
-        known.terms,
-        known.log_prior,
-        known.labels,
+        np.array([one.evidence.terms for one in known]),
+        np.array([one.evidence.log_prior for one in known]),
+        labels,
         GaussianPull(
             weights=tuple(shipped.weights.tolist()),
             weight_deviation=WEIGHT_DEVIATION,
             bias_deviation=BIAS_DEVIATION,
         ),
         mislabelled=MISLABELLED,
-        counts=example_weights(spam[~examples.own]),
+        counts=example_weights(spam),
     )
     return replace(
         shipped,
