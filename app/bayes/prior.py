@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,25 +14,6 @@ from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-class Prior(Protocol):
-    """A rule for the class prior."""
-
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ``log P(c)`` for each class.
-
-        Parameters
-        ----------
-        messages : ndarray of int64, shape (K,)
-            Training messages per class.
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
-            Unit: nats; ``-inf`` for a probability of zero.
-        """
-        ...
 
 
 def _total(messages: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -277,3 +258,9 @@ class FixedPrior:
         stated = np.array(self.probabilities)
         np.log(stated, where=stated > 0, out=logs)
         return logs
+
+
+Prior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
+"""A rule for the class prior by the training messages of each class alone.
+
+Its `log_prior` is in nats, ``-inf`` for a probability of zero."""

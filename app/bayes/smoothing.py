@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,41 +26,6 @@ if TYPE_CHECKING:
 # nor turns into inf / inf.
 SMALLEST_ALPHA: Final = 1e-100
 LARGEST_ALPHA: Final = 1e100
-
-
-class Smoothing(Protocol):
-    """A rule that turns counts into log-probabilities."""
-
-    def log_probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return the log-probability of each count.
-
-        Parameters
-        ----------
-        count : ndarray of int64
-            How often each value was drawn.
-        total : ndarray of int64
-            Number of draws; broadcasts against `count`.
-        n_values : int or ndarray of int64
-            Number of values that a draw can have, at least 1; broadcasts
-            against `count`.
-
-        Returns
-        -------
-        ndarray of float64
-            In the shape of the three together.  Unit: nats; ``-inf`` for a
-            probability of zero.
-        """
-        ...
-
-    @property
-    def rule(self) -> tuple[int, float]:
-        """Which rule it is, and its parameter (`app.kernels.likelihood`)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +77,23 @@ class Lidstone:
         total: NDArray[np.int64],
         n_values: int | NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Return ``log((count + alpha) / (total + alpha * n_values))``."""
+        """Return ``log((count + alpha) / (total + alpha * n_values))``.
+
+        Parameters
+        ----------
+        count : ndarray of int64
+            How often each value was drawn.
+        total : ndarray of int64
+            Number of draws; broadcasts against `count`.
+        n_values : int or ndarray of int64
+            Number of values that a draw can have, at least 1; broadcasts
+            against `count`.
+
+        Returns
+        -------
+        ndarray of float64
+            In the shape of the three together.  Unit: nats.
+        """
         # The log of a ratio, not a difference of logs: the Bernoulli model
         # sums millions of probabilities close to 1, and two logs of large
         # numbers would each bring a rounding error of their own size.
@@ -123,7 +104,7 @@ class Lidstone:
 
     @property
     def rule(self) -> tuple[int, float]:
-        """The rule, and the pseudo-count."""
+        """The rule, and the pseudo-count (`app.kernels.likelihood`)."""
         return ADDED, self.alpha
 
 
@@ -203,6 +184,10 @@ class NoSmoothing(_Replaced):
     """
 
     epsilon: float = field(default=0.0, init=False, repr=False)
+
+
+Smoothing = Lidstone | Epsilon | NoSmoothing
+"""A rule that turns counts into log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)

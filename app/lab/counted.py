@@ -23,7 +23,6 @@ from app.lab.groups import (
     ColumnGroup,
     LearnedTable,
     Number,
-    Rule,
     rational,
     share,
     written,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from app.bayes.counts import FeatureCounts
     from app.bayes.linear import LinearForm
     from app.bayes.models.categorical import CategoricalLikelihood
+    from app.bayes.smoothing import Smoothing
     from app.bayes.sparse import Counting
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
@@ -57,7 +57,7 @@ class Categories(ColumnGroup):
         Their names.
     values : tuple of tuple of str
         The values that each column can have.
-    smoothing : Rule
+    smoothing : Smoothing
         Treatment of rare and missing counts.
     declared : frozenset of str
         The columns whose values were declared; those of the others come from training.
@@ -65,7 +65,7 @@ class Categories(ColumnGroup):
 
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
-    smoothing: Rule
+    smoothing: Smoothing
     declared: frozenset[str]
     model: str = "categorical"
 
@@ -198,7 +198,7 @@ class Bag(ColumnGroup):
         The vocabulary; for counts, the columns.
     declared : bool
         Whether the vocabulary was declared; otherwise it comes from training.
-    smoothing : Rule
+    smoothing : Smoothing
         Treatment of rare and missing counts.
     """
 
@@ -207,7 +207,7 @@ class Bag(ColumnGroup):
     text: bool
     words: tuple[str, ...]
     declared: bool
-    smoothing: Rule
+    smoothing: Smoothing
 
     @cached_property
     def ids(self) -> Mapping[str, int]:
@@ -346,7 +346,7 @@ class Bag(ColumnGroup):
 
 
 def _too_large(
-    smoothing: Rule, columns: Sequence[str], totals: NDArray[np.int64]
+    smoothing: Smoothing, columns: Sequence[str], totals: NDArray[np.int64]
 ) -> list[str]:
     """Return a warning if unseen values are as probable as seen ones."""
     most = int(totals.max(initial=1))
@@ -360,7 +360,7 @@ def _too_large(
 
 
 def _probabilities(
-    smoothing: Rule,
+    smoothing: Smoothing,
     names: Sequence[str],
     counts: NDArray[np.int64],
     totals: NDArray[np.int64],

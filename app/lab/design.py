@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.bayes.models.gaussian import Constant
-    from app.lab.groups import ClassPrior, ColumnGroup, Rule
+    from app.bayes.prior import Prior
+    from app.bayes.smoothing import Smoothing
+    from app.lab.groups import ColumnGroup
     from app.lab.table import Row
 
 CLASSES_LIMIT: Final = 20
@@ -284,7 +286,7 @@ def _vocabulary(stated: str | None, texts: Sequence[str]) -> tuple[str, ...] | N
     return words
 
 
-def smoothing(words: str) -> Rule:
+def smoothing(words: str) -> Smoothing:
     """Return the smoothing that an option names.
 
     Raises
@@ -324,7 +326,7 @@ def pseudo_counts(words: str) -> tuple[Lidstone, ...]:
     return tuple(Lidstone(_number(alpha, words)) for alpha in words.split(","))
 
 
-def prior(words: str) -> ClassPrior:
+def prior(words: str) -> Prior:
     """Return the class prior that an option names.
 
     Raises

@@ -21,7 +21,7 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.discriminant import Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
-from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+from app.bayes.smoothing import Epsilon, Lidstone
 from app.lab.table import Model
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from app.bayes.linear import LinearForm
     from app.bayes.models.gaussian import Constant, Variances
     from app.bayes.moments import MomentSums
+    from app.bayes.prior import Prior
+    from app.bayes.smoothing import Smoothing
     from app.lab.table import Kind, Row
 
 
@@ -211,12 +213,6 @@ class ColumnGroup(ABC):
         return None
 
 
-Rule = Lidstone | Epsilon | NoSmoothing
-"""The smoothings that have an exact form."""
-ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
-"""The priors that have an exact form."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """The choices of a user.
@@ -231,9 +227,9 @@ class Choices:
         The columns that teach; None for all but the target.
     kinds : mapping of str to Kind
         Kinds that override the detected ones.
-    smoothing : Rule
+    smoothing : Smoothing
         Treatment of rare and missing counts.
-    prior : ClassPrior
+    prior : Prior
         The class prior.
     vocabulary : str or None
         Words of the text columns; None for the words in them.
@@ -256,8 +252,8 @@ class Choices:
     model: Model = Model.AUTO
     columns: tuple[str, ...] | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
-    prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
+    smoothing: Smoothing = Lidstone(1.0)  # noqa: RUF009  a frozen value
+    prior: Prior = FittedPrior()  # noqa: RUF009  a frozen value
     vocabulary: str | None = None
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant | float = "floor"
@@ -328,7 +324,7 @@ def rational(number: float) -> Fraction:
     return near if float(near) == number else Fraction(repr(number))
 
 
-def share(smoothing: Rule, *, count: int, total: int, n_values: int) -> Share:
+def share(smoothing: Smoothing, *, count: int, total: int, n_values: int) -> Share:
     """Return the smoothed probability of a count.
 
     Examples
@@ -346,7 +342,7 @@ def share(smoothing: Rule, *, count: int, total: int, n_values: int) -> Share:
     return Share(Fraction(count), Fraction(total))
 
 
-def prior_shares(prior: ClassPrior, messages: Sequence[int]) -> tuple[Share, ...]:
+def prior_shares(prior: Prior, messages: Sequence[int]) -> tuple[Share, ...]:
     """Return the prior of each class.
 
     Examples
