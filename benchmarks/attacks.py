@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.features.extract import extract

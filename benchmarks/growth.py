@@ -41,8 +41,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import Move, sum_of_moves
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.tokens import tokens_of

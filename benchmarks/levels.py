@@ -19,8 +19,7 @@ import numpy as np
 
 from app.classifier import levels
 from app.classifier.learn import delta, taught
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.evaluation.subject import Subject

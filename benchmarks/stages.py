@@ -21,8 +21,7 @@ import numpy as np
 
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.features.extract import extract

@@ -32,13 +32,12 @@ from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import Measurements, SparseCounts
 from app.classifier.learn import delta
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.corpora.parallel import carry_out, readers
 from app.corpora.source import read_index
 from app.features.extract import extract
-from app.features.hashing import ids_of
+from app.features.observation import ids_of
 from app.figures.metrics import Errors, roc, roca_pct
 from app.mail.parse import parse
 from benchmarks.drawing import drawing

@@ -22,7 +22,7 @@ from app.access.rights import check_expiry
 from app.classifier.statement import Statement
 from app.classifier.verdict import MAX_NATS
 from app.errors import InvalidInput
-from app.features.links import decoded
+from app.features.words import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

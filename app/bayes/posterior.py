@@ -85,20 +85,10 @@ def log_odds(
     >>> round(float(log_odds(np.log([0.25, 0.25, 0.5]), spam)), 12)
     1.098612288668
     """
-    return posterior_odds(log_posterior(log_joint), spam)
-
-
-def posterior_odds(
-    log_posterior: NDArray[np.float64], spam: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Return the log-odds of a log-posterior.
-
-    Parameters and errors are those of `log_odds`.
-    """
+    posterior = log_posterior(log_joint)
     _require_two_sides(spam)
-    k = log_posterior.shape[-1]
-    rows = np.ascontiguousarray(log_posterior, np.float64).reshape(-1, k)
-    return likelihood.posterior_odds(rows, spam).reshape(log_posterior.shape[:-1])
+    rows = posterior.reshape(-1, posterior.shape[-1])
+    return likelihood.posterior_odds(rows, spam).reshape(posterior.shape[:-1])
 
 
 def probability_of(log_odds: float) -> float:

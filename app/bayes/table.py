@@ -39,7 +39,7 @@ FULL: Final = 0.8
 class FeatureTable:
     """The sum of the feature statistics of some messages.
 
-    Build one with `empty` or `of`; `add` changes it.
+    A new one is of no message; `add` changes it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class FeatureTable:
     >>> from app.bayes.sparse import SparseCounts
     >>> x = SparseCounts.of({1: 3, 2: 1})
     >>> delta = FeatureCounts.of(x, label=1, n_classes=2)
-    >>> table = FeatureTable.empty(2)
+    >>> table = FeatureTable(2)
     >>> table.add(delta)
     >>> table.add(delta)
     >>> table.vocabulary, table.totals("occurrences").tolist()
@@ -79,11 +79,6 @@ class FeatureTable:
             np.zeros((SMALLEST + 1, 2 * n_classes), np.int32),
         )
         self._taken = 0
-
-    @classmethod
-    def empty(cls, n_classes: int) -> Self:
-        """Return the table of no message."""
-        return cls(n_classes)
 
     @classmethod
     def of(cls, state: FeatureCounts) -> Self:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.classifier.reasons import texts_at
+from app.classifier.explain import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from app.classifier.explain import Attribution
-    from app.classifier.reasons import ListedFeature
+    from app.classifier.explain import Attribution, ListedFeature
     from app.features.id_key import IdKey
     from app.features.observation import Observation
     from app.features.places import Kind, Passage, Placed

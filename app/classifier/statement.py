@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 import numpy as np
 
 from app.bayes.posterior import log_posterior, probability_of
-from app.classifier.score import decide
+from app.classifier.snapshot import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from app.features.id_key import IdKey
-    from app.mail.authentication import VerifiedSender
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.features.id_key import IdKey
+    from app.mail.authentication import VerifiedSender
     from app.mail.message import Message
 
     Testimony = Callable[[str], Sequence["Statement"]]
@@ -129,12 +125,12 @@ def testimony(
     witnesses: Iterable[Witness], message: Message, origin: Origin
 ) -> Testimony | None:
     """Combine the statements of all witnesses; None if there are none."""
-    heard = [
+    found = [
         each for witness in witnesses if (each := witness(message, origin)) is not None
     ]
-    if not heard:
+    if not found:
         return None
-    return lambda profile: [said for each in heard for said in each(profile)]
+    return lambda profile: [one for each in found for one in each(profile)]
 
 
 DIGEST_BYTES: Final = 16

@@ -489,8 +489,11 @@ def arrival(raw: bytes) -> int | None:
         fields = [(field.name, field.value) for field in header.headers]
     for wanted in ("received", "date"):
         for name, value in fields:
-            if name == wanted and (date := read_date(value.rpartition(";")[2])):
-                return date.seconds
+            if name != wanted:
+                continue
+            seconds = read_date(value.rpartition(";")[2])
+            if seconds is not None:
+                return seconds
     return None
 
 

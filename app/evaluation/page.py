@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.classifier.reasons import Summand
+    from app.classifier.explain import Summand
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Mistake, Run
     from app.features.observation import Observation

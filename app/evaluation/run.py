@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
-from app.classifier.reasons import Summand
+from app.classifier.explain import Summand
 from app.figures.calibration import brier, expected_calibration_error
 from app.figures.metrics import (
     Errors,

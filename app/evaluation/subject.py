@@ -22,8 +22,7 @@ from app.bayes.state import History, State
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import confident, taught
 from app.classifier.record import record
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot, lessons_after
+from app.classifier.snapshot import Snapshot, lessons_after, score
 from app.classifier.specification import require_label, weighted
 from app.corpora.parallel import chunks, in_order
 from app.errors import (

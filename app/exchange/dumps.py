@@ -19,7 +19,7 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.errors import MalformedDump
-from app.features.hashing import ids_of
+from app.features.observation import ids_of
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 
 if TYPE_CHECKING:

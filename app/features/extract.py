@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.features.grams import grams
-from app.features.hashing import ids_of
 from app.features.headers import header_words
-from app.features.observation import Observation, digest
+from app.features.observation import Observation, digest, ids_of
 from app.features.tokens import folded, tokens_of
 from app.features.words import disguised_words, marked_words, sequences
 from app.kernels.text import neighbours

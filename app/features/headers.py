@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from calendar import timegm
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from app.features.links import parents
 from app.features.tokens import MAX_WORD_CHARS, Span
+from app.features.words import parents
 from app.kernels.text import NAME, TEXT, WHOLE
 
 if TYPE_CHECKING:
@@ -183,31 +182,18 @@ _MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec"
 _PIVOT: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A date in a header.
-
-    Parameters
-    ----------
-    seconds : int
-        Seconds since 1970 in UTC; a missing zone means UTC.
-    hour : int
-        Hour on the sender's clock, 0 to 23.
-    """
-
-    seconds: int
-    hour: int
-
-
-# Cached, because two views need the date of a message.
-@lru_cache(maxsize=16)
-def read_date(text: str) -> Moment | None:
+def read_date(text: str) -> int | None:
     """Return the first date in a header value; None if there is none.
+
+    Returns
+    -------
+    int or None
+        Seconds since 1970 in UTC; a missing zone means UTC.
 
     Examples
     --------
     >>> read_date("Fri, 6 Nov 2026 09:30:00 +0100")
-    Moment(seconds=1793953800, hour=9)
+    1793953800
     >>> read_date("yesterday") is None
     True
     """
@@ -226,5 +212,5 @@ def read_date(text: str) -> Moment | None:
     if not written:
         return None
     zone = 60 * int(zone_hours) + int(zone_minutes)
-    here = timegm((written, month + 1, int(day), int(hour), int(minute), int(second)))
-    return Moment(here - 60 * (-zone if sign == "-" else zone), int(hour))
+    local = timegm((written, month + 1, int(day), int(hour), int(minute), int(second)))
+    return local - 60 * (-zone if sign == "-" else zone)

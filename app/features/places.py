@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from app.features import links, tricks
-from app.features.files import of_part
+from app.features import tricks
 from app.features.headers import HEADERS, IP_PREFIX
 from app.features.tokens import MAX_WORD_CHARS, tokens_of
-from app.features.words import APART, UNREAD
+from app.features.words import APART, UNREAD, of_link, of_part
 from app.kernels.text import TEXT, WHOLE, joined
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def passages(message: Message) -> list[Passage]:
         found.append(Passage("text", text.place, tuple(pieces)))
         room -= len(found[-1].pieces)
     for link in message.links:
-        piece = Piece(link.url, tuple(links.of_link(link)))
+        piece = Piece(link.url, tuple(of_link(link)))
         found.append(Passage("link", link.element, (piece,)))
     for part in message.parts:
         if part.filename or part.kind or part.members:

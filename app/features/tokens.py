@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.features.hashing import FeatureNames, Pairs
+from app.features.observation import FeatureNames, Pairs
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
 

@@ -39,9 +39,8 @@ from app.errors import (
     InvalidInput,
     InvalidObservation,
 )
-from app.features.hashing import names_at
 from app.features.id_key import keyable
-from app.features.observation import DIGEST_BYTES, Observation
+from app.features.observation import DIGEST_BYTES, Observation, names_at
 from app.ledger.sums import decode_sum, encode_sum, redacted_sums
 from app.ledger.vector import IN_SUM, decode, decode_names, encode, encode_names
 

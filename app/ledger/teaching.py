@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.classifier.learn import taught
 from app.classifier.record import record
-from app.classifier.score import score
+from app.classifier.snapshot import score
 from app.ledger.entry import OWN, LedgerRow, epoch_of, learning
 
 if TYPE_CHECKING:

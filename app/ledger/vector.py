@@ -66,7 +66,7 @@ import numpy as np
 from app.bayes.models.chain import Runs, require_runs, with_beginnings
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
-from app.features.hashing import FeatureNames, Pairs
+from app.features.observation import FeatureNames, Pairs
 from app.kernels.columns import LOW, read_column, read_ids, write_column, write_ids
 from app.kernels.text import paired, unpaired
 from app.zstd import Dictionary, packed, packer, unpacked

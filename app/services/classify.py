@@ -14,8 +14,7 @@ from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import BackedOff
 from app.classifier.rule import SHIPPED_VIEWS
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.statement import UNKNOWN, stated, testimony
 from app.errors import EmptyMessage

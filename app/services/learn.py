@@ -21,8 +21,7 @@ from app.errors import (
     UnreadableSource,
     reading_one_of_many,
 )
-from app.features.hashing import names_at
-from app.features.observation import Observation
+from app.features.observation import Observation, names_at
 from app.ledger.entry import ScoredRow, epoch_of
 from app.ledger.sums import decode_sum
 from app.ledger.teaching import Teaching, rows_of, scored_in_order

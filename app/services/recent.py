@@ -22,7 +22,7 @@ import numpy as np
 
 from app.bayes.sparse import SparseCounts
 from app.errors import ProfileReplaced
-from app.features.hashing import Pairs
+from app.features.observation import Pairs
 from app.ledger.entry import ScoredRow
 from app.storage import history, ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout, writing

@@ -41,7 +41,7 @@ def require_equal(table, state):
 @given(MESSAGES)
 def test_a_table_is_the_sum_of_what_was_added(messages):
     """So it is after each message, and after each is taken back."""
-    table, state = FeatureTable.empty(2), FeatureCounts.zero(2)
+    table, state = FeatureTable(2), FeatureCounts.zero(2)
     parts = [delta(counts, label) for counts, label in messages]
     for part in parts:
         table.add(part)
@@ -55,7 +55,7 @@ def test_a_table_is_the_sum_of_what_was_added(messages):
 
 def test_features_that_are_gone_give_their_places_back():
     """A table that learns and forgets does not grow."""
-    table = FeatureTable.empty(2)
+    table = FeatureTable(2)
     for i in range(100):
         part = delta({i * 50 + j: 1 for j in range(50)})
         table.add(part)
@@ -68,7 +68,7 @@ def test_features_that_are_gone_give_their_places_back():
 def test_a_feature_of_two_classes_has_at_most_forty_bytes():
     """The limit holds at every size of the table."""
     for size in (1_000, 2_500, 9_000, 40_000):
-        table = FeatureTable.empty(2)
+        table = FeatureTable(2)
         for start in range(0, size, 500):
             ids = np.arange(start + 1, start + 501)
             table.add(delta(dict.fromkeys(ids.tolist(), 1)))

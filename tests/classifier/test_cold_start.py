@@ -13,8 +13,7 @@ from app.classifier.explain import attribute
 from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
 from app.classifier.record import record
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.mail.parse import parse

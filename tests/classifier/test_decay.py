@@ -22,8 +22,7 @@ from app.bayes.prior import (
 from app.bayes.smoothing import Epsilon, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.classifier.learn import confident, delta
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import (
     PARTS,
     Decay,

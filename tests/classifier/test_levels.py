@@ -17,8 +17,7 @@ from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import REACH, Level, backed_off, weights
 from app.classifier.record import record
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import PARTS, Specification
 from app.features.extract import extract
 from app.features.observation import Observation

@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
-from app.classifier.explain import Attribution, attribute, explain
+from app.classifier.explain import MOST_WORDS, Attribution, attribute, explain, texts_at
 from app.classifier.learn import delta
-from app.classifier.reasons import MOST_WORDS, texts_at
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation

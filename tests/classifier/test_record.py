@@ -14,8 +14,7 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.learn import delta
 from app.classifier.record import evidence_of, record
 from app.classifier.rule import Term, VerdictRule
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification, ViewModel
 from app.features.extract import extract
 from app.mail.parse import parse

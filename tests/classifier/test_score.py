@@ -21,8 +21,7 @@ from app.classifier.rule import (
     VerdictRule,
     terms_of,
 )
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification, ViewModel
 from app.errors import InconsistentCounts
 from app.features.extract import extract

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from app.classifier.explain import attribute
 from app.classifier.learn import delta
-from app.classifier.score import score
 from app.classifier.shading import shade
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.id_key import IdKey

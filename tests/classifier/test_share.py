@@ -11,8 +11,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot, raised
+from app.classifier.snapshot import Snapshot, raised, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation

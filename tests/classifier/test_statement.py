@@ -15,8 +15,7 @@ from app.classifier.explain import attribute, explain, strongest_reason
 from app.classifier.learn import delta
 from app.classifier.record import record
 from app.classifier.rule import Term, VerdictRule
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification, ViewModel
 from app.classifier.statement import Statement, stated
 from app.features.observation import Observation

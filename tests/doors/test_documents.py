@@ -11,8 +11,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.explain import Explanation
-from app.classifier.reasons import ListedFeature, Summand
+from app.classifier.explain import Explanation, ListedFeature, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
-from app.classifier.score import score
+from app.classifier.snapshot import score
 from app.services.cache import LiveProfiles
 from app.services.classify import observe
 from app.services.startup import open_database, specify

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from app.classifier.score import score
+from app.classifier.snapshot import score
 from app.classifier.specification import Specification
 from app.evaluation.subject import Subject
 from app.features.extract import extract

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from app.classifier.explain import attribute, explain
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.errors import UnknownLabel
 from app.features.extract import extract

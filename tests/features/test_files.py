@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.features.files import file_words
 from app.features.tokens import words_of
+from app.features.words import file_words
 from app.mail.message import Message, Part
 
 

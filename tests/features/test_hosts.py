@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.links import decoded, is_lookalike
+from app.features.words import decoded, is_lookalike
 
 LETTERS = st.characters(categories=["Ll", "Lo"], min_codepoint=0xA0)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.links import of_link, parents
 from app.features.tokens import words_of
+from app.features.words import of_link, parents
 from app.mail.message import Link
 
 

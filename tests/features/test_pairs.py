@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.features.extract import extract
-from app.features.hashing import pair_names
-from app.features.observation import Observation
+from app.features.observation import Observation, pair_names
 from app.features.tokens import tokens_of
 from app.kernels.text import WHOLE, mixed
 from app.mail.parse import parse

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
-from app.features.hashing import ids_of
 from app.features.headers import HEADERS
+from app.features.observation import ids_of
 from app.features.places import MOST_PIECES, passages, placed
 from app.mail.parse import parse
 

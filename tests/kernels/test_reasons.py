@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.hashing import FeatureNames, ids_of
+from app.features.observation import FeatureNames, ids_of
 from app.kernels import reasons as kernel
 
 LINKS, TRICKS, HEADERS, WORDS, PAIRS = range(5)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.hashing import FeatureNames
+from app.features.observation import FeatureNames
 from app.features.tokens import Tokens, of_name, of_text, tokens_of, words_of
 from app.kernels import text as kernel
 from app.kernels.text import NAME, TEXT, WHOLE

@@ -197,7 +197,7 @@ def test_unlearning_is_the_exact_inverse_of_learning(case, data):
 def test_a_table_that_learns_one_by_one_scores_as_a_sum_does(case, data):
     """Histograms and totals kept up to date change no bit of a score."""
     n_classes, history, queries = data.draw(trainings(case))
-    table = FeatureTable.empty(n_classes)
+    table = FeatureTable(n_classes)
     for x, label in history:
         table.add(case.model.observe(x, label=label, n_classes=n_classes))
     flat = train(case, history, n_classes)

@@ -173,7 +173,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 2**16), deltas), max_si
 @given(steps)
 def test_a_table_is_the_flat_sum_under_any_history(steps):
     """Counts, totals, vocabulary and histograms agree after every step."""
-    table, learned = FeatureTable.empty(K), []
+    table, learned = FeatureTable(K), []
     for unlearn, pick, delta in steps:
         if unlearn and learned:
             table.add(-learned.pop(pick % len(learned)))
@@ -197,7 +197,7 @@ def test_a_table_is_the_flat_sum_under_any_history(steps):
 def test_a_table_of_a_state_is_the_table_that_learned_it(history):
     """Loading a sum equals learning its messages."""
     loaded = FeatureTable.of(total(history))
-    grown = FeatureTable.empty(K)
+    grown = FeatureTable(K)
     for delta in history:
         grown.add(delta)
 

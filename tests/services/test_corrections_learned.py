@@ -6,8 +6,7 @@ import pytest
 
 from app.bayes.state import State
 from app.classifier.record import record
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import weighted
 from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection

@@ -14,8 +14,7 @@ from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import FeatureTable
 from app.classifier.record import record
 from app.classifier.rule import FusionRule, Term, VerdictRule
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import PARTS, Specification, ViewModel
 from app.doors.documents.profile import DecayOut, ProfileOut
 from app.evaluation.subject import Subject, Training

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from app.classifier.score import score
+from app.classifier.snapshot import score
 from app.errors import (
     DatabaseUnavailable,
     EmptyMessage,

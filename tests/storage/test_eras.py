@@ -14,8 +14,7 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.services.profiles import delete_profile
 from app.storage import profiles

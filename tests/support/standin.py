@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from app.access.rights import Keyring
-from app.classifier.explain import Attribution, Explanation
+from app.classifier.explain import Attribution, Explanation, ListedFeature, Summand
 from app.classifier.policy import Policy
-from app.classifier.reasons import ListedFeature, Summand
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule, Verdict

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field
 
 from app.bayes.posterior import finite
-from app.classifier.reasons import title
+from app.classifier.explain import title
 from app.classifier.verdict import Action, Decision  # noqa: TC001  pydantic reads them
 from app.doors.documents import AnswerDocument, OfProfileOut
 from app.services.delivery import Delivered

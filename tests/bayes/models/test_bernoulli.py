@@ -27,7 +27,7 @@ def sparse(row):
 
 def train(rows, labels, n_classes):
     """Return the table after learning the rows one by one."""
-    table = FeatureTable.empty(n_classes)
+    table = FeatureTable(n_classes)
     for row, label in zip(rows, labels, strict=True):
         table.add(
             Bernoulli().observe(sparse(row), label=int(label), n_classes=n_classes)
@@ -147,7 +147,7 @@ def test_features_unseen_in_every_class_are_ignored():
 def test_before_the_first_message_every_class_is_alike():
     """No feature, no evidence, no nan."""
     for smoothing in (Lidstone(1.0), Epsilon(0.1), NoSmoothing()):
-        likelihood = Bernoulli(smoothing=smoothing).estimate(FeatureTable.empty(3))
+        likelihood = Bernoulli(smoothing=smoothing).estimate(FeatureTable(3))
 
         assert [0.0] * 3 == likelihood(SparseCounts.of({1: 1})).tolist()
 
@@ -170,7 +170,7 @@ def test_a_declared_vocabulary_that_is_too_small_is_refused():
 def test_a_million_absences_cost_one_pass_over_the_histogram_and_are_exact():
     """Ten messages with a vocabulary of a million give the exact power."""
     n = 1_000_000
-    table = FeatureTable.empty(2)
+    table = FeatureTable(2)
     for i in range(10):
         ids = np.arange(i * n // 10, (i + 1) * n // 10)
         x = SparseCounts(ids, np.ones_like(ids))

@@ -36,7 +36,7 @@ def row(values):
 
 def train(model, rows, labels, n_classes):
     """Return the table after learning the messages one by one."""
-    table = FeatureTable.empty(n_classes)
+    table = FeatureTable(n_classes)
     for x, label in zip(rows, labels, strict=True):
         table.add(model.observe(x, label=int(label), n_classes=n_classes))
     return table

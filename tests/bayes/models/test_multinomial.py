@@ -28,7 +28,7 @@ def sparse(row):
 
 def train(model, rows, labels, n_classes):
     """Return the table after learning the rows one by one."""
-    table = FeatureTable.empty(n_classes)
+    table = FeatureTable(n_classes)
     for row, label in zip(rows, labels, strict=True):
         table.add(model.observe(sparse(row), label=int(label), n_classes=n_classes))
     return table
@@ -115,7 +115,7 @@ def test_features_unseen_in_every_class_are_ignored():
 
 def test_before_the_first_message_every_class_is_alike():
     """Useful from the first message: no error, no nan."""
-    likelihood = Multinomial().estimate(FeatureTable.empty(3))
+    likelihood = Multinomial().estimate(FeatureTable(3))
 
     assert [0.0] * 3 == likelihood(SparseCounts.of({1: 1})).tolist()
     assert [0.0] * 3 == likelihood(SparseCounts.of({})).tolist()

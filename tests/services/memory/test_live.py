@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 from sqlalchemy import event, select, update
 
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.services import live as memory
 from app.services.clock import now
 from app.services.live import LiveProfile

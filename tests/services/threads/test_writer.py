@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from app.classifier.record import record
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
 from app.ledger.entry import ScoredRow

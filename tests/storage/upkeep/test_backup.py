@@ -11,8 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, InvalidInput, UnwritableFile
 from app.ledger.entry import ScoredRow

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.access.rights import Principal
-    from app.classifier.reasons import ListedFeature
+    from app.classifier.explain import ListedFeature
     from app.classifier.shading import Shading
     from app.ledger.teaching import Outcome
     from app.services.application import Application
