@@ -543,9 +543,10 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     async def request():
         app = create_app(application)
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(
-            transport=transport, base_url="http://x"
-        ) as client:
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://x") as client,
+        ):
             return await client.post("/classify", content=trickle(), headers=RAW)
 
     answer = asyncio.run(request())
