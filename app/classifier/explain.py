@@ -156,11 +156,13 @@ class Explanation:
         spam = math.fsum(families.values()) >= 0
         # The sort is stable: on each side the strongest reason stays first.
         reasons.sort(key=lambda each: (each.log_odds > 0) != spam)
-        said = [Summand("reason", x.text, x.kind, x.nats, 0) for x in statements]
+        of_statements = [
+            Summand("reason", x.text, x.kind, x.nats, 0) for x in statements
+        ]
         return replace(
             self,
             families=_strongest_first(families),
-            summands=(prior, *said, *reasons, rest),
+            summands=(prior, *of_statements, *reasons, rest),
         )
 
 
@@ -190,7 +192,7 @@ def strongest_reason(
     str or None
         None if there is no evidence for that side.
     """
-    strongest, found, said = 0.0, None, None
+    strongest, found, statement = 0.0, None, None
     for view, added in attribution.contributions.items():
         if added.size:
             at = int(added.argmax() if spam else added.argmin())
@@ -200,9 +202,9 @@ def strongest_reason(
     for each in statements:
         if (each.nats if spam else -each.nats) > strongest:
             strongest = abs(each.nats)
-            said = f"{each.kind}:{each.name}" if named else each.kind
-    if said is not None or found is None:
-        return said
+            statement = f"{each.kind}:{each.name}" if named else each.kind
+    if statement is not None or found is None:
+        return statement
     view, at = found
     payload = observation.views.get(view)
     if payload is None:

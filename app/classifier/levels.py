@@ -166,12 +166,12 @@ class BackedOff(Scorer):
         self._levels = levels
         snapshots = [level.snapshot for level in levels]
         own, *others = snapshots
-        made_of = own.specification
+        specification = own.specification
         self._weights = weights(
-            [int(made_of.in_messages(each.messages).sum()) for each in snapshots]
+            [int(specification.in_messages(each.messages).sum()) for each in snapshots]
         )
         super().__init__(
-            made_of,
+            specification,
             {
                 view: PartialSums(
                     [
@@ -180,7 +180,8 @@ class BackedOff(Scorer):
                     ]
                 )
                 for view in {
-                    made_of.classifiers[name].view for name in made_of.deciding
+                    specification.classifiers[name].view
+                    for name in specification.deciding
                 }
             },
             revision=own.revision,

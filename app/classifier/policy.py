@@ -178,8 +178,8 @@ class Policy:
 
     def document(self) -> dict[str, float | Never]:
         """Return the given values, for JSON."""
-        said = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in said if value is not None}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in values if value is not None}
 
     def applied_to(self, service: Specification) -> Specification:
         """Return the specification with the thresholds of this policy.
@@ -228,13 +228,13 @@ class Policy:
                 f"ham_threshold is {self.ham_threshold:.4g}, above the spam "
                 f"threshold of {spam:.4g}; mail that is spam cannot be ham"
             )
-        said = {
+        thresholds = {
             name: value
             for name in ("quarantine_from", "reject_from")
             if isinstance(value := getattr(self, name), float)
         }
         try:
-            replace(applied.action, **said)
+            replace(applied.action, **thresholds)
         except InvalidSetting as error:
             raise InvalidPolicy(str(error)) from error
 

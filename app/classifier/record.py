@@ -187,11 +187,11 @@ def _require_terms(document: object) -> None:
 
 def _require_views(document: object) -> None:
     """Raise unless a document has the results of classifiers, as in old records."""
-    for said in _object(document).values():
-        if not isinstance(said, dict) or said.keys() != {"log_odds", "features"}:
-            raise _strange(said, "what a view says")
-        _require_nats(said["log_odds"])
-        _require_number(said["features"], of="features")
+    for scores in _object(document).values():
+        if not isinstance(scores, dict) or scores.keys() != {"log_odds", "features"}:
+            raise _strange(scores, "what a view says")
+        _require_nats(scores["log_odds"])
+        _require_number(scores["features"], of="features")
 
 
 def _require_number(value: object, *, of: str = "messages") -> None:

@@ -76,14 +76,14 @@ class Normaliser(Protocol):
         """Its name in the ledger."""
         ...
 
-    def factor(self, features: int, said: Sequence[float], /) -> float:
+    def factor(self, features: int, sums: Sequence[float], /) -> float:
         """Return the factor for a message.
 
         Parameters
         ----------
         features : int
             Number of its features, seen before or not.
-        said : sequence of float, length K
+        sums : sequence of float, length K
             The sum for each class.  Unit: nats.
         """
         ...
@@ -122,7 +122,7 @@ class ShrunkenMean:
         """Its name in the ledger."""
         return f"mean{self.strength:g}"
 
-    def factor(self, features: int, said: Sequence[float], /) -> float:  # noqa: ARG002
+    def factor(self, features: int, sums: Sequence[float], /) -> float:  # noqa: ARG002
         """Return 1 / (number of features + strength)."""
         return 1.0 / (features + self.strength)
 
@@ -178,9 +178,9 @@ class Bounded:
         kind = "bounded-mean" if self.mean else "bounded"
         return f"{kind}{self.strength:g}-{self.scale:g}"
 
-    def factor(self, features: int, said: Sequence[float], /) -> float:
+    def factor(self, features: int, sums: Sequence[float], /) -> float:
         """Return the factor that bounds the sum."""
-        spread = max(said) - min(said)
+        spread = max(sums) - min(sums)
         # An infinite difference stays infinite.
         if not math.isfinite(spread):
             spread = 0.0

@@ -156,9 +156,9 @@ class Scorer:
 
     def in_messages(self, view: str, ids: NDArray[np.int64]) -> list[dict[str, int]]:
         """Return the number of learned messages per label that had each feature."""
-        made_of = self.specification
-        found = made_of.in_messages(self.documents(view, ids)).tolist()
-        return [*map(dict, map(zip, repeat(made_of.labels), found))]
+        specification = self.specification
+        found = specification.in_messages(self.documents(view, ids)).tolist()
+        return [*map(dict, map(zip, repeat(specification.labels), found))]
 
     def _fit(
         self,
@@ -206,10 +206,10 @@ class _Sides(Scorer):
     """The two sides of a scorer with more labels, asked for verdicts alone."""
 
     def __init__(self, whole: Scorer) -> None:
-        made_of = whole.specification
-        group = made_of.spam_mask.astype(np.int64)
+        specification = whole.specification
+        group = specification.spam_mask.astype(np.int64)
         super().__init__(
-            made_of.sides,
+            specification.sides,
             {view: GroupedClasses(x, group) for view, x in whole.tables.items()},
             revision=whole.revision,
             fusion=whole.fusion,

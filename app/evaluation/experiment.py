@@ -117,14 +117,14 @@ class Online:
 
     def sentence(self) -> str:
         """Return the plan in a sentence."""
-        said = "Every message is scored, then learned"
+        text = "Every message is scored, then learned"
         if self.delay:
-            said += f" after {self.delay:,} more have been scored"
+            text += f" after {self.delay:,} more have been scored"
         if self.first is not None:
-            said += f"; only the first {self.first:,} are learned"
+            text += f"; only the first {self.first:,} are learned"
         if self.share < 1:
-            said += f"; a random {self.share:.3g} of the messages are learned"
-        return said + "."
+            text += f"; a random {self.share:.3g} of the messages are learned"
+        return text + "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,14 +335,14 @@ class Protocol:
 
     def sentences(self) -> tuple[str, ...]:
         """Return the protocol in sentences."""
-        said = [self.plan.sentence()]
+        lines = [self.plan.sentence()]
         if self.shuffle is not None:
-            said.append(f"The messages are shuffled, seed {self.shuffle}.")
+            lines.append(f"The messages are shuffled, seed {self.shuffle}.")
         if self.noise:
-            said.append(f"{self.noise:.3g} of the labels that are learned are wrong.")
+            lines.append(f"{self.noise:.3g} of the labels that are learned are wrong.")
         if self.months is not None:
-            said.append(f"Each stream takes {self.months:,} months.")
-        return tuple(said)
+            lines.append(f"Each stream takes {self.months:,} months.")
+        return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

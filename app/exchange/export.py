@@ -112,8 +112,8 @@ def export(
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":
         for rows in _batches(connection, profile.id, last=header.revision):
-            told = rows if words else [row.redacted(profile.labels) for row in rows]
-            writer.write(LEDGER, write_rows(told, words=words))
+            exported = rows if words else [row.redacted(profile.labels) for row in rows]
+            writer.write(LEDGER, write_rows(exported, words=words))
             progress(len(rows))
         # The sums of rows with dropped vectors.
         _write_sums(writer, connection, profile, "sealed", words=words)
@@ -158,8 +158,8 @@ def _write_sums(
 ) -> None:
     """Write the sums of each month, in parts that a ledger row can hold."""
     for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
-        told = sums if words else redacted_sums(sums)
-        for part in told.pieces(at_most=FEATURES_PER_ROW):
+        exported = sums if words else redacted_sums(sums)
+        for part in exported.pieces(at_most=FEATURES_PER_ROW):
             writer.write(SUM, write_sum(epoch, part, profile.labels))
 
 

@@ -79,10 +79,10 @@ def reliability(
 
     Examples
     --------
-    >>> said = np.array([0.0, 0.2, 0.8, 0.8])
+    >>> p = np.array([0.0, 0.2, 0.8, 0.8])
     >>> [
     ...     (each.messages, round(each.mean, 2), each.share)
-    ...     for each in reliability(np.array([False, False, True, False]), said, bins=2)
+    ...     for each in reliability(np.array([False, False, True, False]), p, bins=2)
     ... ]
     [(2, 0.1, 0.0), (2, 0.8, 0.5)]
     """
@@ -96,15 +96,15 @@ def reliability(
     groups = [(is_spam[members], probability[members]) for members in held]
     return tuple(
         Bin(
-            messages=said.size,
+            messages=stated.size,
             spam=int(gold.sum()),
-            low=float(said.min()),
-            high=float(said.max()),
+            low=float(stated.min()),
+            high=float(stated.max()),
             # The mean of equal floats may be rounded to a value just beside them.
-            mean=float(np.clip(said.mean(), said.min(), said.max())),
+            mean=float(np.clip(stated.mean(), stated.min(), stated.max())),
         )
-        for gold, said in groups
-        if said.size
+        for gold, stated in groups
+        if stated.size
     )
 
 

@@ -177,12 +177,12 @@ class Errors:
         return 100.0 / (1.0 + math.exp(-mean))
 
 
-def macro_f1_pct(gold: NDArray[np.int64], said: NDArray[np.int64]) -> float | None:
+def macro_f1_pct(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float | None:
     r"""Return the mean of F1 over the labels; higher is better.
 
     Parameters
     ----------
-    gold, said : ndarray of int64, shape (n,)
+    gold, predicted : ndarray of int64, shape (n,)
         The true and the assigned label of each message, as numbers.
 
     Returns
@@ -206,11 +206,13 @@ def macro_f1_pct(gold: NDArray[np.int64], said: NDArray[np.int64]) -> float | No
     >>> round(macro_f1_pct(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1])), 1)
     38.9
     """
-    labels = np.union1d(gold, said)
+    labels = np.union1d(gold, predicted)
     if not labels.size:
         return None
-    hits = [int(((gold == label) & (said == label)).sum()) for label in labels]
-    sizes = [int((gold == label).sum() + (said == label).sum()) for label in labels]
+    hits = [int(((gold == label) & (predicted == label)).sum()) for label in labels]
+    sizes = [
+        int((gold == label).sum() + (predicted == label).sum()) for label in labels
+    ]
     shares = [2 * hit / size for hit, size in zip(hits, sizes, strict=True)]
     return 100.0 * sum(shares) / len(shares)
 

@@ -498,7 +498,7 @@ def posterior_odds(
 
 @compiled
 def verdict(
-    said: NDArray[np.float64],
+    log_likelihoods: NDArray[np.float64],
     log_prior: NDArray[np.float64],
     rows: NDArray[np.int64],
     factors: NDArray[np.float64],
@@ -510,7 +510,7 @@ def verdict(
 
     Parameters
     ----------
-    said : ndarray of float64, shape (V, L, K)
+    log_likelihoods : ndarray of float64, shape (V, L, K)
         Log-likelihood of each class by each classifier, at each level.
     log_prior : ndarray of float64, shape (K,)
         Log-prior for single classifiers.
@@ -531,17 +531,17 @@ def verdict(
         Of each single classifier at the first level, and of the verdict at each level.
     odds : ndarray of float64, shape (V + L,)
     """
-    v, levels, k = said.shape
+    v, levels, k = log_likelihoods.shape
     evidence = np.empty((rows.size, k))
     joints = np.empty((v + levels, k))
     for c in range(k):
         for row in range(v):
-            joints[row, c] = said[row, 0, c] + log_prior[c]
+            joints[row, c] = log_likelihoods[row, 0, c] + log_prior[c]
         # The first level comes last, because its evidence is returned.
         for level in range(levels - 1, -1, -1):
             joint = offsets[level, c]
             for t in range(rows.size):
-                evidence[t, c] = said[rows[t], level, c] * factors[level, t]
+                evidence[t, c] = log_likelihoods[rows[t], level, c] * factors[level, t]
                 joint += weights[level, t] * evidence[t, c]
             joints[v + level, c] = joint
     posteriors = log_posteriors(joints)

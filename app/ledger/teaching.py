@@ -238,14 +238,14 @@ def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | No
     snapshot : Scorer
         The state before it is learned.
     """
-    evidence, made_of = teaching.evidence, snapshot.specification
+    evidence, specification = teaching.evidence, snapshot.specification
     if evidence is None or teaching.scores is not None:
         return teaching, None
     views = evidence.views
     verdict = score(snapshot, views)
     if teaching.label is not None:
-        label = made_of.labels.index(teaching.label)
-        views = taught(views, verdict, label, made_of)
+        label = specification.labels.index(teaching.label)
+        views = taught(views, verdict, label, specification)
     evidence = evidence.teaching(views)
-    scores = record(verdict, made_of, arrived=teaching.arrived)
+    scores = record(verdict, specification, arrived=teaching.arrived)
     return replace(teaching, evidence=evidence, scores=scores), verdict

@@ -295,30 +295,32 @@ def _take(node: LexborNode, shown: set[int]) -> str:
 @lru_cache(maxsize=1024)
 def _declared(style: str) -> _Style:
     """Return what a style declares."""
-    said: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for declaration in style.lower().split(";"):
         name, _, value = declaration.partition(":")
         name = name.strip()
-        said[_LONG.get(name, name)] = value.strip()
+        properties[_LONG.get(name, name)] = value.strip()
     gone = None
     # Not mso-hide: only Outlook hides that, and many buttons have it for all others.
-    if "display" in said or "opacity" in said:
-        opacity = _CLEARED.match(said.get("opacity", "1"))
-        gone = said.get("display", "").startswith("none") or opacity is not None
-    if said.get("overflow", "").startswith("hidden"):
+    if "display" in properties or "opacity" in properties:
+        opacity = _CLEARED.match(properties.get("opacity", "1"))
+        gone = properties.get("display", "").startswith("none") or opacity is not None
+    if properties.get("overflow", "").startswith("hidden"):
         # Without room, and it may not overflow.
-        gone = gone or any(_FLAT.match(said.get(box, "")) for box in _BOXES) or None
-    if _INDENTED.match(said.get("text-indent", "")):
+        gone = (
+            gone or any(_FLAT.match(properties.get(box, "")) for box in _BOXES) or None
+        )
+    if _INDENTED.match(properties.get("text-indent", "")):
         gone = True
-    if any(_SHIFTED.match(said.get(side, "")) for side in _SHIFTS):
+    if any(_SHIFTED.match(properties.get(side, "")) for side in _SHIFTS):
         gone = True
-    visibility = said.get("visibility", "")
-    ground = said.get("background-color", "")
+    visibility = properties.get("visibility", "")
+    ground = properties.get("background-color", "")
     found = _Style(
         gone=gone,
-        tiny=_is_tiny(said.get("font-size", "")),
+        tiny=_is_tiny(properties.get("font-size", "")),
         unseen=_VISIBLE.get(visibility.partition("!")[0].strip()),
-        colour=_colour(said.get("color", "")),
+        colour=_colour(properties.get("color", "")),
         ground=_IMAGE if "url(" in ground else _opaque(_colour(ground)),
     )
     return _NOTHING if found == _NOTHING else found
@@ -338,8 +340,8 @@ def _opaque(colour: Colour | None) -> Colour | None:
 @lru_cache(maxsize=1024)
 def _both(style: _Style, other: _Style) -> _Style:
     """Return what two styles declare; the second one prevails."""
-    said = {name: x for name, x in other._asdict().items() if x is not None}
-    return style._replace(**said)
+    changes = {name: x for name, x in other._asdict().items() if x is not None}
+    return style._replace(**changes)
 
 
 def _is_tiny(size: str) -> bool | None:

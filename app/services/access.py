@@ -53,10 +53,12 @@ _AT_ONCE: Final = 1000
 
 
 def note(
-    connection: Connection, act: str, *, who: str, of: str, **details: Any
+    connection: Connection, act: str, *, actor: str, of: str, **details: Any
 ) -> None:
     """Store an event of a key, a person or a profile, in its transaction."""
-    event = AuditEvent(time=now(), who=who, act=act, object=of, details=details or None)
+    event = AuditEvent(
+        time=now(), who=actor, act=act, object=of, details=details or None
+    )
     access.add_event(connection, event)
 
 
@@ -126,7 +128,7 @@ def made_key(
     )
 
 
-def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
+def add_key(engine: Engine, key: AccessKey, *, actor: str) -> None:
     """Store a new key.
 
     Raises
@@ -136,10 +138,16 @@ def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
     """
     with writing(engine) as connection:
         access.add_key(connection, key)
-        note(connection, "key created", who=who, of=key.name, rights=sorted(key.rights))
+        note(
+            connection,
+            "key created",
+            actor=actor,
+            of=key.name,
+            rights=sorted(key.rights),
+        )
 
 
-def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:
+def revoke_key(engine: Engine, name: str, *, actor: str) -> AccessKey:
     """Revoke a key and return it; all processes refuse it within a second or two.
 
     Raises
@@ -149,7 +157,7 @@ def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:
     """
     with writing(engine) as connection:
         access.revoke_key(connection, name, time=now())
-        note(connection, "key revoked", who=who, of=name)
+        note(connection, "key revoked", actor=actor, of=name)
         return next(each for each in access.keys(connection) if each.name == name)
 
 

@@ -420,7 +420,7 @@ class Application:
         _refresh(self.live.refresh, "the profile is created, and takes effect")
 
     def change_policy(
-        self, name: str, changes: Mapping[str, Any], *, who: str = "http"
+        self, name: str, changes: Mapping[str, Any], *, actor: str = "http"
     ) -> None:
         """Change the policy of a profile; this process follows at once.
 
@@ -430,29 +430,29 @@ class Application:
             As `app.services.profiles.change`; or if the policy was changed but could
             not be read again, and the error says so.
         """
-        policies.change(self.engine, name, self.service, changes, who=who)
+        policies.change(self.engine, name, self.service, changes, actor=actor)
         _refresh(self.live.refresh, "the policy is changed, and takes effect")
 
     def add_list_entries(
-        self, name: str, entries: Sequence[ListEntry], *, who: str
+        self, name: str, entries: Sequence[ListEntry], *, actor: str
     ) -> None:
         """Store entries, as `app.services.lists.add_entries`; here at once."""
-        add_entries(self.engine, name, entries, who=who)
+        add_entries(self.engine, name, entries, actor=actor)
         _refresh(self.lists.refresh, "the entries are stored, and take effect")
 
-    def remove_list_entry(self, name: str, subject: ListSubject, *, who: str) -> None:
+    def remove_list_entry(self, name: str, subject: ListSubject, *, actor: str) -> None:
         """Remove an entry, as `app.services.lists.remove_entry`; here at once."""
-        remove_entry(self.engine, name, subject, who=who)
+        remove_entry(self.engine, name, subject, actor=actor)
         _refresh(self.lists.refresh, "the entry is removed, and loses its effect")
 
-    def add_key(self, key: AccessKey, *, who: str) -> None:
+    def add_key(self, key: AccessKey, *, actor: str) -> None:
         """Store a new key, as `app.services.access.add_key`; here at once."""
-        add_key(self.engine, key, who=who)
+        add_key(self.engine, key, actor=actor)
         _refresh(self.keys.refresh, "the key is created, and works")
 
-    def revoke_key(self, name: str, *, who: str) -> AccessKey:
+    def revoke_key(self, name: str, *, actor: str) -> AccessKey:
         """Revoke a key, as `app.services.access.revoke_key`; here at once."""
-        revoked = revoke_key(self.engine, name, who=who)
+        revoked = revoke_key(self.engine, name, actor=actor)
         _refresh(self.keys.refresh, "the key is revoked, and stops working")
         return revoked
 
@@ -461,7 +461,7 @@ class Application:
         add_person(self.engine, name, **given)
         _refresh(self.keys.refresh, "the person is added, and can sign in")
 
-    def set_password(self, name: str, password: str, *, who: Principal) -> Person:
+    def set_password(self, name: str, password: str, *, principal: Principal) -> Person:
         """Set the password of a person, and return them.
 
         Raises
@@ -475,14 +475,14 @@ class Application:
         if name not in self.keys.people:
             self.keys.refresh()
         if name in self.keys.people:
-            who.require_rights(ROLES[self.keys.people[name].role])
-        set_password(self.engine, name, password, who=who.name)
+            principal.require_rights(ROLES[self.keys.people[name].role])
+        set_password(self.engine, name, password, actor=principal.name)
         _refresh(self.keys.refresh, "the password is set, and takes effect")
         return self.keys.people[name]
 
-    def remove_person(self, name: str, *, who: str) -> None:
+    def remove_person(self, name: str, *, actor: str) -> None:
         """Remove a person, as `app.services.sessions.remove_person`."""
-        remove_person(self.engine, name, who=who)
+        remove_person(self.engine, name, actor=actor)
         _refresh(self.keys.refresh, "the person is removed, and their sessions end")
 
     def revisions(self, profile: ProfileRow) -> tuple[int, int]:

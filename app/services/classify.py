@@ -229,13 +229,15 @@ class Classify:
         for name in taught:
             cached = self.live.find(name)
             known[cached.row.id] = cached.specification
-        views = {view for made_of in known.values() for view in made_of.views}
+        views = {
+            view for specification in known.values() for view in specification.views
+        }
         passed = self.tally.classifying()
         message = read(raw)
         passed("parse")
         read_once = extract(message, views)
         # A database has at most one key.
-        keys = {made_of.key for made_of in known.values()}
+        keys = {specification.key for specification in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
         passed("features")
         head = Head.of(message, len(raw))
@@ -269,14 +271,14 @@ class Classify:
             ):
                 self.autolearn(live, answer.observation, by_features)
         if self.recent is not None:
-            for profile_id, made_of in known.items():
-                self.recent.add(profile_id, observations[made_of.key], time)
+            for profile_id, specification in known.items():
+                self.recent.add(profile_id, observations[specification.key], time)
         return classified
 
 
-def _holds(made_of: Specification) -> bool:
+def _holds(specification: Specification) -> bool:
     """Return whether mail may be held or refused."""
-    action = made_of.action
+    action = specification.action
     return (action.quarantine_from, action.reject_from) != (None, None)
 
 
@@ -289,7 +291,7 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message with what is learned now."""
     with live.scoring() as snapshot:
-        made_of = snapshot.specification
+        specification = snapshot.specification
         verdict = score(snapshot, observation.views)
         attribution = attribute(verdict, snapshot)
         return Classified(
@@ -302,7 +304,7 @@ def classify_observation(
             profile=live.row.name,
             labels=live.row.labels,
             revision=snapshot.revision,
-            specification=made_of,
+            specification=specification,
             head=head,
             levels=snapshot.shares(verdict) if isinstance(snapshot, BackedOff) else (),
         )

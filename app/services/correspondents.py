@@ -487,7 +487,7 @@ def list_correspondents(
 
 
 def forget_correspondent(
-    engine: Engine, settings: Settings, address: str, *, profile: str | None, who: str
+    engine: Engine, settings: Settings, address: str, *, profile: str | None, actor: str
 ) -> list[str]:
     """Forget a correspondent; return the names of the profiles that had it.
 
@@ -517,7 +517,7 @@ def forget_correspondent(
             )
         ]
         for each in forgot:
-            note(connection, "correspondent forgotten", who=who, of=each)
+            note(connection, "correspondent forgotten", actor=actor, of=each)
     return sorted(forgot)
 
 

@@ -219,7 +219,7 @@ class Delivery:
 
     def answer(
         self,
-        asked: Addressed,
+        addressed: Addressed,
         raw: bytes,
         *,
         strongest: int,
@@ -244,10 +244,10 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        people, origin = [*asked.recipients], Origin(sender, client)
+        people, origin = [*addressed.recipients], Origin(sender, client)
         with self.tally.delivering(door):
-            asked, answers = self._answered(
-                asked,
+            addressed, answers = self._answered(
+                addressed,
                 lambda chosen: self.classify.each(
                     chosen.profiles,
                     raw,
@@ -256,44 +256,46 @@ class Delivery:
                     origin=origin,
                 ),
             )
-        shared = asked.profile or self.recipients.shared(people)
+        shared = addressed.profile or self.recipients.shared(people)
         delivered = Delivered.of(
-            answers[asked.name].stated_for(shared),
+            answers[addressed.name].stated_for(shared),
             {
                 each: answers[name].stated_for(self.recipients.profile(each))
-                for each, name in asked.recipients.items()
+                for each, name in addressed.recipients.items()
             },
         )
         # One line for all that got the same answer.
         every = [(None, delivered.classified), *delivered.recipients.items()]
-        told: dict[object, tuple[Classified, list[str]]] = {}
+        by_answer: dict[object, tuple[Classified, list[str]]] = {}
         for each, classified in every:
             same = classified.profile, classified.statements
-            _, own = told.setdefault(same, (classified, []))
+            _, own = by_answer.setdefault(same, (classified, []))
             if each is not None:
                 own.append(each)
-        for classified, own in told.values():
-            action, by = classified.action, asked.principal
+        for classified, own in by_answer.values():
+            action, by = classified.action, addressed.principal
             self._tell(classified, own, action, begun, door=door, by=by)
-        self._note(asked, delivered, door=door, sender=sender)
+        self._note(addressed, delivered, door=door, sender=sender)
         return delivered
 
     def _answered(
-        self, asked: Addressed, ask: Callable[[Addressed], dict[str, Classified]]
+        self, addressed: Addressed, ask: Callable[[Addressed], dict[str, Classified]]
     ) -> tuple[Addressed, dict[str, Classified]]:
         """Ask profiles; those that are chosen next where these cannot be loaded now."""
         try:
-            return asked, ask(asked)
+            return addressed, ask(addressed)
         except Unavailable:
             others = self.address(
-                [*asked.recipients], profile=asked.profile, principal=asked.principal
+                [*addressed.recipients],
+                profile=addressed.profile,
+                principal=addressed.principal,
             )
-            if others == asked:
+            if others == addressed:
                 raise
         return others, ask(others)
 
     def _note(
-        self, asked: Addressed, delivered: Delivered, *, door: str, sender: str
+        self, addressed: Addressed, delivered: Delivered, *, door: str, sender: str
     ) -> None:
         """Note the answers for the history of each profile, with its recipients alone.
 
@@ -303,15 +305,15 @@ class Delivery:
         record = self.recorder
         if record is None:
             return
-        everybody = [*asked.recipients]
-        names = (*asked.profiles, *asked.taught)
+        everybody = [*addressed.recipients]
+        names = (*addressed.profiles, *addressed.taught)
         whose: dict[str, list[str]] = {name: [] for name in names}
-        for each, name in asked.recipients.items():
+        for each, name in addressed.recipients.items():
             for profile in {name, self.recipients.profile(each)} & whose.keys():
                 whose[profile].append(each)
         for profile, own in whose.items():
-            shared = profile == asked.name or not own
-            answered = [each for each in own if asked.recipients[each] == profile]
+            shared = profile == addressed.name or not own
+            answered = [each for each in own if addressed.recipients[each] == profile]
             record(
                 profile,
                 delivered.classified
@@ -379,8 +381,8 @@ def verdict(
     """
 
     def fields() -> dict[str, str | float | None]:
-        said = classified.verdict
-        log_odds = finite(said.log_odds)
+        decided = classified.verdict
+        log_odds = finite(decided.log_odds)
         people = [bare for each in recipients if (bare := each.strip("<>"))]
         more = len(people) - MOST_NAMED
         return {
@@ -395,14 +397,14 @@ def verdict(
                 + ([f"and {more} more"] if more > 0 else [])
             )
             or None,
-            "decision": said.decision,
+            "decision": decided.decision,
             "action": action,
             "log_odds": None if log_odds is None else round(log_odds, 3),
             "reason": strongest_reason(
                 classified.attribution,
                 classified.observation,
                 classified.statements,
-                spam=said.log_odds > 0,
+                spam=decided.log_odds > 0,
                 named=words,
             ),
             "ms": round(1000 * seconds, 1),

@@ -135,8 +135,8 @@ def collect(
     """
     found: dict[bytes, HistoryEntry] = {}
     for decision in HELD:
-        asked = HistoryFilter(decision=decision, since=since, until=until)
-        for entry in _entries(history, profile, asked):
+        criteria = HistoryFilter(decision=decision, since=since, until=until)
+        for entry in _entries(history, profile, criteria):
             before = found.get(entry.line.digest)
             if before is None or before.line.time < entry.line.time:
                 found[entry.line.digest] = entry
@@ -152,11 +152,11 @@ def collect(
 
 
 def _entries(
-    history: VerdictHistory, profile: str, asked: HistoryFilter
+    history: VerdictHistory, profile: str, criteria: HistoryFilter
 ) -> Iterator[HistoryEntry]:
     before: Place | None = None
     while True:
-        entries, before = history.page(profile, asked, before=before, limit=500)
+        entries, before = history.page(profile, criteria, before=before, limit=500)
         yield from entries
         if before is None:
             return

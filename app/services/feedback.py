@@ -235,17 +235,23 @@ class Feedback:
         """
         live = self.live.get(profile)
         live.row.require_label(label)
-        made_of = live.specification
-        observation = observe(raw, made_of.views, made_of.key)
+        specification = live.specification
+        observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(marks, observation)
-        came = evidence is not None or (
+        was_scored = evidence is not None or (
             self.recent is not None and self.recent.has(live.row.id, observation.digest)
         )
         if evidence is None:
             stored = observation.stored(words=self.store_words)
             evidence = ScoredRow.of(stored, time=self.clock(), encoded=False)
         return self._submit(
-            live, evidence.digest, label, source, evidence, came=came, via=via
+            live,
+            evidence.digest,
+            label,
+            source,
+            evidence,
+            was_scored=was_scored,
+            via=via,
         )
 
     def start_teach_by_id(
@@ -270,7 +276,7 @@ class Feedback:
         if stored.evidence is not None:
             evidence = stored.evidence
             return self._submit(
-                live, evidence.digest, label, source, evidence, came=True, via=via
+                live, evidence.digest, label, source, evidence, was_scored=True, via=via
             )
         if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
@@ -309,8 +315,8 @@ class Feedback:
         DatabaseUnavailable
             If it cannot be looked up.
         """
-        made_of = self.live.find(profile).specification
-        observation = observe(raw, made_of.views, made_of.key)
+        specification = self.live.find(profile).specification
+        observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 
@@ -326,7 +332,7 @@ class Feedback:
         source: str,
         evidence: ScoredRow | None = None,
         *,
-        came: bool = False,
+        was_scored: bool = False,
         via: Via | None,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
@@ -337,7 +343,7 @@ class Feedback:
         if label is not None:
             self.teachers.require(live.row.id, source)
         arrived = None
-        if came and self.recent is not None:
+        if was_scored and self.recent is not None:
             arrived = self.recent.arrived(live.row.id)
         teaching = Teaching(
             digest=digest,
@@ -387,8 +393,8 @@ def feedback(
     """
 
     def fields() -> dict[str, str | float | None]:
-        said = written.verdict_before
-        log_odds = None if said is None else finite(said.log_odds)
+        before = written.verdict_before
+        log_odds = None if before is None else finite(before.log_odds)
         return {
             "id": teaching.digest.hex(),
             "door": None if via is None else via.door,
@@ -397,7 +403,7 @@ def feedback(
             "source": teaching.source,
             "label": teaching.label,
             "outcome": written.outcome.kind,
-            "decision": None if said is None else said.decision,
+            "decision": None if before is None else before.decision,
             "log_odds": None if log_odds is None else round(log_odds, 3),
             "ms": round(1000 * seconds, 1),
         }

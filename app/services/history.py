@@ -244,7 +244,7 @@ class VerdictHistory:
     def page(
         self,
         profile: str,
-        asked: HistoryFilter,
+        criteria: HistoryFilter,
         *,
         before: Place | None = None,
         limit: int,
@@ -261,7 +261,7 @@ class VerdictHistory:
         row = self.live.find(profile).row
         with reading(self.engine) as connection:
             lines, further = history.page(
-                connection, row.id, asked, before=before, limit=limit, depth=DEPTH
+                connection, row.id, criteria, before=before, limit=limit, depth=DEPTH
             )
             return self._entries(connection, row.id, lines), further
 

@@ -137,7 +137,7 @@ def ledger_page(
     live: LiveProfiles,
     engine: Engine,
     profile: str,
-    asked: Selection,
+    selection: Selection,
     *,
     label: str | None = None,
     before: int | None = None,
@@ -157,7 +157,7 @@ def ledger_page(
         row.require_label(label)
     with reading(engine) as connection:
         found = ledger.lines(
-            connection, row.id, asked, label=label, before=before, limit=limit + 1
+            connection, row.id, selection, label=label, before=before, limit=limit + 1
         )
         rows = tuple(found[:limit])
         # Rows that an undo wrote carry it out; it does not take them back.

@@ -173,11 +173,13 @@ class Learn:
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         """Return the function that reads a batch, perhaps in another process."""
-        made_of = self.profile.specification
+        specification = self.profile.specification
         return partial(
             _read,
-            views=tuple(made_of.views) if self.in_order else made_of.unconditional,
-            key=made_of.key,
+            views=tuple(specification.views)
+            if self.in_order
+            else specification.unconditional,
+            key=specification.key,
             words=self.store_words,
             scored=self.in_order,
         )
@@ -255,27 +257,29 @@ class LearnSums(Learn):
     ) -> list[EncodedSum]:
         """Return the sums of a batch without messages learned before."""
         labels = self.profile.row.labels
-        made_of = self.profile.specification
+        specification = self.profile.specification
         first: dict[bytes, int] = {}
         for place, teaching in zip(read.places, read.teachings, strict=True):
             first.setdefault(teaching.digest, place)
         if known.issuperset(first):
             return []
         wanted = {first[digest]: digest for digest in known}
-        gone = []
+        dropped = []
         where = "its mail"
         for place, (label, raw, where) in enumerate(part):
             if place in wanted:
-                found = observe(raw, made_of.unconditional, made_of.key)
+                found = observe(raw, specification.unconditional, specification.key)
                 if found.digest != wanted.pop(place):
                     raise _changed(where)
                 before = labels.index(label or "")
-                gone.append(Move(views=bounded(found.views), before=before, after=None))
+                dropped.append(
+                    Move(views=bounded(found.views), before=before, after=None)
+                )
             if not wanted:
                 break
         if wanted:
             raise _changed(where)
-        states = [sum_of_moves(gone, n_classes=len(labels))]
+        states = [sum_of_moves(dropped, n_classes=len(labels))]
         names: dict[str, dict[int, str]] = {}
         for each in read.sums:
             states.append(decode_sum(each.vector, labels))

@@ -35,7 +35,7 @@ _NAMED: Final = 10
 
 
 def add_entries(
-    engine: Engine, profile: str, entries: Sequence[ListEntry], *, who: str
+    engine: Engine, profile: str, entries: Sequence[ListEntry], *, actor: str
 ) -> None:
     """Store entries of a profile, all or none; each replaces its subject's entry.
 
@@ -54,7 +54,7 @@ def add_entries(
         note(
             connection,
             "list entries set",
-            who=who,
+            actor=actor,
             of=profile,
             number=len(entries),
             entries=[
@@ -65,7 +65,7 @@ def add_entries(
 
 
 def remove_entry(
-    engine: Engine, profile: str, subject: ListSubject, *, who: str
+    engine: Engine, profile: str, subject: ListSubject, *, actor: str
 ) -> None:
     """Remove the entry of a subject from the lists of a profile.
 
@@ -84,7 +84,13 @@ def remove_entry(
                 "lists list` shows the entries"
             )
         lists.expire(connection, row.id, now=now())
-        note(connection, "list entry removed", who=who, of=profile, entry=str(subject))
+        note(
+            connection,
+            "list entry removed",
+            actor=actor,
+            of=profile,
+            entry=str(subject),
+        )
 
 
 def list_entries(
@@ -169,10 +175,10 @@ class LiveLists:
         """Return the statements of the lists about a message, by profile."""
         if not self._tables:
             return None
-        who = Identities.of(message, sender=origin.sender, client=origin.client)
-        return partial(self._stated, who)
+        identities = Identities.of(message, sender=origin.sender, client=origin.client)
+        return partial(self._stated, identities)
 
-    def _stated(self, who: Identities, profile: str) -> tuple[Statement, ...]:
+    def _stated(self, identities: Identities, profile: str) -> tuple[Statement, ...]:
         """Return the statement of the most personal entry, which counts."""
         for name in self.levels(profile):
             try:
@@ -180,7 +186,7 @@ class LiveLists:
             except (UnknownProfile, Inconsistent):
                 # The profile was deleted a moment ago, or cannot be read.
                 continue
-            entry = None if table is None else table.find(who, now())
+            entry = None if table is None else table.find(identities, now())
             if entry is not None:
                 return (entry.statement(),)
         return ()

@@ -414,14 +414,14 @@ class CachedProfile:
     def count(self, row: ProfileRow, counts: MonthlyCounts, epoch: int | None) -> None:
         """Take over a row with its messages per month; ages count from `epoch`."""
         self._row = row
-        self._specification = made_of = self._specification.as_of(epoch)
-        decay, messages = made_of.decay, np.zeros_like(self._messages)
-        term = made_of.verdict.terms[0]
-        view = made_of.classifiers[term.classifier].view
+        self._specification = specification = self._specification.as_of(epoch)
+        decay, messages = specification.decay, np.zeros_like(self._messages)
+        term = specification.verdict.terms[0]
+        view = specification.classifiers[term.classifier].view
         for (of_view, month, label), n in counts.items():
-            if of_view in {view, None} and label in made_of.labels:
+            if of_view in {view, None} and label in specification.labels:
                 weight = 1 if decay is None else decay.weight(month)
-                messages[made_of.labels.index(label)] += n * weight
+                messages[specification.labels.index(label)] += n * weight
         self._messages = messages
 
 

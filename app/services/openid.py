@@ -294,8 +294,8 @@ class OpenIDProvider:
             claims.validate(now=int(time.time()), leeway=LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise self._untrusted(str(error)) from error
-        said: Mapping[str, Any] = claims
-        return said
+        payload: Mapping[str, Any] = claims
+        return payload
 
     def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
         """Return the document in a provider's answer."""

@@ -57,7 +57,7 @@ def create_profile(
     spam_labels: tuple[str, ...],
     time: datetime,
     id_key: str | None = None,
-    who: str | None = None,
+    actor: str | None = None,
 ) -> None:
     """Create a profile unless it exists with the same labels.
 
@@ -83,8 +83,8 @@ def create_profile(
             created_at=time,
             id_key=id_key,
         )
-        if who is not None and made.created_at == time:
-            note(connection, "profile created", who=who, of=name)
+        if actor is not None and made.created_at == time:
+            note(connection, "profile created", actor=actor, of=name)
 
 
 def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[str]]:
@@ -111,7 +111,7 @@ def rename_profile(engine: Engine, name: str, new: str) -> None:
         profiles.rename(connection, profiles.find_locked(connection, name), new)
 
 
-def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[int]:
+def delete_profile(engine: Engine, name: str, *, actor: str = "http") -> Iterator[int]:
     """Delete a profile and all that it has learned, in steps.
 
     The first step makes it unavailable.  If the steps are interrupted, the maintenance
@@ -130,7 +130,7 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
         hidden.hide(connection, row, why="deleted")
-        note(connection, "profile deleted", who=who, of=name)
+        note(connection, "profile deleted", actor=actor, of=name)
     yield from hidden.remove(engine, row.id)
 
 
@@ -185,7 +185,7 @@ def change(
     service: Specification,
     changes: Mapping[str, Any],
     *,
-    who: str = "http",
+    actor: str = "http",
 ) -> tuple[Policy, Policy]:
     """Change the policy of a profile, and return it from before and after.
 
@@ -215,7 +215,9 @@ def change(
         after.require_kept(service)
         profiles.set_policy(connection, row, after.document())
         if before != after:
-            note(connection, "policy changed", who=who, of=name, now=after.document())
+            note(
+                connection, "policy changed", actor=actor, of=name, now=after.document()
+            )
     if before != after:
         shown = after.document() or "that of the service's settings"
         log.info("the policy of %r is now %s", name, shown)

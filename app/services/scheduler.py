@@ -458,7 +458,7 @@ class Maintenance:
             (tables.history, limits.history, line),
         )
         with writing(self.engine) as connection:
-            gone = sum(
+            deleted = sum(
                 scored.expire(
                     connection,
                     table,
@@ -469,7 +469,7 @@ class Maintenance:
                 )
                 for table, before, upto in old
             )
-        return gone > 0
+        return deleted > 0
 
     def _erase(self, profile: CachedProfile) -> bool:
         """Erase a few forgotten messages; return whether more may be left."""

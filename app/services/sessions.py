@@ -74,7 +74,7 @@ def add_person(
     role: str,
     password: str | None,
     profile: str | None = None,
-    who: str,
+    actor: str,
 ) -> None:
     """Add a person who can sign in.
 
@@ -114,10 +114,10 @@ def add_person(
     )
     with writing(engine) as connection:
         access.add_person(connection, new)
-        note(connection, "person added", who=who, of=name, role=role)
+        note(connection, "person added", actor=actor, of=name, role=role)
 
 
-def remove_person(engine: Engine, name: str, *, who: str) -> None:
+def remove_person(engine: Engine, name: str, *, actor: str) -> None:
     """Remove a person, and end their sessions.
 
     Raises
@@ -127,10 +127,10 @@ def remove_person(engine: Engine, name: str, *, who: str) -> None:
     """
     with writing(engine) as connection:
         access.change_person(connection, name, removed_at=now(), password=None)
-        note(connection, "person removed", who=who, of=name)
+        note(connection, "person removed", actor=actor, of=name)
 
 
-def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
+def set_password(engine: Engine, name: str, password: str, *, actor: str) -> None:
     """Set the password of a person, and end their sessions.
 
     Raises
@@ -144,7 +144,7 @@ def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
     hashed = _HASHER.hash(password)
     with writing(engine) as connection:
         access.change_person(connection, name, password=hashed)
-        note(connection, "password changed", who=who, of=name)
+        note(connection, "password changed", actor=actor, of=name)
 
 
 def list_people(engine: Engine) -> list[Person]:
@@ -210,7 +210,7 @@ class Sessions:
         return self._signed_in(self._proved(name, password, host))
 
     def change_password(
-        self, who: Principal, password: str, new: str, *, host: str | None
+        self, principal: Principal, password: str, new: str, *, host: str | None
     ) -> str:
         """Change the password of a person, and return the cookie of a new session.
 
@@ -225,16 +225,16 @@ class Sessions:
         Unauthenticated, TooManyRequests
             As `sign_in`.
         """
-        name = who.name.partition(":")[2]
-        person = self.keys.people.get(name) if who.kind == "person" else None
+        name = principal.name.partition(":")[2]
+        person = self.keys.people.get(name) if principal.kind == "person" else None
         if person is None or person.password is None:
             raise Forbidden(
-                f"{who.name} does not sign in with a password, so there is none to "
-                "change"
+                f"{principal.name} does not sign in with a password, so there is none "
+                "to change"
             )
         check_password(new)
         self._proved(name, password, host, wrong="the current password is wrong")
-        set_password(self.engine, name, new, who=who.name)
+        set_password(self.engine, name, new, actor=principal.name)
         self.keys.refresh()
         return self.begin(self.keys.people[name])
 
@@ -283,7 +283,7 @@ class Sessions:
 
     def _signed_in(self, person: Person) -> str:
         with writing(self.engine) as connection:
-            note(connection, "signed in", who=f"user:{person.name}", of=person.name)
+            note(connection, "signed in", actor=f"user:{person.name}", of=person.name)
         return self.begin(person)
 
     def begin(self, person: Person) -> str:

@@ -95,14 +95,19 @@ class Undo:
     live: LiveProfiles
 
     def __call__(
-        self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
+        self,
+        profile: str,
+        selection: Selection,
+        *,
+        source: str,
+        confirm: str | None = None,
     ) -> Undone:
         """Record an undo and carry it out, as `begin` and `finish` do."""
-        undone = self.begin(profile, asked, source=source, confirm=confirm)
+        undone = self.begin(profile, selection, source=source, confirm=confirm)
         *_, revision = self.finish(undone)
         return replace(undone, revision=revision)
 
-    def forecast(self, profile: str, asked: Selection) -> Undone:
+    def forecast(self, profile: str, selection: Selection) -> Undone:
         """Return what an undo would change, without changing anything.
 
         Raises
@@ -114,14 +119,16 @@ class Undo:
         DatabaseUnavailable
             If the ledger cannot be read.
         """
-        require_something(asked)
+        require_something(selection)
         live = self.live.find(profile)
         with reading(self.engine) as connection:
-            plan = undo_work.plan(connection, live.row, asked, source="", time=now())
+            plan = undo_work.plan(
+                connection, live.row, selection, source="", time=now()
+            )
             confirm = None
             if _is_large(plan, live):
                 confirm = undo_work.token(
-                    connection, live.row, asked, revision=plan.basis.revision
+                    connection, live.row, selection, revision=plan.basis.revision
                 )
             features = undo_records.features_of(connection, live.row, plan.work)
             scored = scores.newest(
@@ -142,7 +149,12 @@ class Undo:
         )
 
     def begin(
-        self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
+        self,
+        profile: str,
+        selection: Selection,
+        *,
+        source: str,
+        confirm: str | None = None,
     ) -> Undone:
         """Record an undo; `finish` or the maintenance carries it out.
 
@@ -165,11 +177,11 @@ class Undo:
             If it could not be recorded; then nothing is undone, except perhaps an
             earlier undo that had to be finished first, which the error mentions.
         """
-        require_something(asked)
+        require_something(selection)
         live = self.live.find(profile)
         finished: set[str] = set()
         for _ in range(_TRIES):
-            plan = self._plan(live, asked, source, confirm)
+            plan = self._plan(live, selection, source, confirm)
             if plan is None:
                 finished |= self._finish_earlier(live)
             elif self._record(live, plan):
@@ -184,7 +196,11 @@ class Undo:
         raise DatabaseUnavailable("another undo is running; try again in a moment")
 
     def _plan(
-        self, live: CachedProfile, asked: Selection, source: str, confirm: str | None
+        self,
+        live: CachedProfile,
+        selection: Selection,
+        source: str,
+        confirm: str | None,
     ) -> Plan | None:
         """Return the plan of an undo; None while an earlier one is unfinished."""
         given = _TOKEN.fullmatch(confirm or "")
@@ -196,14 +212,14 @@ class Undo:
             plan = undo_work.plan(
                 connection,
                 live.row,
-                replace(asked, upto=upto),
+                replace(selection, upto=upto),
                 source=source,
                 time=now(),
             )
             if _is_large(plan, live) and (
                 upto is None
                 or confirm
-                != undo_work.token(connection, live.row, asked, revision=upto)
+                != undo_work.token(connection, live.row, selection, revision=upto)
             ):
                 raise Unconfirmed(_unconfirmed(plan, live, confirm))
             return plan
@@ -217,7 +233,7 @@ class Undo:
                 note(
                     connection,
                     "undo",
-                    who=undo.source,
+                    actor=undo.source,
                     of=live.row.name,
                     undo=undo.name,
                 )
@@ -299,7 +315,7 @@ def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
         return rows, undo_work.pending(connection, profile.id) > 0
 
 
-def require_something(asked: Selection) -> None:
+def require_something(selection: Selection) -> None:
     """Raise unless a selection says what to take back.
 
     Raises
@@ -307,15 +323,19 @@ def require_something(asked: Selection) -> None:
     InvalidSelection
         If it would take back everything, or its time ends before it begins.
     """
-    if not asked.ids and asked.source is None and not (asked.since or asked.until):
+    if (
+        not selection.ids
+        and selection.source is None
+        and not (selection.since or selection.until)
+    ):
         raise InvalidSelection(
             "select what to undo by ids of messages, a source, or a time with from "
             "and until; a row must match all that are given"
         )
-    if asked.since and asked.until and asked.since >= asked.until:
+    if selection.since and selection.until and selection.since >= selection.until:
         raise InvalidSelection(
-            f"the time ends before it begins: from {asked.since.isoformat()}, "
-            f"until {asked.until.isoformat()}"
+            f"the time ends before it begins: from {selection.since.isoformat()}, "
+            f"until {selection.until.isoformat()}"
         )
 
 

@@ -67,10 +67,10 @@ def drop(
     connection: Connection, profile_id: int, view: str, features: Iterable[int]
 ) -> None:
     """Drop the text of features."""
-    gone = delete(_TABLE).where(
+    statement = delete(_TABLE).where(
         _TABLE.c.profile_id == profile_id, _TABLE.c.view == view
     )
-    where_in(connection, gone, _TABLE.c.feature, features)
+    where_in(connection, statement, _TABLE.c.feature, features)
 
 
 def _storable(name: str) -> str:

@@ -305,14 +305,14 @@ def take(
     at = {"profile_id": profile.id, "site": site, "cursor": cursor, "time": time}
     upsert(connection, _FOLLOWING, [at])
     source = f"{SITE_PREFIX}{site}"
-    given = {word.digest: word for word in words}
-    latest = ledger.latest_of(connection, profile.id, given)
+    by_digest = {word.digest: word for word in words}
+    latest = ledger.latest_of(connection, profile.id, by_digest)
     of_message = _LEDGER.c.kind != "sum"
-    there = ledger.known_digests(connection, profile.id, given, of_message)
-    said = _said(connection, profile.id, source, given)
+    there = ledger.known_digests(connection, profile.id, by_digest, of_message)
+    earlier = _newest_of(connection, profile.id, source, by_digest)
     rows: list[LedgerRow] = []
-    for digest, word in given.items():
-        if _is_known(word, said.get(digest)):
+    for digest, word in by_digest.items():
+        if _is_known(word, earlier.get(digest)):
             continue
         newest = latest.get(digest)
         fresh = digest not in there and word.label is not None
@@ -339,7 +339,7 @@ def take(
     return len(rows)
 
 
-def _said(
+def _newest_of(
     connection: Connection, profile_id: int, source: str, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
     """Return the newest word of a site on each message, if it has one."""
@@ -358,9 +358,9 @@ def _said(
     return {row.digest: row for row in rows}
 
 
-def _is_known(word: LedgerRow, said: LedgerRow | None) -> bool:
+def _is_known(word: LedgerRow, row: LedgerRow | None) -> bool:
     """Return whether a word is already known."""
-    if said is None:
+    if row is None:
         return word.label is None and word.time == NEVER
-    same = (said.label, said.time, said.epoch) == (word.label, word.time, word.epoch)
-    return same and said.vector in (None, word.vector)
+    same = (row.label, row.time, row.epoch) == (word.label, word.time, word.epoch)
+    return same and row.vector in (None, word.vector)

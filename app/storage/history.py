@@ -61,7 +61,7 @@ def put_lines(
 def page(
     connection: Connection,
     profile_id: int,
-    asked: HistoryFilter,
+    criteria: HistoryFilter,
     *,
     before: Place | None,
     limit: int,
@@ -81,13 +81,13 @@ def page(
         examined.
     """
     last = None
-    if asked.looks:
-        stretch = _stretch(asked, before)
+    if criteria.looks:
+        stretch = _stretch(criteria, before)
         last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
     found = select(_HISTORY).where(
         _HISTORY.c.profile_id == profile_id,
-        *_stretch(asked, before),
-        *_conditions(asked),
+        *_stretch(criteria, before),
+        *_conditions(criteria),
     )
     if last is not None:
         found = found.where(tuple_of(_AT, last) <= _PLACE)
@@ -177,32 +177,34 @@ def _at(profile_id: int, place: int, *stretch: ColumnElement[bool]) -> Any:
     )
 
 
-def _stretch(asked: HistoryFilter, before: Place | None) -> list[ColumnElement[bool]]:
+def _stretch(
+    criteria: HistoryFilter, before: Place | None
+) -> list[ColumnElement[bool]]:
     """Return the conditions that the index can answer."""
     found: list[ColumnElement[bool]] = []
-    if asked.since is not None:
-        found.append(_HISTORY.c.time >= asked.since)
-    if asked.until is not None:
-        found.append(_HISTORY.c.time < asked.until)
+    if criteria.since is not None:
+        found.append(_HISTORY.c.time >= criteria.since)
+    if criteria.until is not None:
+        found.append(_HISTORY.c.time < criteria.until)
     if before is not None:
         found.append(tuple_of(_AT, before) > _PLACE)
     return found
 
 
-def _conditions(asked: HistoryFilter) -> list[ColumnElement[bool]]:
+def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
     columns = _HISTORY.c
     found: list[ColumnElement[bool]] = []
-    if asked.decision is not None:
-        found.append(columns.decision == asked.decision)
-    if asked.door is not None:
-        found.append(columns.door == asked.door)
-    if asked.search:
+    if criteria.decision is not None:
+        found.append(columns.decision == criteria.decision)
+    if criteria.door is not None:
+        found.append(columns.door == criteria.door)
+    if criteria.search:
         places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
         found.append(
-            or_(*(each.icontains(asked.search, autoescape=True) for each in places))
+            or_(*(each.icontains(criteria.search, autoescape=True) for each in places))
         )
-    if asked.taught is not None:
-        found.append(_LABEL.is_not(None) if asked.taught else _LABEL.is_(None))
+    if criteria.taught is not None:
+        found.append(_LABEL.is_not(None) if criteria.taught else _LABEL.is_(None))
     return found
 
 

@@ -247,7 +247,7 @@ def of_message(
 def lines(
     connection: Connection,
     profile_id: int,
-    asked: Selection,
+    selection: Selection,
     *,
     label: str | None,
     before: int | None,
@@ -257,7 +257,7 @@ def lines(
 
     Parameters
     ----------
-    asked : Selection
+    selection : Selection
         Messages, source and time; the name of an undo counts as a source.
     label : str or None
         The label that the rows gave to their messages; None means any.
@@ -266,9 +266,9 @@ def lines(
     """
     ledger = _LEDGER.c
     conditions = [ledger.profile_id == profile_id]
-    if asked.ids:
-        conditions += [ledger.digest.in_(asked.ids), ledger.kind == "message"]
-    conditions += asked_for(asked)
+    if selection.ids:
+        conditions += [ledger.digest.in_(selection.ids), ledger.kind == "message"]
+    conditions += asked_for(selection)
     if label is not None:
         conditions.append(ledger.label == label)
     if before is not None:
@@ -282,14 +282,14 @@ def lines(
     return [LedgerLine(*row) for row in rows]
 
 
-def asked_for(asked: Selection) -> list[ColumnElement[bool]]:
+def asked_for(selection: Selection) -> list[ColumnElement[bool]]:
     """Return the conditions of a selection on source, time and revision."""
     ledger = _LEDGER.c
     given: Sequence[tuple[ColumnElement[Any], Callable[..., Any], object]] = (
-        (ledger.source, eq, asked.source),
-        (ledger.time, ge, asked.since),
-        (ledger.time, lt, asked.until),
-        (ledger.revision, le, asked.upto),
+        (ledger.source, eq, selection.source),
+        (ledger.time, ge, selection.since),
+        (ledger.time, lt, selection.until),
+        (ledger.revision, le, selection.upto),
     )
     return [compare(of, value) for of, compare, value in given if value is not None]
 

@@ -200,12 +200,12 @@ def correspondents_in_parts(
     connection: Connection, since: datetime | None = None
 ) -> Iterator[Sequence[CorrespondentRow]]:
     """Yield all rows, in parts; with `since`, those that changed since that day."""
-    asked = _ALL
+    query = _ALL
     if since is not None:
         # Profile by profile, in the order of the index; otherwise every row is read.
         whose = correspondent.c.profile_id.in_(select(profile.c.id))
-        asked = _ALL.where(whose, correspondent.c.last >= since)
-    for part in connection.execute(asked).partitions(_PART):
+        query = _ALL.where(whose, correspondent.c.last >= since)
+    for part in connection.execute(query).partitions(_PART):
         yield [CorrespondentRow(*row) for row in part]
 
 
@@ -222,14 +222,14 @@ def correspondent_figures(
     Optionally only for one profile, or for one address.
     """
     table = correspondent.c
-    asked = select(
+    query = select(
         table.profile_id, func.count(), func.sum(table.messages), func.max(table.last)
     ).group_by(table.profile_id)
     if profile_id is not None:
-        asked = asked.where(table.profile_id == profile_id)
+        query = query.where(table.profile_id == profile_id)
     if address:
-        asked = asked.where(table.address == address)
-    return [CorrespondentFigures(*row) for row in connection.execute(asked)]
+        query = query.where(table.address == address)
+    return [CorrespondentFigures(*row) for row in connection.execute(query)]
 
 
 def forget_correspondent(
@@ -271,7 +271,7 @@ def drop_oldest_correspondents(
 def copy_correspondents(connection: Connection, profile_id: int, *, to: int) -> None:
     """Give another profile the correspondents of one that it is about to replace."""
     rest = [correspondent.c[name] for name in CorrespondentRow._fields[1:]]
-    asked = select(literal(to), *rest).where(correspondent.c.profile_id == profile_id)
+    query = select(literal(to), *rest).where(correspondent.c.profile_id == profile_id)
     connection.execute(
-        insert(correspondent).from_select(CorrespondentRow._fields, asked)
+        insert(correspondent).from_select(CorrespondentRow._fields, query)
     )

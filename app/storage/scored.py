@@ -77,10 +77,10 @@ def forget(
 ) -> None:
     """Delete messages and their lines; with `upto`, only those scored until then."""
     for table in (tables.scored, tables.history):
-        gone = delete(table).where(table.c.profile_id == profile_id)
+        statement = delete(table).where(table.c.profile_id == profile_id)
         if upto is not None:
-            gone = gone.where(table.c.time <= upto)
-        where_in(connection, gone, table.c.digest, digests)
+            statement = statement.where(table.c.time <= upto)
+        where_in(connection, statement, table.c.digest, digests)
 
 
 def get_many(
@@ -119,10 +119,10 @@ def copy(
     """
     place = table.c.time, table.c.digest
     columns = [column.label(column.key) for column in table.columns]
-    asked = select(*columns).where(table.c.profile_id == profile_id)
+    query = select(*columns).where(table.c.profile_id == profile_id)
     if after is not None:
-        asked = asked.where(tuple_of(place, after) < tuple_(*place))
-    found = connection.execute(asked.order_by(*place).limit(limit))
+        query = query.where(tuple_of(place, after) < tuple_(*place))
+    found = connection.execute(query.order_by(*place).limit(limit))
     rows = [{**row, "profile_id": to} for row in found.mappings()]
     upsert(connection, table, rows)
     return (rows[-1]["time"], rows[-1]["digest"]) if rows else None
@@ -189,12 +189,12 @@ def expire(
         Largest number of rows, oldest first; fewer if they are large.
     """
     place = table.c.time, table.c.digest
-    gone: ColumnElement[bool] = table.c.time < before
+    expired: ColumnElement[bool] = table.c.time < before
     if upto is not None:
-        gone = or_(gone, tuple_of(place, upto) >= tuple_(*place))
+        expired = or_(expired, tuple_of(place, upto) >= tuple_(*place))
     oldest = connection.execute(
         select(*place, table.c.get("bytes", literal(0)))
-        .where(table.c.profile_id == profile_id, gone)
+        .where(table.c.profile_id == profile_id, expired)
         .order_by(*place)
         .limit(limit)
         # Does not wait for a row that another worker is writing: it is being scored

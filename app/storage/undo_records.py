@@ -63,15 +63,15 @@ def newest(undos: Iterable[UndoRow]) -> int:
 
 
 def matching(
-    connection: Connection, profile_id: int, asked: Selection
+    connection: Connection, profile_id: int, selection: Selection
 ) -> list[TaughtRow]:
     """Return the taught rows that a selection is true of, in force or not."""
-    conditions = [_LEDGER.c.undo.is_(None), *ledger.asked_for(asked)]
-    if not asked.ids:
+    conditions = [_LEDGER.c.undo.is_(None), *ledger.asked_for(selection)]
+    if not selection.ids:
         return _taught(connection, profile_id, *conditions)
     conditions.append(_LEDGER.c.kind != "sum")
     found = []
-    for chunk in chunks(sorted(asked.ids)):
+    for chunk in chunks(sorted(selection.ids)):
         of_them = _LEDGER.c.digest.in_(chunk)
         found += _taught(connection, profile_id, *conditions, of_them)
     return found
@@ -182,9 +182,9 @@ def require_kept(
     connection: Connection, profile: ProfileRow, rows: Iterable[TaughtRow]
 ) -> None:
     """Raise if a row has no vector any more."""
-    gone = [row.revision for row in rows if not row.kept]
-    if gone:
-        raise Expired(too_old(connection, profile, min(gone)))
+    missing = [row.revision for row in rows if not row.kept]
+    if missing:
+        raise Expired(too_old(connection, profile, min(missing)))
 
 
 def require_whole(

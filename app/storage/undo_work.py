@@ -101,7 +101,7 @@ class Plan:
 def plan(
     connection: Connection,
     profile: ProfileRow,
-    asked: Selection,
+    selection: Selection,
     *,
     source: str,
     time: datetime,
@@ -118,17 +118,19 @@ def plan(
         If counts that are needed have been pruned or replaced since.
     """
     undos = undo_records.all_of(connection, profile.id)
-    _require_known(connection, profile, asked, undos)
+    _require_known(connection, profile, selection, undos)
     before = in_force(undos)
     undo = UndoRow(
         number=undo_records.newest(undos) + 1,
         source=source,
         time=time,
-        takes=to_take(undos, {each.number for each in undos if asked.matches(each)}),
-        asked=asked.document(),
+        takes=to_take(
+            undos, {each.number for each in undos if selection.matches(each)}
+        ),
+        asked=selection.document(),
     )
     after = in_force([*undos, undo]) - {undo.number}
-    matched = undo_records.matching(connection, profile.id, asked)
+    matched = undo_records.matching(connection, profile.id, selection)
     reach = {row.revision: row for row in matched}
     reach |= {
         row.revision: row
@@ -152,7 +154,7 @@ def plan(
         own, undo = frozenset(), replace(undo, takes=frozenset())
     taken_back = [row for row in affected if row.revision in own]
     require_kept(connection, profile, taken_back)
-    if asked.ids:
+    if selection.ids:
         require_whole(connection, profile, taken_back)
     sums = [row for row in affected if row.is_sum]
     require_kept(connection, profile, sums)
@@ -200,7 +202,7 @@ def plan(
 
 
 def token(
-    connection: Connection, profile: ProfileRow, asked: Selection, *, revision: int
+    connection: Connection, profile: ProfileRow, selection: Selection, *, revision: int
 ) -> str:
     """Return the token that confirms an undo as shown by its dry run.
 
@@ -210,7 +212,7 @@ def token(
 
     Parameters
     ----------
-    asked : Selection
+    selection : Selection
         The selection; its `upto` does not count.
     revision : int
         The newest row of the plan.
@@ -219,7 +221,7 @@ def token(
     of = (
         profile.id,
         profile.created_at,
-        asked.document(),
+        selection.document(),
         undo_records.newest(undo_records.all_of(connection, profile.id)),
         *(row.identity for row in rows),
     )
@@ -287,24 +289,24 @@ def _told_apart(
 def _require_known(
     connection: Connection,
     profile: ProfileRow,
-    asked: Selection,
+    selection: Selection,
     undos: Iterable[UndoRow],
 ) -> None:
     """Raise if a message or a source is unknown."""
-    strange = asked.ids - ledger.known_digests(
-        connection, profile.id, asked.ids, _LEDGER.c.kind != "sum"
+    strange = selection.ids - ledger.known_digests(
+        connection, profile.id, selection.ids, _LEDGER.c.kind != "sum"
     )
     if strange:
         raise UnknownMessage(
             f"the profile {profile.name!r} never learned message "
             f"{min(strange).hex()}; nothing was undone"
         )
-    if asked.source is None or asked.source in {undo.name for undo in undos}:
+    if selection.source is None or selection.source in {undo.name for undo in undos}:
         return
-    by_it = _LEDGER.c.profile_id == profile.id, _LEDGER.c.source == asked.source
+    by_it = _LEDGER.c.profile_id == profile.id, _LEDGER.c.source == selection.source
     if not connection.scalar(select(exists().where(*by_it))):
         raise UnknownSource(
-            f"the profile {profile.name!r} was never taught by {asked.source!r}; "
+            f"the profile {profile.name!r} was never taught by {selection.source!r}; "
             "nothing was undone"
         )
 

@@ -363,7 +363,7 @@ def test_an_address_can_be_forgotten(app):
     )
     assert [ANN, "default"] == [name for name, _ in found]
     forgot = forget_correspondent(
-        app.engine, app.settings, CARL.address, profile=None, who="test"
+        app.engine, app.settings, CARL.address, profile=None, actor="test"
     )
     known.follow()
 
@@ -372,7 +372,7 @@ def test_an_address_can_be_forgotten(app):
     assert 2 == len(known)
     assert [] == list_correspondents(app.engine, app.settings, address=CARL.address)
     one = forget_correspondent(
-        app.engine, app.settings, "dora@friends.example", profile=ANN, who="test"
+        app.engine, app.settings, "dora@friends.example", profile=ANN, actor="test"
     )
     assert [ANN] == one
     acts = [(e.act, e.object) for e in list_events(app.engine, limit=9)]
@@ -393,7 +393,7 @@ def test_forgetting_is_noticed_while_others_are_counted(app, monkeypatch):
         patch.setattr(known, "load", lambda: pytest.fail("it is read whole"))
         known.follow()
     forget_correspondent(
-        app.engine, app.settings, CARL.address, profile=None, who="test"
+        app.engine, app.settings, CARL.address, profile=None, actor="test"
     )
     known.follow()
 

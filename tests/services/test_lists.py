@@ -56,7 +56,7 @@ def put(app, profile, text, nats=-5.0, **given):
         created_at=now(),
         **given,
     )
-    app.add_list_entries(profile, [entry], who="user:carl")
+    app.add_list_entries(profile, [entry], actor="user:carl")
 
 
 def stated(app, profile=SITE, raw=MESSAGE):
@@ -160,7 +160,7 @@ def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
     listed = len(list_entries(app.engine, SITE))
     monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
     left = [str(each.subject) for each in list_entries(app.engine, SITE)]
-    app.remove_list_entry(SITE, ListSubject.parse("example.com"), who="test")
+    app.remove_list_entry(SITE, ListSubject.parse("example.com"), actor="test")
     with app.engine.connect() as connection:
         rows = connection.execute(select(list_entry)).all()
 
@@ -192,7 +192,7 @@ def test_another_process_follows(app, database_url):
             lambda: put(app, SITE, SENDER),
             lambda: put(app, SITE, SENDER, -6.0),
             lambda: app.remove_list_entry(
-                SITE, ListSubject.parse(SENDER), who="user:carl"
+                SITE, ListSubject.parse(SENDER), actor="user:carl"
             ),
         ):
             change()
@@ -300,7 +300,7 @@ def test_too_many_entries_are_refused_whole(app, monkeypatch):
 def test_what_is_not_there_cannot_be_removed(app):
     """Nor has an unknown profile lists."""
     with pytest.raises(UnknownEntry, match="have no entry"):
-        app.remove_list_entry(SITE, ListSubject.parse(SENDER), who="x")
+        app.remove_list_entry(SITE, ListSubject.parse(SENDER), actor="x")
     with pytest.raises(UnknownProfile):
         put(app, "nobody", SENDER)
     with pytest.raises(UnknownProfile):
@@ -325,7 +325,7 @@ def test_a_spoilt_list_counts_for_nothing(app, caplog, spoilt):
 def test_changes_are_events(app):
     """With who made them."""
     put(app, ANN, SENDER)
-    app.remove_list_entry(ANN, ListSubject.parse(SENDER), who="user:dora")
+    app.remove_list_entry(ANN, ListSubject.parse(SENDER), actor="user:dora")
     removed, put_ = list_events(app.engine, limit=2)
 
     assert ("list entry removed", "user:dora", ANN) == (

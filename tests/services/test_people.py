@@ -69,7 +69,7 @@ def clock():
 def keys(engine):
     """People in memory, of whom there is ann."""
     add_person(
-        engine, "ann", role="teacher", password=PASSWORD, profile="ann", who="test"
+        engine, "ann", role="teacher", password=PASSWORD, profile="ann", actor="test"
     )
     keys = LiveKeys(engine)
     keys.refresh()
@@ -108,7 +108,7 @@ def test_nobody_else_has_one(sessions, who, password):
 
 def test_somebody_without_a_password_signs_in_elsewhere(engine, keys, sessions):
     """A proxy vouches for them; no password is theirs."""
-    add_person(engine, "eve", role="reader", password=None, who="test")
+    add_person(engine, "eve", role="reader", password=None, actor="test")
     keys.refresh()
 
     with pytest.raises(Unauthenticated):
@@ -144,11 +144,11 @@ def test_a_change_of_the_person_ends_the_session(engine, keys, sessions, end):
     """In each process, as soon as it follows."""
     cookie = sessions.sign_in("ann", PASSWORD, host=None)
     if end == "password":
-        set_password(engine, "ann", "another horse", who="test")
+        set_password(engine, "ann", "another horse", actor="test")
     else:
-        remove_person(engine, "ann", who="test")
+        remove_person(engine, "ann", actor="test")
     if end == "change of the role":
-        add_person(engine, "ann", role="admin", password=PASSWORD, who="test")
+        add_person(engine, "ann", role="admin", password=PASSWORD, actor="test")
     keys.refresh()
 
     assert sessions.find(cookie) is None
@@ -183,7 +183,7 @@ def test_another_password_of_ones_own_ends_all_sessions_but_a_new_one(
 @pytest.mark.parametrize("who", ["a key", "a client without one", "one of a proxy"])
 def test_a_password_is_a_persons(engine, keys, sessions, who):
     """And of one who signs in with it."""
-    add_person(engine, "eve", role="admin", password=None, who="test")
+    add_person(engine, "eve", role="admin", password=None, actor="test")
     keys.refresh()
     principal = {
         "a key": Principal("key:ann", ALL_RIGHTS),
@@ -307,7 +307,7 @@ def test_a_secret_that_is_made_during_a_look_for_it_stays(keys, monkeypatch):
 
 def test_people_are_added_once_and_with_a_role(engine, keys):
     """The sentences say what can be given."""
-    given = {"role": "reader", "password": PASSWORD, "who": "test"}
+    given = {"role": "reader", "password": PASSWORD, "actor": "test"}
     with pytest.raises(NameTaken):
         add_person(engine, "ann", **given)
     with pytest.raises(InvalidInput, match="reader, teacher, admin"):
@@ -317,9 +317,9 @@ def test_people_are_added_once_and_with_a_role(engine, keys):
     with pytest.raises(InvalidInput, match="a person must have a name"):
         add_person(engine, "e v e", **given)
     with pytest.raises(UnknownPerson):
-        remove_person(engine, "eve", who="test")
+        remove_person(engine, "eve", actor="test")
     with pytest.raises(UnknownPerson):
-        set_password(engine, "eve", PASSWORD, who="test")
+        set_password(engine, "eve", PASSWORD, actor="test")
 
     assert ["ann"] == [each.name for each in list_people(engine)]
 
@@ -327,9 +327,9 @@ def test_people_are_added_once_and_with_a_role(engine, keys):
 @pytest.mark.parametrize(
     ("act", "given", "done"),
     [
-        ("add_person", {"role": "reader", "password": None, "who": "t"}, "is added"),
-        ("set_password", {"password": PASSWORD, "who": LOCAL}, "is set"),
-        ("remove_person", {"who": "t"}, "is removed"),
+        ("add_person", {"role": "reader", "password": None, "actor": "t"}, "is added"),
+        ("set_password", {"password": PASSWORD, "principal": LOCAL}, "is set"),
+        ("remove_person", {"actor": "t"}, "is removed"),
     ],
 )
 def test_a_change_that_is_stored_is_told_where_the_database_then_goes_away(
@@ -343,7 +343,7 @@ def test_a_change_that_is_stored_is_told_where_the_database_then_goes_away(
 
     with running(database_url=sqlite_url(tmp_path)) as app:
         if act != "add_person":
-            app.add_person("zoe", role="reader", password=PASSWORD, who="t")
+            app.add_person("zoe", role="reader", password=PASSWORD, actor="t")
         monkeypatch.setattr(app.keys, "refresh", refresh)
 
         with pytest.raises(DatabaseUnavailable, match=f"{done}, and"):
@@ -356,7 +356,7 @@ def test_a_password_of_somebody_who_was_just_added_takes_their_rights(tmp_path):
     manager = Principal("key:desk", frozenset({Right.MANAGE}))
     with running(database_url=sqlite_url(tmp_path)) as app:
         app.scheduler.stop()
-        add_person(app.engine, "zoe", role="admin", password=PASSWORD, who="test")
+        add_person(app.engine, "zoe", role="admin", password=PASSWORD, actor="test")
 
         with pytest.raises(Forbidden, match="cannot give the right"):
-            app.set_password("zoe", "another horse", who=manager)
+            app.set_password("zoe", "another horse", principal=manager)

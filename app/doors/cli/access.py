@@ -120,7 +120,7 @@ def keys(
     key_name = _required(name, f"the name of the key: `postbayes keys {action} NAME`")
     if action == "revoke":
         with opened_database(load_settings()) as engine:
-            revoke_key(engine, key_name, who=this_user())
+            revoke_key(engine, key_name, actor=this_user())
         OUT.print(f"the key {name} is revoked")
         return
     text, key = made_key(
@@ -133,7 +133,7 @@ def keys(
         expires_at=None if days is None else now() + timedelta(days=days),
     )
     with opened_database(load_settings(), make=True) as engine:
-        add_key(engine, key, who=this_user())
+        add_key(engine, key, actor=this_user())
     show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
     if not as_json:
         ERR.print(
@@ -206,17 +206,17 @@ def people(
         show(listed, lines, as_json=as_json, otherwise="no people")
         return
     name = _required(name, f"the name of the person: `postbayes people {action} NAME`")
-    who, password = this_user(), None
+    actor, password = this_user(), None
     if action == "password" or (action == "add" and not no_password):
         password = _password(name)
     with opened_database(load_settings(), make=action == "add") as engine:
         if action == "remove":
-            remove_person(engine, name, who=who)
+            remove_person(engine, name, actor=actor)
         elif action == "password":
-            set_password(engine, name, password or "", who=who)
+            set_password(engine, name, password or "", actor=actor)
         else:
             add_person(
-                engine, name, role=role, password=password, profile=profile, who=who
+                engine, name, role=role, password=password, profile=profile, actor=actor
             )
     OUT.print(
         f"{name} can {'no longer sign in' if action == 'remove' else 'sign in now'}"
@@ -298,7 +298,7 @@ def lists(
     `allow ann@example.org` and `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as
     `list` prints them. A running service follows within a second.
     """
-    settings, who, time = load_settings(), this_user(), now()
+    settings, actor, time = load_settings(), this_user(), now()
     name, given = profile or settings.profile, what or []
     if action == "list":
         wanted = {ListSubject.parse(each) for each in given}
@@ -318,11 +318,11 @@ def lists(
         subjects = [ListSubject.parse(each) for each in given]
         with opened_database(settings) as engine:
             for each in subjects:
-                remove_entry(engine, name, each, who=who)
+                remove_entry(engine, name, each, actor=actor)
                 OUT.print(f"the entry {each} of {name} is removed")
         return
     if action == "import":
-        entries = _read(given[0], source=who, time=time)
+        entries = _read(given[0], source=actor, time=time)
     else:
         if allow == deny:
             raise InvalidInput("give --allow or --deny, and not both")
@@ -330,7 +330,7 @@ def lists(
             ListEntry(
                 subject=ListSubject.parse(each),
                 nats=nats_of("allow" if allow else "deny", nats),
-                source=who,
+                source=actor,
                 created_at=time,
                 expires_at=None if expires is None else expiry_of(expires, time),
                 note=note,
@@ -338,7 +338,7 @@ def lists(
             for each in given
         ]
     with opened_database(settings) as engine:
-        add_entries(engine, name, entries, who=who)
+        add_entries(engine, name, entries, actor=actor)
     OUT.print(f"entries set for {name}: {len(entries):,}")
 
 
@@ -397,7 +397,7 @@ def correspondents(
     )
     with opened_database(settings) as engine:
         forgot = forget_correspondent(
-            engine, settings, address, profile=profile, who=this_user()
+            engine, settings, address, profile=profile, actor=this_user()
         )
     if not forgot:
         has = "no profile has" if profile is None else f"{profile!r} does not have"

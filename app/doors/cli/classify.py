@@ -185,15 +185,15 @@ def _taught(row: LedgerRow) -> str:
     did = f"labelled {row.label}" if row.label else "taken back"
     if row.label_before:
         did += f", was {row.label_before}"
-    said = _said(row)
-    if said:
-        did += f"; the filter had decided {said['decision']}"
-        if said["log_odds"] is not None:
-            did += f", {said['log_odds']:+.2f} nats"
+    answer = _verdict_before(row)
+    if answer:
+        did += f"; the filter had decided {answer['decision']}"
+        if answer["log_odds"] is not None:
+            did += f", {answer['log_odds']:+.2f} nats"
     return f"{did}  (by {row.source})"
 
 
-def _said(row: LedgerRow) -> dict[str, Any] | None:
+def _verdict_before(row: LedgerRow) -> dict[str, Any] | None:
     """Return the verdict before a feedback; None if there was none."""
     if not row.scores or "decision" not in row.scores:
         return None
@@ -207,7 +207,8 @@ def _document(found: MessageHistory) -> dict[str, object]:
         "scored": found.scored,
         "verdicts": [fields_of(line, *of_verdict) for line in found.verdicts],
         "feedback": [
-            fields_of(row, *TaughtOut.model_fields) | {"verdict_before": _said(row)}
+            fields_of(row, *TaughtOut.model_fields)
+            | {"verdict_before": _verdict_before(row)}
             for row in found.rows
         ],
         "now": found.now and ClassifyOut.of(Delivered.of(found.now)),

@@ -435,6 +435,6 @@ class StateFile:
             with complete_or_absent(self.path.resolve()) as part:
                 part.write_text(text, encoding="utf-8")
         except (OSError, UnwritableFile) as error:
-            said = reason(error.__cause__ or error)
-            msg = f"{self.variable}, {self.path}, cannot be written: {said}"
+            cause = reason(error.__cause__ or error)
+            msg = f"{self.variable}, {self.path}, cannot be written: {cause}"
             raise InvalidSetting(msg) from error

@@ -256,5 +256,5 @@ def _ratio(log_odds: float) -> str:
     ('2.0 : 1', '1 : 67')
     """
     times = math.exp(abs(log_odds))
-    said = f"{times:.1f}" if times < 10 else f"{times:,.0f}"  # noqa: PLR2004
-    return f"{said} : 1" if log_odds >= 0 else f"1 : {said}"
+    number = f"{times:.1f}" if times < 10 else f"{times:,.0f}"  # noqa: PLR2004
+    return f"{number} : 1" if log_odds >= 0 else f"1 : {number}"

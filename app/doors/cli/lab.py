@@ -372,10 +372,10 @@ def _validation_lines(validation: Validation, classes: Sequence[str]) -> Lines:
         if validation.impossible
         else f"log-loss {validation.log_loss:.4f} nats"
     )
-    said = f"log-likelihood of the classes: {nats(validation.log_likelihood)} nats"
+    line = f"log-likelihood of the classes: {nats(validation.log_likelihood)} nats"
     if validation.log_joint is not None:
-        said += f"; of classes and rows: {nats(validation.log_joint)} nats"
-    yield said
+        line += f"; of classes and rows: {nats(validation.log_joint)} nats"
+    yield line
     shown = confusion_table(validation, classes)
     yield from _table("rows by class (down) and decision (across)", *shown)
 

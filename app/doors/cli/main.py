@@ -78,23 +78,23 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
     value, more = found["input"], found.get("ctx", {})
     match found["type"]:
         case "int_parsing" | "int_from_float":
-            said = f"{value!r} is not a whole number."
+            problem = f"{value!r} is not a whole number."
         case "int_parsing_size":
-            said = "the number has too many digits."
+            problem = "the number has too many digits."
         case "float_parsing":
-            said = f"{value!r} is not a number."
+            problem = f"{value!r} is not a number."
         case "greater_than_equal" | "less_than_equal" if isnan(float(value)):
-            said = f"{value!r} is not a number."
+            problem = f"{value!r} is not a number."
         case "greater_than_equal":
-            said = f"{value} is too small: {more['ge']} or more."
+            problem = f"{value} is too small: {more['ge']} or more."
         case "less_than_equal":
-            said = f"{value} is too large: {more['le']} or less."
+            problem = f"{value} is too large: {more['le']} or less."
         case "value_error":
             # For a choice: the possible values.
-            said = str(more["error"])
+            problem = str(more["error"])
         case _:
-            said = otherwise
-    return said
+            problem = otherwise
+    return problem
 
 
 FILES: Final = {
@@ -136,8 +136,8 @@ def _docstrings(file: str) -> dict[str, str]:
 
 def summary(name: str) -> str:
     """Return the first paragraph of a command's help, without importing the command."""
-    said = _docstrings(COMMANDS[name])[_function(name)]
-    return " ".join(said.partition("\n\n")[0].split())
+    docstring = _docstrings(COMMANDS[name])[_function(name)]
+    return " ".join(docstring.partition("\n\n")[0].split())
 
 
 class Commands(TyperGroup):
@@ -253,9 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClickException as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else _NAME
-        said = " ".join(error.format_message().split()).rstrip(".")
-        end = "" if said.endswith("?") else "."
-        complain(f"{said[:1].lower()}{said[1:]}{end} See `{where} --help`.")
+        message = " ".join(error.format_message().split()).rstrip(".")
+        end = "" if message.endswith("?") else "."
+        complain(f"{message[:1].lower()}{message[1:]}{end} See `{where} --help`.")
         sys.exit(error.exit_code)
     except typer.Abort:
         # A no, or the end of the input.

@@ -97,7 +97,7 @@ def profiles(
                 spam_labels=settings.spam_labels,
                 time=now(),
                 id_key=id_key_of_new(engine, settings),
-                who=this_user(),
+                actor=this_user(),
             )
         if rename is not None:
             rename_profile(engine, *rename)
@@ -141,7 +141,7 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
         )
     left = "interrupted; the profile is gone, and a running service removes the rest"
     with interruptible(left), progress() as bar:
-        run_stage(bar, "deleting", delete_profile(engine, name, who=this_user()))
+        run_stage(bar, "deleting", delete_profile(engine, name, actor=this_user()))
 
 
 _COLUMN: Final = 44
@@ -186,13 +186,13 @@ def policy(
     with opened_database(settings) as engine:
         if changes:
             before, own = policies.change(
-                engine, name, service, changes, who=this_user()
+                engine, name, service, changes, actor=this_user()
             )
         else:
             (stored,) = list_profiles(engine, name)
             before = own = stored.read_policy()
-    made_of = own.applied_to(service)
-    was, now = _thresholds(before.applied_to(service)), _thresholds(made_of)
+    after = own.applied_to(service)
+    was, now = _thresholds(before.applied_to(service)), _thresholds(after)
     lines = []
     for row, value in now.items():
         line = Text(f"{row:17}{_shown(row, value)}")
@@ -204,7 +204,7 @@ def policy(
             line.append("its own", style="dim")
         lines.append(line)
     thresholds = {
-        row: each and each.model_dump() for row, each in thresholds_of(made_of).items()
+        row: each and each.model_dump() for row, each in thresholds_of(after).items()
     }
     document = {"name": name, **thresholds, "policy": own.document()}
     show(document, lines, as_json=as_json)
@@ -213,11 +213,11 @@ def policy(
 _NAMES: Final = tuple(field.name for field in fields(Policy))
 
 
-def _thresholds(made_of: Specification) -> dict[str, float | None]:
+def _thresholds(specification: Specification) -> dict[str, float | None]:
     """Return the cost and the thresholds, in the order of the log-odds."""
-    thresholds = thresholds_of(made_of).items()
+    thresholds = thresholds_of(specification).items()
     return {
-        "ham_cost": math.exp(made_of.verdict.spam_threshold),
+        "ham_cost": math.exp(specification.verdict.spam_threshold),
         **{row: None if each is None else each.log_odds for row, each in thresholds},
     }
 

@@ -173,7 +173,7 @@ def undo(
     service on the same database follows within a second. An interrupted undo is
     finished by the next one, or by the service.
     """
-    asked = Selection(
+    selection = Selection(
         ids=frozenset(parse_id(each) for each in ids or ()),
         source=source,
         since=_time(since),
@@ -184,9 +184,9 @@ def undo(
     with opened_database(settings) as engine:
         reverse = Undo(engine, load_profiles(engine, settings))
         if dry_run:
-            undone = reverse.forecast(name, asked)
+            undone = reverse.forecast(name, selection)
         else:
-            undone = _carry_out(reverse, name, asked, confirm)
+            undone = _carry_out(reverse, name, selection, confirm)
     document = UndoOut.of(undone)
     lines = _sentences(document)
     if document.undo is not None:
@@ -200,14 +200,14 @@ def undo(
 
 
 def _carry_out(
-    reverse: Undo, name: str, asked: Selection, confirm: str | None
+    reverse: Undo, name: str, selection: Selection, confirm: str | None
 ) -> Undone:
     """Record an undo and carry it out, with a progress bar."""
     with interruptible(
         "interrupted; the undo may have been recorded: run the same command again to "
         "finish it or to see that nothing is left"
     ):
-        undone = reverse.begin(name, asked, source="undo", confirm=confirm)
+        undone = reverse.begin(name, selection, source="undo", confirm=confirm)
     with (
         interruptible(
             "interrupted; the undo is recorded, and the service or the same command "

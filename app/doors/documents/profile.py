@@ -62,13 +62,13 @@ class ThresholdOut(AnswerDocument):
         return (text.rstrip("0").rstrip(".") if digits else text) + " %"
 
 
-def thresholds_of(made_of: Specification) -> dict[str, ThresholdOut | None]:
+def thresholds_of(specification: Specification) -> dict[str, ThresholdOut | None]:
     """Return the thresholds of a profile by name, in the order of the log-odds."""
     nats = {
-        "ham_threshold": made_of.verdict.ham_threshold,
-        "spam_threshold": made_of.verdict.spam_threshold,
-        "quarantine_from": made_of.action.quarantine_from,
-        "reject_from": made_of.action.reject_from,
+        "ham_threshold": specification.verdict.ham_threshold,
+        "spam_threshold": specification.verdict.spam_threshold,
+        "quarantine_from": specification.action.quarantine_from,
+        "reject_from": specification.action.reject_from,
     }
     return {
         name: None if value is None else ThresholdOut.of(value)
@@ -174,8 +174,8 @@ class ProfileOut(AnswerDocument):
         """
         live = application.live.get(name)
         row, snapshot = live.row, live.snapshot
-        made_of, fusion = snapshot.specification, snapshot.fusion
-        terms = [term.name for term in made_of.verdict.terms]
+        specification, fusion = snapshot.specification, snapshot.fusion
+        terms = [term.name for term in specification.verdict.terms]
         return cls.describing(
             row,
             revision=snapshot.revision,
@@ -183,19 +183,21 @@ class ProfileOut(AnswerDocument):
             views={
                 view: ViewStateOut(
                     features=table.vocabulary,
-                    occurrences=made_of.by_label(table.totals("occurrences")),
+                    occurrences=specification.by_label(table.totals("occurrences")),
                 )
                 for view, table in snapshot.tables.items()
             },
-            **thresholds_of(made_of),
+            **thresholds_of(specification),
             policy=row.read_policy().document(),
             fusion=FusionOut.describing(
                 fusion,
                 weights=dict(zip(terms, fusion.weights.tolist(), strict=True)),
-                bias=dict(zip(made_of.sides.labels, fusion.bias.tolist(), strict=True)),
+                bias=dict(
+                    zip(specification.sides.labels, fusion.bias.tolist(), strict=True)
+                ),
             ),
             undo_days=application.settings.vector_days or None,
-            decay=made_of.decay,
+            decay=specification.decay,
         )
 
 

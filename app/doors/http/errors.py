@@ -61,7 +61,7 @@ def list_faults(
     ... )
     'unknown parameter `labell`; the known ones are `label`, `source`'
     """
-    said = []
+    faults = []
     for error in errors[:_SHOWN]:
         place, unknown = error["loc"], error["type"] == "extra_forbidden"
         # Tags of unions have brackets; an unknown name is the sender's, even with some.
@@ -70,20 +70,20 @@ def list_faults(
             *(each for each in known if "[" not in str(each)),
             *place[len(known) :],
         )
-        said.append(
+        faults.append(
             _unknown(place, names, of)
             if unknown
-            else f"{_written(place)}{_said(error)}"
+            else f"{_written(place)}{_message_of(error)}"
         )
-    return "; ".join(said)
+    return "; ".join(faults)
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _message_of(error: Mapping[str, Any]) -> str:
     """Return the text of a fault, to follow the name of its place.
 
     Examples
     --------
-    >>> _said({"type": "string_type", "msg": "Input should be a valid string"})
+    >>> _message_of({"type": "string_type", "msg": "Input should be a valid string"})
     ' should be a valid string'
     """
     if error["type"] == "missing":

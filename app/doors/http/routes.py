@@ -157,11 +157,11 @@ async def classify(
     answer for each.
     """
     raw = await message_in(request, body)
-    asked = addressed(request, query.profile, query.recipient)
+    recipients = addressed(request, query.profile, query.recipient)
     score = partial(
-        app.delivery.answer, asked, raw, strongest=query.explain, door="http"
+        app.delivery.answer, recipients, raw, strongest=query.explain, door="http"
     )
-    size = effort(raw, asked.profiles)
+    size = effort(raw, recipients.profiles)
     return document(
         answer_fields(await computing(score, size, partial(hung_up, request)))
     )
@@ -207,10 +207,10 @@ async def classify_batch(
                 f"the batch has {len(messages):,} messages, and the limit is "
                 f"{MAX_MESSAGES:,}; send several batches"
             )
-        asked = addressed(request, profile, recipient)
-        for each in asked.profiles:
+        recipients = addressed(request, profile, recipient)
+        for each in recipients.profiles:
             app.live.find(each)
-        answering = _results(app, asked, explain, messages)
+        answering = _results(app, recipients, explain, messages)
         results = await unless_gone(answering, hung_up(request))
     # The results are joined as bytes: one document of a thousand would block the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
@@ -254,23 +254,23 @@ async def feedback(
     if not label:
         msg = 'the label is missing; give ?label=spam, or "label" in the JSON'
         raise MissingLabel(msg)
-    who = principal_of(request)
-    said: dict[str, Any] = {
-        "label": who.require_label(label),
-        "source": _source(who, given.source or query.source),
-        "via": Via("http", who),
+    principal = principal_of(request)
+    teaching: dict[str, Any] = {
+        "label": principal.require_label(label),
+        "source": _source(principal, given.source or query.source),
+        "via": Via("http", principal),
     }
     if given.id is None:
         message = required(raw)
         marks = [await recalled(app, name, each) for each in marked_ids(message)]
-        teach = partial(app.feedback.start_teach, name, message, marks, **said)
+        teach = partial(app.feedback.start_teach, name, message, marks, **teaching)
         pending = await computing(teach, len(message), partial(hung_up, request))
         return document(feedback_fields(await answered(pending)))
     if raw is not None:
         raise MalformedRequest("send either the `id` or the message, not both")
     digest = parse_id(given.id)
     stored = await recalled(app, name, digest, within=app.recall.write_behind)
-    teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **said)
+    teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **teaching)
     pending = await computing(teach, 0)
     return document(feedback_fields(await answered(pending)))
 
@@ -290,9 +290,11 @@ async def forget(
     within two minutes.
     """
     name = profile_of(request, profile, recipient)
-    who = principal_of(request)
-    said, via = _source(who, source), Via("http", who)
-    begin = partial(app.feedback.start_forget, name, parse_id(id), source=said, via=via)
+    principal = principal_of(request)
+    origin, via = _source(principal, source), Via("http", principal)
+    begin = partial(
+        app.feedback.start_forget, name, parse_id(id), source=origin, via=via
+    )
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 
@@ -394,18 +396,18 @@ def addressed(
     Forbidden
         If the principal may not use one of them.
     """
-    who = principal_of(request)
+    principal = principal_of(request)
     if not recipients:
-        profile = profile or who.only_profile
+        profile = profile or principal.only_profile
     app: Application = request.app.state.application
-    return app.delivery.address(recipients, profile=profile, principal=who)
+    return app.delivery.address(recipients, profile=profile, principal=principal)
 
 
-def _source(who: Principal, given: str | None) -> str:
+def _source(principal: Principal, given: str | None) -> str:
     """Return the source of feedback; only some clients may set it."""
     if given:
         check_source(given)
-    return who.source(given)
+    return principal.source(given)
 
 
 async def recalled(
@@ -460,26 +462,26 @@ async def in_time(answer: Future[Taught]) -> Taught:
 
 
 async def _answer(
-    app: Application, asked: Addressed, explain: int, message: object
+    app: Application, addressed: Addressed, explain: int, message: object
 ) -> ClassifyOut:
     """Return the answer about one message of a batch."""
     size = sys.getsizeof(message)
     if isinstance(message, dict):
         size += sum(map(sys.getsizeof, message.values()))
     raw = required(await computing(lambda: read_message(message).raw(), size))
-    score = partial(app.delivery.answer, asked, raw, strongest=explain, door="http")
-    return ClassifyOut.of(await computing(score, effort(raw, asked.profiles)))
+    score = partial(app.delivery.answer, addressed, raw, strongest=explain, door="http")
+    return ClassifyOut.of(await computing(score, effort(raw, addressed.profiles)))
 
 
 async def _results(
-    app: Application, asked: Addressed, explain: int, messages: Sequence[object]
+    app: Application, addressed: Addressed, explain: int, messages: Sequence[object]
 ) -> list[bytes]:
     """Return the results of messages; after each, other requests take a turn."""
     results = []
     for message in messages:
         async with ONE_AT_A_TIME:
             try:
-                answer = await _answer(app, asked, explain, message)
+                answer = await _answer(app, addressed, explain, message)
                 result = ResultOut(answer=answer, problem=None)
             except PostbayesError as error:
                 result = ResultOut(answer=None, problem=described(error))

@@ -295,7 +295,7 @@ class Rspamd:
         gate = self._application.gate
         caller = caller_of(request.scope, gate.proxies, keys=KEYS)
         try:
-            who = gate.admit(caller, ask.right)
+            principal = gate.admit(caller, ask.right)
         except (errors.Unauthenticated, errors.Forbidden) as error:
             gone = "a client that is gone"
             client = "a local process" if caller.host is None else caller.host or gone
@@ -307,31 +307,35 @@ class Rspamd:
             if ask.packed or raw.startswith(MAGIC):
                 raw = codec.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
-                found = await self._scan(ask, raw, who, partial(hung_up, request))
+                found = await self._scan(ask, raw, principal, partial(hung_up, request))
                 return codec.packed(found) if ask.packs else found
-            said = source_of("rspamd", ask.user) if who.names_sources else who.name
-            return await self._learn(ask, raw, who, said)
+            source = (
+                source_of("rspamd", ask.user)
+                if principal.names_sources
+                else principal.name
+            )
+            return await self._learn(ask, raw, principal, source)
         if ask.right is not None:
-            who.require_all("statistics, which are of the whole service")
+            principal.require_all("statistics, which are of the whole service")
         return await self._tell(ask)
 
     async def _scan(
         self,
         ask: Ask,
         raw: bytes,
-        who: Principal,
+        principal: Principal,
         gone: Callable[[], Coroutine[Any, Any, None]],
     ) -> Response:
         app = self._application
         if not raw.strip():
-            name = who.require(app.recipients.answering(ask.recipients))
+            name = principal.require(app.recipients.answering(ask.recipients))
             return codec.document(skipped(app.live.find(name).specification))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
-        asked = app.delivery.address(people, principal=who)
+        recipients = app.delivery.address(people, principal=principal)
         classify = partial(
             app.delivery.answer,
-            asked,
+            recipients,
             raw,
             strongest=self._strongest,
             door="rspamd",
@@ -355,20 +359,22 @@ class Rspamd:
         app.tally.acted("rspamd", delivered.action)
         return codec.document(document)
 
-    async def _learn(self, ask: Ask, raw: bytes, who: Principal, said: str) -> Response:
+    async def _learn(
+        self, ask: Ask, raw: bytes, principal: Principal, source: str
+    ) -> Response:
         if not raw.strip():
             raise Refusal(HTTPStatus.BAD_REQUEST, "Empty body is not permitted")
         app = self._application
-        profile = who.require(app.recipients.shared(ask.recipients))
-        label = who.require_label(label_of(app.live.find(profile).row, ask.label))
+        profile = principal.require(app.recipients.shared(ask.recipients))
+        label = principal.require_label(label_of(app.live.find(profile).row, ask.label))
         taught = await in_thread(
             LEARNING,
             app.feedback.teach,
             profile,
             raw,
             label=label,
-            source=said,
-            via=Via("rspamd", who),
+            source=source,
+            via=Via("rspamd", principal),
         )
         if taught.outcome.kind == "unchanged":
             sentence = (

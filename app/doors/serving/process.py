@@ -105,10 +105,10 @@ async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def _reload(asked: asyncio.Event, reload: Callable[[], object]) -> None:
+async def _reload(event: asyncio.Event, reload: Callable[[], object]) -> None:
     while True:
-        await asked.wait()
-        asked.clear()
+        await event.wait()
+        event.clear()
         try:
             await to_thread.run_sync(reload)
         except Exception:  # the outermost loop of the task: the service goes on

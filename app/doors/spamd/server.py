@@ -277,11 +277,11 @@ class Spamd:
         """Learn or forget a message, and answer with the change, if any."""
         app = self._application
         profile = app.recipients.shared(_users(request))
-        said = source_of("spamd", request.user)
+        source = source_of("spamd", request.user)
         if request.removes:
             digest = app.feedback.identify(profile, request.message)
             try:
-                app.feedback.forget(profile, digest, source=said, via=Via("spamd"))
+                app.feedback.forget(profile, digest, source=source, via=Via("spamd"))
             except errors.UnknownMessage:
                 return success([])
             return success([("DidRemove", "local")])
@@ -292,7 +292,7 @@ class Spamd:
             profile,
             request.message,
             label=label_of(app.live.find(profile).row, request.label),
-            source=said,
+            source=source,
             via=Via("spamd"),
         )
         unchanged = taught.outcome.kind == "unchanged"

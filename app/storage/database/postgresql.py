@@ -188,8 +188,8 @@ def _hide_rows(error: psycopg.Error) -> None:
     DETAIL has the row that violates a constraint, CONTEXT the line that was copied:
     words of mail, which tracebacks would put into the log.
     """
-    if said := error.diag.message_primary:
-        error.args = (said,)
+    if message := error.diag.message_primary:
+        error.args = (message,)
 
 
 class _SilentError(psycopg.OperationalError):
@@ -223,12 +223,12 @@ _ADVISORY_LOCK: Final = int.from_bytes(b"postbaye", "big")
 _MIGRATION_TIMEOUT: Final = 300_000
 _DAMAGED: Final = (
     DatabaseDamaged,
-    "PostgreSQL reports a damaged database: {said}. Restore a backup as "
+    "PostgreSQL reports a damaged database: {text}. Restore a backup as "
     "docs/operating.md describes.",
 )
 _MISSING: Final = (
     DatabaseUnprepared,
-    "Something is missing in the database: {said}. Correct the search_path of {user}, "
+    "Something is missing in the database: {text}. Correct the search_path of {user}, "
     "or restore a backup as docs/operating.md describes.",
 )
 # The appendix "Error Codes" of PostgreSQL's manual.
@@ -240,18 +240,18 @@ _DIAGNOSES: Final[dict[str, tuple[Any, str]]] = {
     # insufficient_privilege
     "42501": (
         DatabaseUnprepared,
-        "PostgreSQL refuses {user}: {said}. Make it the owner of the tables, or GRANT "
+        "PostgreSQL refuses {user}: {text}. Make it the owner of the tables, or GRANT "
         "it all rights to them and CREATE on their schema.",
     ),
     # disk_full
     "53100": (
         DatabaseUnavailable,
-        "The disk of PostgreSQL is full ({said}); free some space there.",
+        "The disk of PostgreSQL is full ({text}); free some space there.",
     ),
     # read_only_sql_transaction
     "25006": (
         DatabaseUnavailable,
-        "The database is read-only: {said}. Name the primary server in the database "
+        "The database is read-only: {text}. Name the primary server in the database "
         "URL, or let the database write (default_transaction_read_only).",
     ),
 }
@@ -428,16 +428,16 @@ class Postgresql(Dialect):
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
         """Return the diagnosis of an error of psycopg."""
-        said = first_line(error)
+        message = first_line(error)
         state: str | None = getattr(error, "sqlstate", None)
         if known := _DIAGNOSES.get(state or ""):
             # If the URL does not contain it, the driver's environment may.
             name = url.username
             user = f"the user {name!r}" if name else "the user of the database URL"
             kind, sentence = known
-            return Diagnosis(kind, sentence.format(said=said, user=user))
+            return Diagnosis(kind, sentence.format(text=message, user=user))
         trouble = _TROUBLE.get(state or "", "is unavailable")
-        sentence = f"The database {trouble}: {said}."
+        sentence = f"The database {trouble}: {message}."
         # No answer of the server, or none that has a code: not even its refusal of a
         # password or a name has one for libpq.
         if state is None:

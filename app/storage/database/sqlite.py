@@ -258,18 +258,18 @@ class Sqlite(Dialect):
 
     def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
         """Return the diagnosis of an error of sqlite3."""
-        said = first_line(error)
+        message = first_line(error)
         path = str(url.database)
         file = path if path.startswith("file:") else str(Path(path).absolute())
         code = _code(error)
         restore = "Restore a backup as docs/operating.md describes."
         if code in _DAMAGED:
             sentence = (
-                f"{file} is damaged, or not an SQLite database ({said}). {restore}"
+                f"{file} is damaged, or not an SQLite database ({message}). {restore}"
             )
             return Diagnosis(DatabaseDamaged, sentence)
-        if said.startswith(_MISSING):
-            sentence = f"Something is missing in {file}: {said}. {restore}"
+        if message.startswith(_MISSING):
+            sentence = f"Something is missing in {file}: {message}. {restore}"
             return Diagnosis(DatabaseUnprepared, sentence)
         if code == sqlite3.SQLITE_CANTOPEN:
             sentence = (
@@ -285,19 +285,19 @@ class Sqlite(Dialect):
             return Diagnosis(DatabaseUnavailable, sentence, stored=False)
         if code == sqlite3.SQLITE_READONLY:
             sentence = (
-                f"{file} is read-only ({said}): check its disk, and that user "
+                f"{file} is read-only ({message}): check its disk, and that user "
                 f"{os.geteuid()} may write the file, its -wal and -shm, and its folder."
             )
             return Diagnosis(DatabaseUnavailable, sentence)
         failed = code == sqlite3.SQLITE_IOERR
         if failed:
             sentence = (
-                f"The disk of {file} failed ({said}): check it, and the log of the "
+                f"The disk of {file} failed ({message}): check it, and the log of the "
                 "system."
             )
         else:
             trouble = "is busy" if code in _BUSY else "is unavailable"
-            sentence = f"The database {trouble}: {said}."
+            sentence = f"The database {trouble}: {message}."
         return Diagnosis(DatabaseUnavailable, sentence, passes=not failed)
 
 

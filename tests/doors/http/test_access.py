@@ -58,7 +58,7 @@ def serving(app):
 def add(app, name="mx1", rights=ADMIN, **limits):
     """Make a key, and return its text."""
     text, key = made_key(name, rights, **limits)
-    app.add_key(key, who="test")
+    app.add_key(key, actor="test")
     return text
 
 
@@ -553,7 +553,7 @@ def test_other_processes_follow_keys(application):
     second.keys.refresh()
     with serving(second) as client:
         before = client(STRANGER, key).get("/profiles").status_code
-        first.revoke_key("mx1", who="test")
+        first.revoke_key("mx1", actor="test")
         second.keys.refresh()
         after = client(STRANGER, key).get("/profiles").status_code
         second.keys.flush()

@@ -110,7 +110,7 @@ def test_a_key_needs_the_rights(client):
     for right in (Right.READ, Right.LISTS, Right.MANAGE, Right.TEACH):
         for profiles in ((), ("rita",)):
             text, key = made_key(f"{right}-{len(profiles)}", [right], profiles=profiles)
-            app.add_key(key, who="test")
+            app.add_key(key, actor="test")
             stranger.headers["Authorization"] = f"Bearer {text}"
             found[right.value, *profiles] = (
                 stranger.get(LISTS).status_code,
@@ -118,7 +118,7 @@ def test_a_key_needs_the_rights(client):
                 stranger.delete(LISTS, params={"entry": ANN}).status_code,
             )
     text, key = made_key("trap", [Right.TEACH], profiles=("default",), labels=("spam",))
-    app.add_key(key, who="test")
+    app.add_key(key, actor="test")
     stranger.headers["Authorization"] = f"Bearer {text}"
     of_page = stranger.post("/ui/lists", data={"verb": "allow", "entry": ANN})
 
@@ -210,7 +210,9 @@ def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
         ("tim", "teacher", None),
         ("anna", "admin", None),
     ):
-        app.add_person(name, role=role, password=PASSWORD, profile=profile, who="test")
+        app.add_person(
+            name, role=role, password=PASSWORD, profile=profile, actor="test"
+        )
     door = create_app(app)
     found = {}
     with TestClient(door, client=("127.0.0.1", 50000)):

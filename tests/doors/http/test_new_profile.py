@@ -97,7 +97,7 @@ def test_a_profile_that_cannot_be(client, status, fields):
 def test_who_manages_a_domain_makes_its_profiles(client):
     """Such a person cannot create other profiles."""
     text, key = made_key("org", [Right.MANAGE, Right.READ], profiles=["@example.org"])
-    client.app.state.application.add_key(key, who="test")
+    client.app.state.application.add_key(key, actor="test")
     answers = [
         client.post("/profiles", json={"name": name}, headers={"X-API-Key": text})
         for name in ("bob@example.org", "bob@example.net")

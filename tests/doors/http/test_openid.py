@@ -172,7 +172,7 @@ def make(given, tmp_path, monkeypatch):
         settings = Settings(_env_file=None, database_url=url, **{**given, **more})
         app = Application(settings)
         for name in ("anna@example.org", "tim"):
-            app.add_person(name, role="admin", password=None, who="test")
+            app.add_person(name, role="admin", password=None, actor="test")
         served = create_app(app)
         local = TestClient(served, client=("127.0.0.1", 50000))
         opened.append(local.__enter__())
@@ -315,7 +315,7 @@ def test_an_unknown_person_is_not_let_in(make, provider):
 def test_a_removed_person_is_not_let_in(make, provider):
     """A valid answer of the provider does not change that."""
     client = make()
-    client.app.state.application.remove_person("anna@example.org", who="test")
+    client.app.state.application.remove_person("anna@example.org", actor="test")
 
     assert 401 == sign_in(client, provider).status_code
 

@@ -42,7 +42,7 @@ def make(tmp_path):
         people = (("anna", "admin", None), ("tim", "teacher", None))
         for name, role, profile in (*people, ("rita", "reader", "rita")):
             app.add_person(
-                name, role=role, password=PASSWORD, profile=profile, who="test"
+                name, role=role, password=PASSWORD, profile=profile, actor="test"
             )
         served = create_app(app)
         local = TestClient(served, client=("127.0.0.1", 50000))
@@ -149,7 +149,7 @@ def test_a_page_has_the_buttons_of_a_role_alone(make):
     """A reader has none, a teacher those that teach, an administrator also the undo."""
     clients = make()
     app = clients().app.state.application
-    app.add_person("rob", role="reader", password=PASSWORD, profile=None, who="test")
+    app.add_person("rob", role="reader", password=PASSWORD, profile=None, actor="test")
     found = {}
     for name in ("anna", "tim", "rob"):
         client = clients()
@@ -631,7 +631,7 @@ def test_whoever_manages_takes_over_nobody_with_more_rights(make):
     clients = make()
     app = clients().app.state.application
     text, key = made_key("manager", ["manage"])
-    app.add_key(key, who="test")
+    app.add_key(key, actor="test")
     answer = clients(headers={"X-API-Key": text}).put(
         "/people/anna/password", json={"password": "another horse"}
     )
@@ -650,7 +650,7 @@ def test_people_are_for_those_who_manage_all(make):
     keyed = []
     for name, limits in (("one", {"profiles": ["rita"]}), ("two", {})):
         text, key = made_key(name, ["manage"], **limits)
-        app.add_key(key, who="test")
+        app.add_key(key, actor="test")
         keyed.append(clients(headers={"X-API-Key": text}))
     person = {"name": "eve", "role": "reader", "password": PASSWORD}
     answers = [
@@ -722,7 +722,7 @@ def test_the_way_to_the_password_is_there_for_people(make):
     tim, keyed = clients(), clients()
     sign_in(tim, "tim")
     text, key = made_key("mx1", ["read"])
-    tim.app.state.application.add_key(key, who="test")
+    tim.app.state.application.add_key(key, actor="test")
     keyed.headers["X-API-Key"] = text
 
     assert 'href="/ui/password"' in tim.get("/ui/history").text
@@ -762,7 +762,7 @@ def test_the_line_of_a_verdict_names_who_asked(make, caplog):
     tim, local = clients(), clients(("127.0.0.1", 1))
     sign_in(tim, "tim")
     text, key = made_key("mx1", ["classify"])
-    tim.app.state.application.add_key(key, who="test")
+    tim.app.state.application.add_key(key, actor="test")
     keyed = clients(headers={"X-API-Key": text})
     with caplog.at_level("INFO", logger="app.services.delivery"):
         for client in (keyed, tim, local):
@@ -810,7 +810,7 @@ def test_a_key_is_in_the_line_of_its_feedback(make, caplog, names_sources, named
     """The key is named even if it teaches in the name of users."""
     clients = make()
     text, key = made_key("mx1", ["teach"], names_sources=names_sources)
-    clients().app.state.application.add_key(key, who="test")
+    clients().app.state.application.add_key(key, actor="test")
     with caplog.at_level("INFO", logger="app.services.feedback"):
         taught = clients(headers={"X-API-Key": text}).post(
             "/feedback?label=spam&source=ann",

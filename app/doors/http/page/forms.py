@@ -248,9 +248,9 @@ async def problem_page(request: Request, problem: ProblemOut) -> Response:
     A refused form is shown again.  If its page fails as well, or the database is away,
     the page of the problem is shown.
     """
-    state, who = request.scope.setdefault("state", {}), principal_of(request)
+    state, principal = request.scope.setdefault("state", {}), principal_of(request)
     if problem.type.startswith(_REASONS) and (
-        who.profiles is not None or not who.may(Right.READ)
+        principal.profiles is not None or not principal.may(Right.READ)
     ):
         problem = problem.model_copy(update={"detail": _AWAY})
     posted, fields = state.get("form", ("", {}))

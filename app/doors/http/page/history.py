@@ -278,7 +278,7 @@ async def teach_from_history(
     form = await read_form(request)
     digest, name = parse_id(id), profile_of(request, profile)
     outcome = await teach_by_id(app, name, digest, form, principal_of(request))
-    return _back(form, digest, profile, said=outcome.kind, label=outcome.label or "")
+    return _back(form, digest, profile, outcome=outcome.kind, label=outcome.label or "")
 
 
 @teaching.post("/history/{id}/undo")
@@ -298,19 +298,24 @@ async def undo_from_history(
         Selection(ids=frozenset({digest})),
         source=principal_of(request).name,
     )
-    said = "nothing" if undone.name is None else "undone"
-    return _back(form, digest, profile, said=said, label="")
+    outcome = "nothing" if undone.name is None else "undone"
+    return _back(form, digest, profile, outcome=outcome, label="")
 
 
 def _back(
-    form: dict[str, str], digest: bytes, profile: str | None, *, said: str, label: str
+    form: dict[str, str],
+    digest: bytes,
+    profile: str | None,
+    *,
+    outcome: str,
+    label: str,
 ) -> Response:
     """Redirect back to the page of a form, with a message about the outcome."""
     there, _, query = form.get("back", "")[:MAX_BACK].partition("?")
     # Only to a path of these pages.
     path = there if there.startswith("/ui/") else "/ui/history"
-    told = {"said": said, "about": digest.hex(), "label": label}
-    kept = {"profile": profile, **dict(parse_qsl(query)), **told}
+    about = {"said": outcome, "about": digest.hex(), "label": label}
+    kept = {"profile": profile, **dict(parse_qsl(query)), **about}
     anchor = form.get("anchor", "")
     fragment = anchor if anchor.replace("-", "").isalnum() else ""
     return see_other(path, kept, fragment=fragment)

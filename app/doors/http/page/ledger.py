@@ -97,18 +97,20 @@ async def undo(
     taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
-    asked = await read_document(request, body, UndoIn)
+    document = await read_document(request, body, UndoIn)
     selection = Selection(
-        ids=frozenset(parse_id(each) for each in asked.ids),
-        source=asked.source,
-        since=asked.from_,
-        until=asked.until,
+        ids=frozenset(parse_id(each) for each in document.ids),
+        source=document.source,
+        since=document.from_,
+        until=document.until,
     )
     name = profile_of(request, profile)
     act = (
         app.undo.forecast
-        if asked.dry_run
-        else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
+        if document.dry_run
+        else partial(
+            app.undo, source=principal_of(request).name, confirm=document.confirm
+        )
     )
     undone = await in_thread(UNDO_THREADS, act, name, selection)
     return UndoOut.of(undone)

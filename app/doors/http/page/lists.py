@@ -88,11 +88,11 @@ async def set_entries(
 
     They apply at once in the worker that answers, and within a second in the others.
     """
-    who = principal_of(request)
+    principal = principal_of(request)
     name = profile_of(request, name)
-    asked, time = await read_document(request, body, ListsIn), now()
-    entries = [each.read(source=who.name, now=time) for each in asked.entries]
-    await in_database(app.add_list_entries, name, entries, who=who.name)
+    document, time = await read_document(request, body, ListsIn), now()
+    entries = [each.read(source=principal.name, now=time) for each in document.entries]
+    await in_database(app.add_list_entries, name, entries, actor=principal.name)
     return ListsOut.of(entries)
 
 
@@ -111,8 +111,8 @@ async def remove_entry(
     others.
     """
     name = profile_of(request, name)
-    subject, who = ListSubject.parse(entry), principal_of(request).name
-    await in_database(app.remove_list_entry, name, subject, who=who)
+    subject, actor = ListSubject.parse(entry), principal_of(request).name
+    await in_database(app.remove_list_entry, name, subject, actor=actor)
     return await _found(app, name, "", 100)
 
 
@@ -148,7 +148,7 @@ async def set_entry_page(
 ) -> Response:
     """Set an entry."""
     form = await read_form(request)
-    name, who, time = profile_of(request, profile), principal_of(request).name, now()
+    name, actor, time = profile_of(request, profile), principal_of(request).name, now()
     strength, expires = form.get("nats", "").strip(), form.get("expires", "").strip()
     try:
         nats = nats_of(form.get("verb", ""), float(strength) if strength else None)
@@ -158,12 +158,12 @@ async def set_entry_page(
     entry = ListEntry(
         subject=ListSubject.parse(form.get("entry", "")),
         nats=nats,
-        source=who,
+        source=actor,
         created_at=time,
         expires_at=expiry_of(expires, time) if expires else None,
         note=form.get("note", "").strip(),
     )
-    await in_database(app.add_list_entries, name, [entry], who=who)
+    await in_database(app.add_list_entries, name, [entry], actor=actor)
     return see_other("/ui/lists", profile=profile, done="set")
 
 

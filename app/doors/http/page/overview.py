@@ -330,8 +330,8 @@ def drawn(found: WordInView, *, title: str) -> Markup:
             for month in range(months[0], months[-1] + 1)
         ]
         lines.append(_course(plot, points, class_))
-        said = (f"{p[1]:.0f} % in {_written(int(p[0]))}" for p in points if p)
-        described.append(f"{label}: {', '.join(said) or 'none'}")
+        captions = (f"{p[1]:.0f} % in {_written(int(p[0]))}" for p in points if p)
+        described.append(f"{label}: {', '.join(captions) or 'none'}")
     picture = plot.drawn(*lines, title=title, description="; ".join(described))
     # Made by `app.drawing`, which escapes what it is given.
     return Markup(f"{picture}{legend(named)}")  # noqa: S704

@@ -108,18 +108,18 @@ async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKe
     It works at once in the worker that answers, and within a second in the others.
     A client can only give rights that it has itself.
     """
-    asked = await read_document(request, body, KeyIn)
-    return await _made_key(request, app, **asked.model_dump())
+    document = await read_document(request, body, KeyIn)
+    return await _made_key(request, app, **document.model_dump())
 
 
 async def _made_key(
     request: Request, app: Application, *, rights: list[Right], **fields: Any
 ) -> NewKeyOut:
     """Create a key with rights that the client has."""
-    who = principal_of(request)
-    who.require_rights(rights)
+    principal = principal_of(request)
+    principal.require_rights(rights)
     text, key = made_key(rights=rights, **fields)
-    await in_database(app.add_key, key, who=who.name)
+    await in_database(app.add_key, key, actor=principal.name)
     return NewKeyOut.describing(key, key=text)
 
 
@@ -129,8 +129,8 @@ async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOu
 
     The worker that answers refuses it at once, the others within two seconds.
     """
-    who = principal_of(request).name
-    return KeyOut.describing(await in_database(app.revoke_key, name, who=who))
+    actor = principal_of(request).name
+    return KeyOut.describing(await in_database(app.revoke_key, name, actor=actor))
 
 
 @managed.get("/people", responses=problems(422, 503))
@@ -150,18 +150,20 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     They can sign in at once in the worker that answers, and within a second in the
     others. A client can only give roles whose rights it has itself.
     """
-    asked = await read_document(request, body, PersonIn)
-    await _added(request, app, **asked.model_dump())
-    return PersonOut.describing(app.keys.people[asked.name])
+    document = await read_document(request, body, PersonIn)
+    await _added(request, app, **document.model_dump())
+    return PersonOut.describing(app.keys.people[document.name])
 
 
 async def _added(
     request: Request, app: Application, *, role: str, **fields: Any
 ) -> None:
     """Add a person with rights that the client has."""
-    who = principal_of(request)
-    who.require_rights(ROLES.get(role, ()))
-    await in_thread(PASSWORDS, app.add_person, role=role, who=who.name, **fields)
+    principal = principal_of(request)
+    principal.require_rights(ROLES.get(role, ()))
+    await in_thread(
+        PASSWORDS, app.add_person, role=role, actor=principal.name, **fields
+    )
 
 
 @managed.put(
@@ -177,10 +179,12 @@ async def set_password(
     It takes effect at once in the worker that answers, and within two seconds in the
     others. A client needs the rights of the person's role.
     """
-    who = principal_of(request)
-    asked = await read_document(request, body, NewPasswordIn)
+    principal = principal_of(request)
+    document = await read_document(request, body, NewPasswordIn)
     return PersonOut.describing(
-        await in_thread(PASSWORDS, app.set_password, name, asked.password, who=who)
+        await in_thread(
+            PASSWORDS, app.set_password, name, document.password, principal=principal
+        )
     )
 
 
@@ -191,7 +195,7 @@ async def remove_person(request: Request, name: Name, app: ApplicationDep) -> Pe
     It takes effect at once in the worker that answers, and within two seconds in the
     others.
     """
-    await in_database(app.remove_person, name, who=principal_of(request).name)
+    await in_database(app.remove_person, name, actor=principal_of(request).name)
     return await people(app)
 
 
@@ -352,8 +356,8 @@ async def change_password(
     All your sessions end, in this worker at once and in the others within two seconds.
     The answer has the cookie of a new session.
     """
-    asked = await read_document(request, body, PasswordIn)
-    cookie = await _changed(request, app, asked.password, asked.new_password)
+    document = await read_document(request, body, PasswordIn)
+    cookie = await _changed(request, app, document.password, document.new_password)
     begin_session(request, response, cookie)
     return PersonOut.describing(
         app.keys.people[principal_of(request).name.partition(":")[2]]
@@ -485,9 +489,9 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
 async def set_password_page(request: Request, app: ApplicationDep) -> Response:
     """Set the password of a person."""
     form = await read_form(request)
-    who = principal_of(request)
+    principal = principal_of(request)
     name, password = form.get("name", ""), form.get("password", "")
-    await in_thread(PASSWORDS, app.set_password, name, password, who=who)
+    await in_thread(PASSWORDS, app.set_password, name, password, principal=principal)
     return see_other("/ui/people", done="changed")
 
 
@@ -495,7 +499,7 @@ async def set_password_page(request: Request, app: ApplicationDep) -> Response:
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     """Remove a person."""
     name = (await read_form(request)).get("name", "")
-    await in_database(app.remove_person, name, who=principal_of(request).name)
+    await in_database(app.remove_person, name, actor=principal_of(request).name)
     return see_other("/ui/people", done="removed")
 
 

@@ -96,19 +96,19 @@ async def create_profile(
 
     It works at once in this worker, and within a second in the others.
     """
-    asked = await read_document(request, body, ProfileIn)
-    await create(request, app, asked)
-    return await computing(partial(ProfileOut.of, app, asked.name), 0)
+    document = await read_document(request, body, ProfileIn)
+    await create(request, app, document)
+    return await computing(partial(ProfileOut.of, app, document.name), 0)
 
 
-async def create(request: Request, app: Application, asked: ProfileIn) -> None:
+async def create(request: Request, app: Application, document: ProfileIn) -> None:
     """Create a profile that the client may use."""
-    who, of_site = principal_of(request), app.settings
+    principal, of_site = principal_of(request), app.settings
     await in_database(
         app.create_profile,
-        who.require(asked.name),
-        *asked.of_labels(of_site.labels, of_site.spam_labels),
-        who=who.name,
+        principal.require(document.name),
+        *document.of_labels(of_site.labels, of_site.spam_labels),
+        actor=principal.name,
     )
 
 
@@ -127,10 +127,12 @@ async def change_policy(
     message on, all others within a second; earlier verdicts do not change.
     """
     profile_of(request, name)
-    asked = await read_document(request, body, PolicyIn)
-    changes = asked.changes()
+    document = await read_document(request, body, PolicyIn)
+    changes = document.changes()
     # It waits for the database.
-    await in_database(app.change_policy, name, changes, who=principal_of(request).name)
+    await in_database(
+        app.change_policy, name, changes, actor=principal_of(request).name
+    )
     return await computing(partial(ProfileOut.of, app, name), 0)
 
 
@@ -204,10 +206,10 @@ def forget_correspondents(
 
     The answer counts the remaining ones. Other workers forget within a minute.
     """
-    name, who = profile_of(request, name), principal_of(request).name
+    name, actor = profile_of(request, name), principal_of(request).name
     # Waiting messages would be counted afterwards.
     app.correspondents.flush()
-    forget_correspondent(app.engine, app.settings, address, profile=name, who=who)
+    forget_correspondent(app.engine, app.settings, address, profile=name, actor=actor)
     app.correspondents.follow()
     return _correspondents(app, name, "")
 
@@ -301,7 +303,7 @@ async def site_page(
     made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    name, who = profile_of(request, profile), principal_of(request)
+    name, principal = profile_of(request, profile), principal_of(request)
     return await computing(
         lambda: render(
             request,
@@ -311,7 +313,7 @@ async def site_page(
             listed=listed,
             one=ProfileOut.of(app, name),
             # Settings are shared, so only clients that may use all profiles see them.
-            site=SettingsOut.of(app) if who.profiles is None else None,
+            site=SettingsOut.of(app) if principal.profiles is None else None,
             made=made,
             fields=FIELDS,
             says=SAYS,
@@ -333,8 +335,8 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
             f"{kind[:40]!r}"
         )
     existed = name in app.live
-    asked = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
-    await create(request, app, asked)
+    document = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
+    await create(request, app, document)
     return see_other(
         "/ui/site", profile=name, made="0" if existed else "1", fragment="policy"
     )
@@ -352,5 +354,7 @@ async def change_policy_page(
         for field, (title, _) in FIELDS.items()
         if field in form
     }
-    await in_database(app.change_policy, name, changes, who=principal_of(request).name)
+    await in_database(
+        app.change_policy, name, changes, actor=principal_of(request).name
+    )
     return see_other("/ui/site", profile=profile, changed="1", fragment="policy")
