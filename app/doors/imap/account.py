@@ -116,8 +116,10 @@ class Account:
         if self._client.has_capability("SPECIAL-USE"):
             # A plain LIST need not return the attributes then (section 3), and
             # IMAPClient lacks LIST with options.
-            names = '""', '"*" RETURN (SPECIAL-USE)'
-            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
+            names = [b'""', b'"*"', b"RETURN (SPECIAL-USE)"]
+            answer = self._client._raw_command_untagged(  # noqa: SLF001
+                b"LIST", names, uid=False
+            )
             found = self._client._proc_folder_list(answer)  # noqa: SLF001
         else:
             found = self._client.list_folders()
