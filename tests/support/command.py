@@ -195,7 +195,10 @@ def _forked_server(_path, arguments, descriptors):
         gc.enable()
         # It is chosen by the environment at the import.
         values.ValueClass = values.get_value_class()
-        exec(arguments[-1], {})  # noqa: S102  (lines of the standard library)
+        # Behind the lines, Python 3.14 gives the arguments of this process.
+        _, lines, *rest = arguments[arguments.index("-c") :]
+        sys.argv = ["-c", *rest]
+        exec(lines, {})  # noqa: S102  (lines of the standard library)
     finally:
         os._exit(0)
 
