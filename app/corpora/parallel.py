@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from app.errors import ClusterUnavailable, InvalidSetting
+from app.errors import ClusterUnavailable, InvalidSetting, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,13 +119,20 @@ def readers(processes: int) -> Iterator[Readers | None]:
     Raises
     ------
     OSError
-        If the operating system has killed one of the processes.
+        If the operating system starts no process, or has killed one.
     """
     if processes < 2:  # noqa: PLR2004
         yield None
         return
     context = get_context("fork" if sys.platform == "linux" else "spawn")
-    crew = ProcessPoolExecutor(processes, context, initializer=follow_parent)
+    try:
+        crew = ProcessPoolExecutor(processes, context, initializer=follow_parent)
+    except OSError as error:
+        # Their locks are in /dev/shm, which a container or a unit may withhold.
+        raise OSError(
+            f"no other process can be started ({reason(error)}); try again with "
+            "--processes 1"
+        ) from error
     try:
         # The first task starts all processes.
         crew.submit(int).result()

@@ -72,6 +72,18 @@ def test_a_process_that_is_killed_is_told_in_a_sentence():
         list(in_order(executor, squared, [1, -1, 2]))
 
 
+def test_without_locks_of_the_system_it_is_told_what_helps(monkeypatch):
+    """A container or a unit may withhold /dev/shm."""
+
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(parallel, "ProcessPoolExecutor", refused)
+
+    with pytest.raises(OSError, match=r"Permission denied.*--processes 1"), readers(2):
+        pass
+
+
 def test_a_chunk_ends_by_number_or_by_size(monkeypatch):
     """A message larger than a chunk is one of its own."""
     monkeypatch.setattr(parallel, "CHUNK_BYTES", 10)

@@ -310,6 +310,10 @@ def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
             ["follow"],
             "no such command 'follow'. Did you mean 'fold'? See `postbayes --help`.",
         ),
+        (
+            ["evaluate", "--jsonl"],
+            "option '--jsonl' requires an argument. See `postbayes evaluate --help`.",
+        ),
         (["why"], "missing argument 'ID'. See `postbayes why --help`."),
     ],
 )

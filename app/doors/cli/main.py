@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer._click.exceptions import ClickException, NoArgsIsHelpError
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__, errors
@@ -44,7 +44,9 @@ class CheckedCommand(TyperCommand):
         """Read the arguments; report the first invalid one."""
         try:
             rest: list[str] = super().parse_args(ctx, args)
-        except typer.BadParameter as error:
+        except UsageError as error:
+            # The error of an option without its value does not know the command.
+            error.ctx = error.ctx or ctx
             cause: Any = error.__cause__
             found: Sequence[Mapping[str, Any]] = getattr(cause, "errors", list)()
             if found:
