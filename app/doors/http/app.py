@@ -26,7 +26,6 @@ from app.access.rights import Right
 from app.doors.http import errors, metrics, routes
 from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
-    CountAnswers,
     Guarded,
     asking,
     install,
@@ -299,5 +298,5 @@ def create_app(
     require_guarded(ROUTERS)
     for router in ROUTERS:
         install(app, router)
-    app.add_middleware(CountAnswers, tally=application.tally)
+    app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

@@ -13,7 +13,8 @@ from pydantic.json_schema import models_json_schema
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.errors import list_faults
-from app.doors.serving.request import computing, take
+from app.doors.serving.request import take
+from app.doors.serving.threads import computing
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.ledger.entry import MAX_SOURCE, PRINTABLE
 from app.mail.limits import MAX_BYTES

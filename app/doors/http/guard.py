@@ -11,7 +11,6 @@ most frequent requests, bypass the framework, but no guard.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_type_hints
@@ -34,16 +33,13 @@ from app.errors import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
 
     from fastapi import APIRouter, FastAPI
-    from opentelemetry.trace import Span, Tracer
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from app.access.rights import Principal, Right
     from app.doors.serving.request import Site
     from app.services.access import Gate
-    from app.services.metrics import Tally
 
 
 RIGHT: Final = "x-right"
@@ -336,64 +332,6 @@ def install(app: FastAPI, router: APIRouter) -> None:
         return
     app.state.direct = True
     app.router.routes.extend(router.routes)
-
-
-@dataclass(frozen=True, slots=True)
-class CountAnswers:
-    """Counts the answers of an ASGI application by their status; HEAD counts as GET.
-
-    With a tracer, each request is a span, within the client's trace if it sends one.
-    """
-
-    app: ASGIApp
-    tally: Tally
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application, and count the status."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        method = scope["method"]
-        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
-        # leaves out the body.
-        if method == "HEAD":
-            scope = {**scope, "method": "GET"}
-        tracer = self.tally.tracer
-        with (
-            nullcontext() if tracer is None else _traced(tracer, scope, method) as span
-        ):
-
-            async def counting(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    self.tally.answered(message["status"])
-                    if span is not None:
-                        # Not the path, which may contain a person's name.
-                        route = getattr(scope.get("route"), "path_format", None)
-                        if route is not None:
-                            span.update_name(f"{method} {route}")
-                            span.set_attribute("http.route", route)
-                        span.set_attribute("http.request.method", method)
-                        span.set_attribute(
-                            "http.response.status_code", message["status"]
-                        )
-                await send(message)
-
-            await self.app(scope, receive, counting)
-
-
-def _traced(tracer: Tracer, scope: Scope, method: str) -> AbstractContextManager[Span]:
-    from opentelemetry.propagate import extract  # noqa: PLC0415
-    from opentelemetry.trace import SpanKind  # noqa: PLC0415
-
-    # `traceparent` and `tracestate` (W3C Trace Context).
-    carrier = {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in scope["headers"]
-        if name.startswith(b"trace")
-    }
-    return tracer.start_as_current_span(
-        method, context=extract(carrier), kind=SpanKind.SERVER
-    )
 
 
 def document(content: object) -> Response:

@@ -1,8 +1,10 @@
-"""`GET /metrics`: the metrics in the format of Prometheus."""
+"""Metrics: the count and the spans of answers, and `GET /metrics` for Prometheus."""
 
 from __future__ import annotations
 
 import platform
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -21,11 +23,15 @@ from app.services.profiles import learned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
+    from opentelemetry.trace import Span, Tracer
     from prometheus_client.core import Metric
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from app.services.application import Application
     from app.services.figures import LiveFigures
+    from app.services.metrics import Tally
 
 router = APIRouter(route_class=asking(Right.READ, Guarded), tags=["operation"])
 TEXT: Final = "text/plain"
@@ -213,3 +219,61 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
         if each.messages:
             share = each.contradicted / each.messages
             yield "source_contradicted_ratio", whose, share
+
+
+@dataclass(frozen=True, slots=True)
+class CountAnswers:
+    """Counts the answers of an ASGI application by their status; HEAD counts as GET.
+
+    With a tracer, each request is a span, within the client's trace if it sends one.
+    """
+
+    app: ASGIApp
+    tally: Tally
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application, and count the status."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method = scope["method"]
+        # Load balancers and monitors ask so for health (RFC 9110, 9.3.2); the server
+        # leaves out the body.
+        if method == "HEAD":
+            scope = {**scope, "method": "GET"}
+        tracer = self.tally.tracer
+        with (
+            nullcontext() if tracer is None else _traced(tracer, scope, method) as span
+        ):
+
+            async def counting(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    self.tally.answered(message["status"])
+                    if span is not None:
+                        # Not the path, which may contain a person's name.
+                        route = getattr(scope.get("route"), "path_format", None)
+                        if route is not None:
+                            span.update_name(f"{method} {route}")
+                            span.set_attribute("http.route", route)
+                        span.set_attribute("http.request.method", method)
+                        span.set_attribute(
+                            "http.response.status_code", message["status"]
+                        )
+                await send(message)
+
+            await self.app(scope, receive, counting)
+
+
+def _traced(tracer: Tracer, scope: Scope, method: str) -> AbstractContextManager[Span]:
+    from opentelemetry.propagate import extract  # noqa: PLC0415
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415
+
+    # `traceparent` and `tracestate` (W3C Trace Context).
+    carrier = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name.startswith(b"trace")
+    }
+    return tracer.start_as_current_span(
+        method, context=extract(carrier), kind=SpanKind.SERVER
+    )

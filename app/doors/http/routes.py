@@ -61,11 +61,11 @@ from app.doors.http.guard import (
     principal_of,
     profile_of,
 )
-from app.doors.serving.request import (
+from app.doors.serving.request import hung_up
+from app.doors.serving.threads import (
     DATABASE_THREADS,
     LEARNING,
     computing,
-    hung_up,
     in_thread,
     unless_gone,
 )

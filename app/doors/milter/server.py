@@ -22,7 +22,7 @@ from app.doors.milter.codec import (
 from app.doors.milter.session import MilterSession, received
 from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
-from app.doors.serving.request import computing
+from app.doors.serving.threads import computing
 from app.errors import InvalidSetting, PostbayesError
 from app.services.access import Caller
 from app.services.clock import now

@@ -21,15 +21,8 @@ from app import __version__, errors
 from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
-from app.doors.serving.request import (
-    LEARNING,
-    Site,
-    caller_of,
-    computing,
-    hung_up,
-    in_thread,
-    take,
-)
+from app.doors.serving.request import Site, caller_of, hung_up, take
+from app.doors.serving.threads import LEARNING, computing, in_thread
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.feedback import Via

@@ -25,7 +25,7 @@ from app.doors.mta import (
     with_headers,
 )
 from app.doors.serving.listener import Door
-from app.doors.serving.request import LEARNING, computing, in_thread
+from app.doors.serving.threads import LEARNING, computing, in_thread
 from app.doors.spamd import codec
 from app.doors.spamd.codec import success
 from app.doors.spamd.session import Request, SpamdSession

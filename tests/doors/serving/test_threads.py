@@ -12,8 +12,9 @@ from starlette.requests import Request
 
 from app.doors.documents.message import TextIn
 from app.doors.http.body import MAX_JSON_BYTES, parse_json
-from app.doors.serving import request as requests
-from app.doors.serving.request import INLINE_BYTES, computing, hung_up, take
+from app.doors.serving import threads
+from app.doors.serving.request import hung_up, take
+from app.doors.serving.threads import INLINE_BYTES, computing
 from app.errors import MalformedRequest, SlowRequest
 from tests.doors.serving.test_listener import hung_up as close
 from tests.doors.serving.test_listener import opened
@@ -27,7 +28,7 @@ async def all_threads_busy():
     """Give all threads something to do, for as long as it lasts."""
     go, begun = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    busy = round(requests._COMPUTING.total_tokens)  # noqa: SLF001  how many there are
+    busy = round(threads._COMPUTING.total_tokens)  # noqa: SLF001  how many there are
     running = []
 
     def wait():

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from app.doors.serving.request import computing
+from app.doors.serving.threads import computing
 from app.errors import DatabaseUnavailable, ProfileLoading, UnknownProfile
 from app.features.observation import parse_id
 from app.ledger.undo import Selection

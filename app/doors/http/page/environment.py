@@ -27,7 +27,8 @@ from starlette.staticfiles import StaticFiles
 from app.access.rights import NOBODY, Right
 from app.doors.documents.profile import ThresholdOut
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.serving.request import COOKIE, computing
+from app.doors.serving.request import COOKIE
+from app.doors.serving.threads import computing
 from app.errors import Forbidden
 from app.mail.encoding import shown
 

@@ -26,7 +26,7 @@ from app.doors.http.page.forms import Twin, asked, read_form
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import in_database, in_thread
+from app.doors.serving.threads import in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
 from app.ledger.undo import Selection

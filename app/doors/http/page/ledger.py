@@ -26,7 +26,7 @@ from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
 from app.doors.http.page.forms import Twin, asked, moment_of, read_form
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import in_database, in_thread
+from app.doors.serving.threads import in_database, in_thread
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection

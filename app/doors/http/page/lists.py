@@ -23,7 +23,7 @@ from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import read_form
 from app.doors.http.page.profiles import Name  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import in_database
+from app.doors.serving.threads import in_database
 from app.errors import InvalidInput
 from app.services.clock import now
 from app.services.lists import list_entries

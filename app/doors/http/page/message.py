@@ -21,7 +21,7 @@ from app.doors.http.routes import (
     problems,
     recalled,
 )
-from app.doors.serving.request import computing, in_database
+from app.doors.serving.threads import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
 from app.services.digest import links_of

@@ -26,7 +26,7 @@ from app.doors.http.guard import asking, profile_of
 from app.doors.http.page.environment import LARGE, pages, render
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import computing, in_database
+from app.doors.serving.threads import computing, in_database
 from app.drawing import (
     Axis,
     Linear,

@@ -33,7 +33,8 @@ from app.doors.http.page.environment import (
 )
 from app.doors.http.page.forms import read_form, unsent_page
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import COOKIE, in_database, in_thread
+from app.doors.serving.request import COOKIE
+from app.doors.serving.threads import in_database, in_thread
 from app.errors import (
     InvalidInput,
     NotFound,

@@ -26,7 +26,7 @@ from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import read_form
 from app.doors.http.routes import ApplicationDep, problems
-from app.doors.serving.request import computing, in_database
+from app.doors.serving.threads import computing, in_database
 from app.errors import Forbidden, InvalidInput
 from app.services.correspondents import forget_correspondent, list_correspondents
 from app.services.follow import offered_page
