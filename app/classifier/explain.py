@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -408,71 +408,146 @@ def explain(
         Number of strongest reasons to list for spam and against it.  A reason without a
         contribution is on neither side.  With 0, each pair is a separate reason.
     """
-    contributions, seen = attribution.contributions, attribution.seen
-    n = sum(map(np.count_nonzero, seen.values()))
-    keys = np.empty((kernel.OTHER + 1, n), np.int64)
-    values, totals = np.empty((2, n))
-    starts = {}
-    size = begin = end = 0
-    for number, (view, added) in enumerate(contributions.items()):
-        how = _HOW.get(view, kernel.WORDS)
-        alone = view not in _HOW or (view == "pairs" and not strongest)
-        names = () if alone else observation.names.get(view, ())
-        of_view = FeatureNames.of(names, 1 + (view == "pairs"))
-        source = np.frombuffer(of_view.text, np.uint8), of_view.bounds, of_view.at, how
-        known = len(_KINDS) + number, _OF_TAGS, seen[view], added
-        starts[view], size = size, kernel.keyed(*source, *known, size, keys, values)
-        if view == "pairs":
-            begin, end = starts[view], size
-    room = np.empty((kernel.LINES, max(n + end - begin, 256)), np.int64)
-    sums = np.empty((2, len(_KINDS) + len(starts)))
+    seen = _seen_features(attribution, observation, split_pairs=not strongest)
+    first_pair, after_pairs = seen.range_of("pairs")
+    n = seen.values.size
+    room = np.empty((kernel.LINES, max(n + after_pairs - first_pair, 256)), np.int64)
+    totals = np.empty(n)
+    families = [*_KINDS, *seen.starts]
+    sums = np.empty((2, len(families)))
     listed = np.empty((2 * strongest, MOST_WORDS + PARTS), np.int64)
-    most = JOINS * strongest, MOST_WORDS
     rest, left, size = kernel.grouped(
-        keys, values, begin, end, *most, attribution.prior, sums, totals, listed, room
+        seen.keys,
+        seen.values,
+        first_pair,
+        after_pairs,
+        JOINS * strongest,
+        MOST_WORDS,
+        attribution.prior,
+        sums,
+        totals,
+        listed,
+        room,
     )
-    called = [*_KINDS, *starts]
-    columns = [*zip(called, *sums.tolist(), strict=True)]
-    families = {
-        family: total
-        for family, total, features in columns[len(_KINDS) :] + columns[: len(_KINDS)]
-        if features or family in starts
-    }
     chosen = room[kernel.CHOSEN, :size]
-    parts: list[ListedFeature] = []
-    bounds = np.searchsorted(chosen, [*starts.values(), n]).tolist()
-    for view, (start, stop) in zip(starts, pairwise(bounds), strict=True):
-        if start < stop:
-            here = chosen[start:stop]
-            at, added = keys[kernel.PLACE].take(here), values.take(here).tolist()
-            texts = texts_at(observation, view, at)
-            counts = snapshot.in_messages(view, observation.views[view].ids.take(at))
-            parts += [
-                {"feature": text, "view": view, "log_odds": adds, "messages": messages}
-                for text, adds, messages in zip(texts, added, counts, strict=True)
-            ]
+    features = _listed(chosen, seen, snapshot, observation)
     learned = snapshot.specification.by_label(snapshot.learned)
     summands = [Summand("prior", "(prior)", None, attribution.prior, 0, learned)]
     listed = listed[listed[:, 0] >= 0]
-    first = chosen.take(listed[:, 0])
-    for row, family, adds, features in zip(
+    # Totals, sizes and families of reasons are stored at their first features.
+    reasons = chosen.take(listed[:, 0])
+    for row, number, total, n_features in zip(
         listed.tolist(),
-        keys[kernel.FAMILY].take(first).tolist(),
-        totals.take(first).tolist(),
-        room[kernel.SIZE].take(first).tolist(),
+        seen.keys[kernel.FAMILY].take(reasons).tolist(),
+        totals.take(reasons).tolist(),
+        room[kernel.SIZE].take(reasons).tolist(),
         strict=True,
     ):
-        words = [parts[at]["feature"] for at in row[:MOST_WORDS] if at >= 0]
-        of = tuple([parts[at] for at in row[MOST_WORDS:] if at >= 0])
-        text = _text(called[family], words)
-        summands.append(Summand("reason", text, called[family], adds, features, {}, of))
+        words = [features[at]["feature"] for at in row[:MOST_WORDS] if at >= 0]
+        parts = tuple([features[at] for at in row[MOST_WORDS:] if at >= 0])
+        family = families[number]
+        text = _text(family, words)
+        summands.append(Summand("reason", text, family, total, n_features, {}, parts))
     summands.append(Summand("rest", "(rest)", None, rest, left))
-    families["prior"] = attribution.prior
+    columns = [*zip(families, *sums.tolist(), strict=True)]
+    by_family = {
+        family: total
+        for family, total, n_features in columns[len(_KINDS) :] + columns[: len(_KINDS)]
+        # A view is listed even if none of its features was seen.
+        if n_features or family in seen.starts
+    }
+    by_family["prior"] = attribution.prior
     return Explanation(
         strongest=strongest,
-        families=_strongest_first(families),
+        families=_strongest_first(by_family),
         summands=tuple(summands),
     )
+
+
+class _SeenFeatures(NamedTuple):
+    """The features that were seen before, view by view.
+
+    Parameters
+    ----------
+    keys : ndarray of int64, shape (4, n)
+        See `app.kernels.reasons.keyed`.
+    values : ndarray of float64, shape (n,)
+        Their contributions.  Unit: nats.
+    starts : dict of str to int
+        First feature of each view.
+    """
+
+    keys: NDArray[np.int64]
+    values: NDArray[np.float64]
+    starts: dict[str, int]
+
+    def range_of(self, view: str) -> tuple[int, int]:
+        """Return the first feature of a view and the one after its last."""
+        bounds = [*self.starts.values(), self.values.size]
+        at = [*self.starts].index(view) if view in self.starts else len(self.starts)
+        return bounds[at], bounds[min(at + 1, len(self.starts))]
+
+
+def _seen_features(
+    attribution: Attribution, observation: Observation, *, split_pairs: bool
+) -> _SeenFeatures:
+    """Return the features that were seen before, with what groups them.
+
+    Parameters
+    ----------
+    split_pairs : bool
+        Whether each pair is a reason of its own.
+    """
+    n = sum(map(np.count_nonzero, attribution.seen.values()))
+    seen = _SeenFeatures(np.empty((kernel.OTHER + 1, n), np.int64), np.empty(n), {})
+    size = 0
+    for family, (view, added) in enumerate(
+        attribution.contributions.items(), start=len(_KINDS)
+    ):
+        seen.starts[view] = size
+        alone = view not in _HOW or (view == "pairs" and split_pairs)
+        names = () if alone else observation.names.get(view, ())
+        of_view = FeatureNames.of(names, 1 + (view == "pairs"))
+        size = kernel.keyed(
+            np.frombuffer(of_view.text, np.uint8),
+            of_view.bounds,
+            of_view.at,
+            _HOW.get(view, kernel.WORDS),
+            family,
+            _OF_TAGS,
+            attribution.seen[view],
+            added,
+            size,
+            seen.keys,
+            seen.values,
+        )
+    return seen
+
+
+def _listed(
+    chosen: NDArray[np.int64],
+    seen: _SeenFeatures,
+    snapshot: Scorer,
+    observation: Observation,
+) -> list[ListedFeature]:
+    """Return the features of reasons that are listed, for documents."""
+    found: list[ListedFeature] = []
+    bounds = np.searchsorted(chosen, [*seen.starts.values(), seen.values.size])
+    for view, (start, stop) in zip(seen.starts, pairwise(bounds.tolist()), strict=True):
+        if start == stop:
+            continue
+        here = chosen[start:stop]
+        at = seen.keys[kernel.PLACE].take(here)
+        found += [
+            {"feature": text, "view": view, "log_odds": added, "messages": messages}
+            for text, added, messages in zip(
+                texts_at(observation, view, at),
+                seen.values.take(here).tolist(),
+                snapshot.in_messages(view, observation.views[view].ids.take(at)),
+                strict=True,
+            )
+        ]
+    return found
 
 
 def _text(family: str, names: Sequence[str]) -> str:

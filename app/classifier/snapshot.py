@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.bayes.posterior import log_posterior, probability_of
 from app.bayes.table import FeatureTable, GroupedClasses
 from app.classifier.fusion import Fusion
-from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
+from app.classifier.rule import lowered, raised
+from app.classifier.verdict import Verdict, ViewScore
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
@@ -25,67 +25,7 @@ if TYPE_CHECKING:
     from app.bayes.likelihood import Likelihood
     from app.bayes.sparse import SparseCounts
     from app.classifier.fusion import Lesson
-    from app.classifier.rule import VerdictRule
     from app.classifier.specification import Specification
-
-
-def raised(messages: NDArray[np.int64]) -> float:
-    r"""Return the factor of all terms that compensates for views with few messages.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (T,)
-        Number of messages learned by the view of each term.
-
-    Returns
-    -------
-    float
-        At least 1; exactly 1 if all views have learned the same messages, or none.
-
-    Notes
-    -----
-    .. math:: \sqrt{\frac{T \max_t \log (1 + n_t)}{\sum_t \log (1 + n_t)}}
-
-    The weights are fitted to views with much the same evidence on a message
-    (`app.classifier.rule.VerdictRule`).  If one of them has none, as after an import
-    from another filter without such a view, the others have to stand in for it.  If the
-    views were identical, the others would have to take over its whole weight; if they
-    were independent, nothing.  The root is a compromise.  As the view learns, it gets
-    its weight back: its first hundred messages teach it more than the next.
-
-    Examples
-    --------
-    >>> [round(raised(np.array([1000, 1000, n])), 2) for n in (0, 50, 1000)]
-    [1.22, 1.08, 1.0]
-    """
-    # Experiment 0056, expected cost after the import of a list, sum of five streams:
-    # 1,477 without a factor, 1,353 with the root, 1,334 with the quotient itself; if
-    # only words were imported, 2,492, 1,967 and 2,633.
-    most = int(messages.max(initial=0))
-    if not most or bool((messages == most).all()):
-        return 1.0
-    taught = np.log1p(messages)
-    return math.sqrt(taught.size * taught.max() / taught.sum())
-
-
-# A view that has learned ten spam and three ham has seen most words of any message in
-# spam alone.  By the messages of both sides together, after a thousand spam and three
-# ham, 29, 18, 19 and 29 % of the ham of four corpora was lost, instead of 14, 3, 3 and
-# 2 (experiment 0100).
-FEW: Final = 7
-"""Messages of the side that has learned fewer after which a term has half of its
-weight, if its view learns only errors."""
-
-
-def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the factor of terms by the messages of the side with fewer lessons.
-
-    Examples
-    --------
-    >>> lowered(np.array([0, 7, 93])).tolist()
-    [0.0, 0.5, 0.93]
-    """
-    return messages / (messages + FEW)
 
 
 class Scorer:
@@ -447,7 +387,7 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
     )
     return Verdict(
         # Without evidence for either side, the prior alone must not decide.
-        decision=decide(specification.verdict, log_odds) if known else "unsure",
+        decision=specification.verdict.decide(log_odds) if known else "unsure",
         label=int(posteriors[last].argmax()),
         probability=probability_of(log_odds),
         log_odds=log_odds,
@@ -459,12 +399,3 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
         factors=factors[0],
         above=each[last + 1 :],
     )
-
-
-def decide(rule: VerdictRule, log_odds: float) -> Decision:
-    """Return the decision for log-odds by the thresholds of a rule."""
-    if log_odds >= rule.spam_threshold - ROUNDING:
-        return "spam"
-    if log_odds <= rule.ham_threshold + ROUNDING:
-        return "ham"
-    return "unsure"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 import numpy as np
 
 from app.bayes.posterior import log_posterior, probability_of
-from app.classifier.snapshot import decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,14 +76,14 @@ def stated(
     rule = specification.verdict
     log_odds = verdict.log_odds + nats
     decided = any(verdict.views[term.classifier].features for term in rule.terms) or (
-        nats != 0 and decide(rule, nats) == ("spam" if nats > 0 else "ham")
+        nats != 0 and rule.decide(nats) == ("spam" if nats > 0 else "ham")
     )
     posterior = log_posterior(
         verdict.log_posterior + np.where(specification.spam_mask, nats, 0.0)
     )
     return replace(
         verdict,
-        decision=decide(rule, log_odds) if decided else "unsure",
+        decision=rule.decide(log_odds) if decided else "unsure",
         label=int(posterior.argmax()),
         probability=probability_of(log_odds),
         log_odds=log_odds,

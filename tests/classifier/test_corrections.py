@@ -13,8 +13,8 @@ from app.bayes.models.chain import runs_of
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute
 from app.classifier.learn import MARGIN, delta, taught
-from app.classifier.rule import Bounded, Term, VerdictRule, terms_of
-from app.classifier.snapshot import FEW, Snapshot, score
+from app.classifier.rule import FEW, Bounded, Term, VerdictRule, terms_of
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification, ViewModel, classifiers_of
 from app.errors import InvalidSetting
 

@@ -11,7 +11,8 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
-from app.classifier.snapshot import Snapshot, raised, score
+from app.classifier.rule import raised
+from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation
