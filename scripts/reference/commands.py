@@ -40,8 +40,8 @@ CODES: Final = {
     74: "The system could not read or write, for example because the disk is full "
     "(EX_IOERR).",
     75: "The database, or the service at `--url`, is unavailable; or a table or right "
-    "is missing in the database; or its tables are of an older version. Try again "
-    "later, as mail servers do (EX_TEMPFAIL).",
+    "is missing in the database; or its tables are of an older version; or memory is "
+    "too small. Try again later, as mail servers do (EX_TEMPFAIL).",
     77: "The service at `--url` requires a key (POSTBAYES_API_KEY), or the key lacks "
     "the right (EX_NOPERM).",
     78: "A setting cannot be used; or the database cannot, because of its encoding, "
@@ -67,8 +67,8 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "teachers": (*_COMMON, 0, 65),
     "why": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
-    "evaluate": (0, 2, 65, 70, 74, 78, 130),
-    "lab": (0, 2, 65, 74, 130),
+    "evaluate": (*_COMMON, 0, 65),
+    "lab": (0, 2, 65, 74, 75, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 1, 65),
     "policy": (*_COMMON, 0, 65),

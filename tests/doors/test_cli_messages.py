@@ -343,6 +343,20 @@ def test_no_number_of_the_system_is_shown(run, monkeypatch, tmp_path):
     assert [] == [each for each in told if "Errno" in each]
 
 
+def test_a_lack_of_memory_is_no_defect(run, index, monkeypatch):
+    """A mail server tries again later, and nobody reports a traceback."""
+
+    def lacking(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(learning.Learn, "batches", lacking)
+    code, _, err = run("learn", "--index", index)
+
+    assert 75 == code
+    assert err.startswith("postbayes: there is not enough memory")
+    assert "Traceback" not in err
+
+
 def test_an_empty_password_file_is_refused(run, monkeypatch, tmp_path):
     """A server would say that the password is wrong, and might lock the account."""
     (tmp_path / "secret").write_text("\n")

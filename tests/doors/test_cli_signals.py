@@ -232,3 +232,21 @@ def test_a_reader_that_stops_reading_is_no_error(run, name):
     done = run(unread + RUN, name)
 
     assert (141, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_empty_ones(tmp_path, closed):
+    """A program that starts others may close them; the database is none of them."""
+    url = sqlite_url(tmp_path, "site.db")
+    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -m app.doors.cli classify {closed}', sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "POSTBAYES_DATABASE_URL": url},
+        capture_output=True,
+        check=False,
+    )
+
+    assert 65 == done.returncode
+    assert (b"is empty" in done.stderr) == ("2>&-" not in closed)
+    assert b"Traceback" not in done.stderr

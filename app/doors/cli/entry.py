@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from app.doors.cli.errors import ended_by_ctrl_c
 
 
 def main() -> None:
     """Import the command line, and run it."""
+    # Python has None for a stream that the caller closed, and a file that is opened
+    # later, such as the database, would get its number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
     with ended_by_ctrl_c():
         from app.doors.cli.main import main as run  # noqa: PLC0415  see above
     run()

@@ -272,3 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         complain(f"input or output failed: {errors.reason(error)}")
         sys.exit(74)  # EX_IOERR
+    except MemoryError:
+        complain(
+            "there is not enough memory; try again with more, or while less else runs"
+        )
+        sys.exit(75)  # EX_TEMPFAIL
