@@ -120,7 +120,7 @@ class UnsupportedContentType(InvalidInput):
 
 
 class MissingLabel(InvalidInput):
-    """A feedback has no label."""
+    """The feedback has no label."""
 
 
 class UnknownLabel(InvalidInput):

@@ -657,7 +657,7 @@ def read_secret(file: Path | None, variable: str, *, purpose: str) -> bytes:
         raise InvalidSetting(msg) from error
     if len(found) < MIN_SECRET:
         raise InvalidSetting(
-            f"{variable} names {str(file)!r}, which holds {len(found)} characters; a "
-            f"secret has {MIN_SECRET} at least (openssl rand -hex 32)"
+            f"{variable} names {str(file)!r}, which has {len(found)} bytes; a secret "
+            f"needs at least {MIN_SECRET} (openssl rand -hex 32)"
         )
     return found

@@ -189,7 +189,7 @@ def test_the_walk_of_a_verdict_is_what_the_page_says(walks):
 
 def test_the_walk_of_a_feedback_is_what_the_page_says(walks):
     """Its tables, and the reading of a message, name every file, and no other."""
-    tables = {*rows("The walk of a feedback")}
+    tables = {*rows("The walk of a lesson")}
     reading = {
         path
         for path in rows("The walk of a verdict")
@@ -209,7 +209,7 @@ def test_the_functions_of_the_walks_are_called(walks):
             feedback[path] |= functions
     for heading, walked in (
         ("The walk of a verdict", walks["verdict"]),
-        ("The walk of a feedback", feedback),
+        ("The walk of a lesson", feedback),
     ):
         for path, names in rows(heading).items():
             assert [] == [name for name in names if name not in walked[path]], path
@@ -218,7 +218,7 @@ def test_the_functions_of_the_walks_are_called(walks):
 def test_the_lengths_of_the_walks_are_those_that_the_page_states(walks):
     """The page counts the files of each walk."""
     verdict = COUNT.findall(section("The walk of a verdict"))
-    feedback = COUNT.findall(section("The walk of a feedback"))
+    feedback = COUNT.findall(section("The walk of a lesson"))
 
     assert [str(len(walks["verdict"]))] == verdict
     assert [str(len(walks["id"])), str(len(walks["message"]))] == feedback

@@ -267,7 +267,7 @@ def create() -> FastAPI:
     @asynccontextmanager
     async def beside() -> AsyncIterator[None]:
         # The objects up to now are permanent: modules, routes, statements, counts.
-        # Python's collector would traverse them every thousand feedbacks or so, and
+        # Python's collector would traverse them every thousand lessons or so, and
         # block for 95 ms; newer objects take 3 ms. Only in the serving application,
         # because tests create many. `postbayes serve` starts with the collector off.
         gc.freeze()

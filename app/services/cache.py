@@ -21,7 +21,13 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
+from app.errors import (
+    DatabaseUnavailable,
+    Inconsistent,
+    PostbayesError,
+    ProfileLoading,
+    UnknownProfile,
+)
 from app.services.clock import Failures
 from app.services.live import CachedProfile, Loading, diverged, load, newest_epoch
 from app.services.recipients import above
@@ -259,8 +265,13 @@ class LiveProfiles:
             _return_memory()
 
     def close(self) -> None:
-        """Start no more loads."""
+        """Start no more loads, and release the callers that wait for one."""
         self._loader.shutdown(cancel_futures=True)
+        with self._changing:
+            for cached in self:
+                loading, cached.loading = cached.loading, None
+                if loading is not None:
+                    loading.ended.set_result(None)
 
     @property
     def nbytes(self) -> int:
@@ -300,8 +311,14 @@ class LiveProfiles:
                 # Each raise would lengthen the traceback of the last.
                 raise error.with_traceback(None)
             if cached.loading is None:
-                cached.loading = Loading(self.patience)
-                self._loader.submit(self._load, cached, cached.loading)
+                loading = Loading(self.patience)
+                try:
+                    self._loader.submit(self._load, cached, loading)
+                except RuntimeError as closed:
+                    raise DatabaseUnavailable(
+                        "the service is stopping; send the request again in a moment"
+                    ) from closed
+                cached.loading = loading
             return cached.loading
 
     def _load(self, cached: CachedProfile, loading: Loading) -> None:
@@ -327,7 +344,8 @@ class LiveProfiles:
             if row.name != self.site:
                 seconds = time.monotonic() - begun
                 log.info("the profile %r was loaded in %.1f s", row.name, seconds)
-        loading.ended.set_result(live)
+        finally:
+            loading.ended.set_result(live)
 
     def _fail(self, row: ProfileRow, error: Exception) -> None:
         """Answer requests with an error until the profile can be tried again."""

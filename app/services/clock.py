@@ -182,7 +182,7 @@ class WriteHealth:
     def failed(self, error: BaseException) -> None:
         """Note an error, unless the request caused it."""
         if isinstance(error, MemoryError):
-            # No other write shows whether there is enough memory for a feedback.
+            # No other write shows whether there is enough memory for a lesson.
             self._due = math.inf
             self.failure = (
                 "not enough memory is left for learning; raise the memory limit, or "

@@ -40,7 +40,7 @@ PATIENCE: Final = 60.0
 
 
 class Via(NamedTuple):
-    """How a feedback arrived, for its line.
+    """How a lesson arrived, for its line.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Via(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFeedback:
-    """A feedback on its way into the ledger.
+    """A lesson on its way into the ledger.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ class Feedback:
 def feedback(
     written: Taught, teaching: Teaching, *, via: Via | None, seconds: float
 ) -> Event:
-    """Return the line of a feedback; its verdict is that from before it was learned.
+    """Return the line of a lesson; its verdict is that from before it was learned.
 
     A command has no door.
     """

@@ -1,6 +1,6 @@
 """Live figures: the accuracy of a profile and of its teachers, on labelled mail.
 
-Every feedback is scored before it is learned, so the ledger has the decision that the
+Every lesson is scored before it is learned, so the ledger has the decision that the
 filter made before it knew the message.  Archives that `learn` reads are not scored, and
 the figures do not include them.
 

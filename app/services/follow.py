@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from app.errors import InvalidSetting, PostbayesError, SiteUnavailable
 from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.mail.encoding import MAX_FIELD, shown
+from app.services.client import NoAnswer, ask
 from app.services.clock import Failures
 from app.services.scheduler import Scheduler
-from app.services.webhook import NoAnswer, ask
 from app.settings import is_web_address, read_named
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import httpx2
     from sqlalchemy import Engine
 
-    from app.services.webhook import Answer
+    from app.services.client import Answer
     from app.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 Contract of this file: scoring holds the lock of a `LiveProfile` and does not query the
 database, so a verdict belongs to one revision.  A thread that follows other processes
 prepares sums without the lock, and holds it for microseconds to add them. The writer
-takes the lock before it answers a feedback, and holds it until it has learned the
+takes the lock before it answers a lesson, and holds it until it has learned the
 feedback: a client with an answer never sees older counts, and the answer does not wait
 for the counts.
 """
@@ -90,7 +90,7 @@ class LiveProfile:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The counts, including every feedback that was answered."""
+        """The counts, including every lesson that was answered."""
         with self._scoring:
             return self._snapshot
 

@@ -176,7 +176,7 @@ class Tally:
         self._stages = {stage: stages.labels(stage) for stage in STAGES}
 
     def teaching(self) -> Callable[..., None]:
-        """Return the function that counts one feedback when it ends.
+        """Return the function that counts one lesson when it ends.
 
         It is given the outcome, and how long the feedback waited for the disk.
         """

@@ -27,8 +27,8 @@ from app.errors import (
     Unauthenticated,
 )
 from app.mail.encoding import shown
+from app.services.client import NoAnswer, ask
 from app.services.clock import Buckets, Failures
-from app.services.webhook import NoAnswer, ask
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ ALGORITHMS: Final = (
 )
 _ADDRESSES: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED})
 _BEGIN_AGAIN: Final = (
     "this sign-in was started in another browser, or too long ago; start again"
 )
@@ -299,6 +298,8 @@ class OpenIDProvider:
 
     def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
         """Return the document in a provider's answer."""
+        from httpx2 import codes  # noqa: PLC0415  as in `app.services.client`
+
         # Do not wait again for a provider that others have just waited for in vain.
         if self._failures.pausing(self.issuer):
             raise SignInUnavailable(self._away)
@@ -313,20 +314,21 @@ class OpenIDProvider:
                 within=TIMEOUT,
                 **given,
             )
-            document = json.loads(body)
         except NoAnswer as error:
             raise self._unusable(f"{place}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise self._unusable(
-                f"{place} answered with status {status} and no JSON"
-            ) from error
-        if not isinstance(document, dict):
-            raise self._unusable(f"{place} did not answer with a JSON object")
-        if method == "POST" and status in _REFUSED:
-            why = f"{place} answered {str(document.get('error'))[:100]!r}"
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        # A code that anybody may have made up must not keep others from signing in.
+        if method == "POST" and codes.is_client_error(status):
+            known = document if isinstance(document, dict) else {"error": status}
+            why = f"{place} answered {str(known.get('error'))[:100]!r}"
             raise self._untrusted(why)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
+        if not isinstance(document, dict):
+            raise self._unusable(f"{place} did not answer with a JSON object")
         if self._failures.resolve(self.issuer):
             log.info("signing in at %s works again", self.host)
         return document

@@ -116,8 +116,8 @@ CAPACITY: Final = 8_192
 FEATURES: Final = 2_000_000
 # Memory of the written messages, enough for some 1,200: on that corpus each has 15 kB
 # as written, and 26 kB of arrays. A query for a single id took 0.4 ms of the 3.6 ms of
-# CPU of a feedback, and 0.13 of 2.1 ms with 32 concurrent clients. Decoding the arrays
-# at each feedback took 0.08 of 0.88 ms.
+# CPU of a lesson, and 0.13 of 2.1 ms with 32 concurrent clients. Decoding the arrays
+# at each lesson took 0.08 of 0.88 ms.
 WRITTEN_BYTES: Final = 48 * 1024 * 1024
 # Written in one transaction; feedback may have to wait for it.
 FLUSH_ROWS: Final = 64

@@ -375,6 +375,7 @@ class Sessions:
 def _is_right(hashed: str | None, password: str) -> bool:
     """Return whether a password matches a hash; it takes as long without a hash."""
     try:
-        return _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
+        matches = _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
     except (VerificationError, InvalidHashError):
         return False
+    return matches and len(password) <= LONGEST_PASSWORD

@@ -1,10 +1,9 @@
-"""Webhook: events posted to a URL, and the HTTP client for all other servers.
+"""Webhook: events posted to a URL.
 
-Contract of this file: an answer is read within bounds of bytes and time.  Verdicts and
-feedback do not wait for a receiver.  An event has only the fields of its log line.
-Events wait for one thread in a queue of bounded length; if it is full, the oldest is
-dropped and counted.  They are posted in order, each until it is accepted or refused
-for good, so a receiver may get an event twice.
+Contract of this file: verdicts and feedback do not wait for a receiver.  An event has
+only the fields of its log line.  Events wait for one thread in a queue of bounded
+length; if it is full, the oldest is dropped and counted.  They are posted in order,
+each until it is accepted or refused for good, so a receiver may get an event twice.
 """
 
 from __future__ import annotations
@@ -14,123 +13,26 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import threading
 import time
 from collections import deque
 from dataclasses import KW_ONLY, InitVar, dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from app import __version__
-from app.errors import InvalidSetting, reason
+from app.errors import InvalidSetting
+from app.services.client import NoAnswer, answering, open_client
 from app.services.clock import Failures, now
 from app.services.log import SparingLog
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import httpx2
 
     from app.services.log import Event
     from app.services.metrics import Tally
     from app.settings import Settings
-
-
-class NoAnswer(Exception):
-    """A server that does not answer, or without an end; says why."""
-
-
-class Answer(NamedTuple):
-    """An answer, with its body as it was sent."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
-def ask(
-    method: str,
-    url: str,
-    *,
-    headers: Mapping[str, str],
-    most_bytes: int,
-    silent: float,
-    within: float,
-    transport: httpx2.AsyncBaseTransport | None = None,
-    **given: Any,
-) -> Answer:
-    """Ask a server, and return its answer; redirects are not followed.
-
-    Parameters
-    ----------
-    method, url, headers, **given
-        Of the request, as `httpx2` takes them.
-    most_bytes : int
-        Of the body.
-    silent : float
-        How long the server may send nothing.  Unit: seconds.
-    within : float
-        How long it may take for all of its answer.  Resolving its name has the limits
-        of the resolver.  Unit: seconds.
-    transport : httpx2.AsyncBaseTransport or None
-        How it is reached; None for the network.
-
-    Raises
-    ------
-    NoAnswer
-        If it does not answer within these bounds.
-    """
-    # Here, since most services ask no other server.
-    import httpx2  # noqa: PLC0415
-
-    sent = {
-        # What is counted below is what comes.
-        "Accept-Encoding": "identity",
-        "User-Agent": f"Postbayes/{__version__}",
-        **headers,
-    }
-
-    async def answered() -> Answer:
-        # The time limits of the client begin again with each byte: a server that sends
-        # its header byte by byte would hold the thread, and the end of the service.
-        async with (
-            asyncio.timeout(within),
-            httpx2.AsyncClient(
-                timeout=silent, follow_redirects=False, transport=transport
-            ) as client,
-            client.stream(method, url, headers=sent, **given) as answer,
-        ):
-            content = bytearray()
-            async for piece in answer.aiter_raw():
-                content += piece
-                if len(content) > most_bytes:
-                    raise NoAnswer(f"the answer has more than {most_bytes:,} bytes")
-            return Answer(answer.status_code, answer.headers, bytes(content))
-
-    try:
-        return asyncio.run(answered())
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise NoAnswer(_cause(error)) from error
-    except TimeoutError as error:
-        raise NoAnswer(f"the answer took longer than {within:g} s") from error
-
-
-def _cause(error: BaseException) -> str:
-    """Return why a server cannot be reached.
-
-    The library says of a refused connection that all attempts failed.
-    """
-    first = error
-    while found := first.__cause__ or first.__context__:
-        first = found
-    if isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    if isinstance(first, ConnectionError) and first.errno:
-        return os.strerror(first.errno)
-    return reason(error)
 
 
 log = logging.getLogger(__name__)
@@ -192,6 +94,8 @@ class Webhook(threading.Thread):
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._until: float | None = None
+        # It keeps its connection from event to event.
+        self._client: httpx2.AsyncClient | None = None
 
     def wants(self, kind: str) -> bool:
         """Return whether events of a kind are posted."""
@@ -226,18 +130,15 @@ class Webhook(threading.Thread):
 
     def run(self) -> None:
         """Post the events until the end."""
-        # Imported here, since most services have no webhook.
-        import httpx2  # noqa: PLC0415
-
         with asyncio.Runner() as runner:
-            client = httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False)
             while (body := self._next()) is not None:
                 try:
-                    self._attempt(runner, client, body)
+                    self._attempt(runner, body)
                 except Exception:  # the thread's outermost loop: it must go on
                     log.exception("a webhook event was lost")
                     self._done(body, "dropped")
-            runner.run(client.aclose())
+            if self._client is not None:
+                runner.run(self._client.aclose())
         left = len(self._waiting)
         for _ in range(left):
             self.tally.posted("dropped")
@@ -257,10 +158,10 @@ class Webhook(threading.Thread):
                 pausing = bool(self._waiting) or self._until is not None
                 self._changed.wait(_LOOK if pausing else None)
 
-    async def _status(self, client: httpx2.AsyncClient, body: bytes) -> int:
+    async def _status(self, body: bytes) -> int:
+        client = self._client = self._client or open_client(TIMEOUT)
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"Postbayes/{__version__}",
             SIGNATURE: signature(self.secret, body, at=int(time.time())),
         }
         # Only the status counts. The body is not read, because it may have no end.
@@ -274,18 +175,15 @@ class Webhook(threading.Thread):
             client.cookies.clear()
             return answer.status_code
 
-    def _attempt(
-        self, runner: asyncio.Runner, client: httpx2.AsyncClient, body: bytes
-    ) -> None:
-        from httpx2 import TransportError, codes  # noqa: PLC0415  as in `run`
+    def _attempt(self, runner: asyncio.Runner, body: bytes) -> None:
+        from httpx2 import codes  # noqa: PLC0415  most services have no webhook
 
         final = False
         try:
-            status = runner.run(self._status(client, body))
-        except TransportError as error:
-            why = _cause(error)
-        except TimeoutError:
-            why = f"the answer took longer than {TIMEOUT:g} s"
+            with answering(TIMEOUT):
+                status = runner.run(self._status(body))
+        except NoAnswer as error:
+            why = str(error)
         else:
             if codes.is_success(status):
                 self._done(body, "sent")

@@ -53,6 +53,7 @@ GROUP: Final = 256
 # A longer queue means that the disk cannot keep up; further jobs are refused with "try
 # again later".
 BACKLOG: Final = 10_000
+_STOPPING: Final = "the service is stopping; send the request again in a moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,8 @@ class JobQueue:
         """
         with self._putting:
             if self._closed:
-                msg = "the service is stopping; send the request again in a moment"
-                raise DatabaseUnavailable(msg)
-            if self._jobs.qsize() > BACKLOG:
+                raise DatabaseUnavailable(_STOPPING)
+            if self._jobs.qsize() >= BACKLOG:
                 raise DatabaseUnavailable(
                     f"{BACKLOG} requests are waiting for the database; try again later"
                 )
@@ -167,7 +167,7 @@ class Writer(threading.Thread):
         self._notify = notify
         self._successor = successor
         self._committed_at = -math.inf
-        # A traceback of eighty lines for each feedback would bury the rest of the log.
+        # A traceback of eighty lines for each lesson would bury the rest of the log.
         self._log = SparingLog(log)
 
     @property
@@ -214,6 +214,9 @@ class Writer(threading.Thread):
                 self._committed_at = time.monotonic()
         finally:
             self._queue.close()
+            # There are none unless an error has ended the loop.
+            while left := self._queue.take(GROUP):
+                _refuse(left, DatabaseUnavailable(_STOPPING))
 
     def _do_all(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}
@@ -227,15 +230,14 @@ class Writer(threading.Thread):
             # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
                 left = [job for job in group if not job.answer.done()]
-                if isinstance(error, ProfileReplaced) and not any(
-                    job.requeued for job in left
-                ):
+                replaced = isinstance(error, ProfileReplaced)
+                again = [job for job in left if replaced and not job.requeued]
+                _refuse([job for job in left if not replaced or job.requeued], error)
+                if again:
                     # Loading takes as long as at a start; others are taught meanwhile.
                     threading.Thread(
-                        target=self._requeue, args=(profile, left), daemon=True
+                        target=self._requeue, args=(profile, again), daemon=True
                     ).start()
-                else:
-                    _refuse(left, error)
 
     def _requeue(self, replaced: LiveProfile, jobs: list[_Job]) -> None:
         """Queue jobs for the profile that replaced theirs, once it is loaded."""
@@ -394,7 +396,8 @@ class AutoLearn:
             if error := answer.exception():
                 log.info("a confident verdict is not learned: %s", error)
             elif answer.result().outcome.kind == "full":
-                self._full[live.row.id] = now.date()
+                full = [key for key, day in self._full.items() if day == now.date()]
+                self._full = dict.fromkeys([*full, live.row.id], now.date())
 
         try:
             self.writer.submit(live, teaching).add_done_callback(done)

@@ -63,7 +63,7 @@ class Step:
     parts: tuple[RunPart, ...]
 
 
-# Decoding and summing a row holds the interpreter's lock for 0.5 ms, and a feedback
+# Decoding and summing a row holds the interpreter's lock for 0.5 ms, and a lesson
 # needs it several times, waiting up to 5 ms each if a thread does not release it.  So a
 # thread that prepares a thousand rows pauses after some.  Unit: seconds.
 ROWS_AT_ONCE: Final = 32

@@ -1,6 +1,6 @@
 """Ledger: rows appended and read in the order of their revisions.
 
-A feedback is acknowledged once its row is committed.  Rows are added and never
+A lesson is acknowledged once its row is committed.  Rows are added and never
 changed, except that retention and forgetting drop their features and words.
 """
 
@@ -44,7 +44,7 @@ ROWS_AT_ONCE: Final = 1000
 _FIELDS: Final = [
     column.label(column.key) for column in _LEDGER.columns if column.key != "profile_id"
 ]
-# Prepared are the statements that a feedback waits for.
+# Prepared are the statements that a lesson waits for.
 _INSERT: Final = Prepared(insert(_LEDGER))
 _MOVE_REVISION: Final = Prepared(
     update(_PROFILE)

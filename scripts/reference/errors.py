@@ -182,9 +182,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=READING,
     ),
     errors.MalformedRequest: Advice(
-        "The error names the field or query parameter. Unknown names are refused to "
-        "reveal misspellings, and the error lists the known names. The status is 422 "
-        "for a query parameter, and 400 for the body.",
+        "The error names the field or query parameter. Unknown names are refused, "
+        "so that misspellings are noticed, and the error lists the known names. The "
+        "status is 422 for a query parameter, and 400 for the body.",
         operations=(
             *READING,
             FORGET,

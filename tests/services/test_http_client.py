@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from app.services.webhook import Answer, NoAnswer, ask
+from app.services.client import Answer, NoAnswer, ask
 
 
 @contextmanager
@@ -66,3 +66,14 @@ def test_a_header_without_an_end_is_not_waited_for():
         asked(url, within=0.1)
 
     assert "the answer took longer than 0.1 s" == str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SSL_CERT_FILE", "/nonexistent.pem"), ("HTTPS_PROXY", "gopher://127.0.0.1:1")],
+)
+def test_an_environment_that_cannot_be_used_is_named(monkeypatch, name, value):
+    """Whoever asks goes on, and tries again later."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(NoAnswer, match="of the environment cannot be used: "):
+        asked("https://127.0.0.1:1/")

@@ -17,6 +17,7 @@ from app.errors import (
 )
 from app.services.access import LiveKeys, list_events
 from app.services.sessions import (
+    LONGEST_PASSWORD,
     SKEW,
     Sessions,
     add_person,
@@ -104,6 +105,17 @@ def test_nobody_else_has_one(sessions, who, password):
     """The sentence does not say which of the two is wrong."""
     with pytest.raises(Unauthenticated, match="the name or the password is wrong"):
         sessions.sign_in(who, password, host="192.0.2.1")
+
+
+def test_a_longer_password_is_another(engine, keys, sessions):
+    """Only its beginning is hashed, so that a page of text costs no more."""
+    longest = "a" * LONGEST_PASSWORD
+    add_person(engine, "eve", role="reader", password=longest, actor="test")
+    keys.refresh()
+
+    assert sessions.sign_in("eve", longest, host=None)
+    with pytest.raises(Unauthenticated):
+        sessions.sign_in("eve", longest + "a", host=None)
 
 
 def test_somebody_without_a_password_signs_in_elsewhere(engine, keys, sessions):

@@ -224,6 +224,27 @@ def test_an_answer_without_an_end_is_none(endless, caplog):
     assert "1 webhook events were lost" in caplog.text
 
 
+def test_an_environment_that_cannot_be_used_costs_no_event(
+    receiver, monkeypatch, caplog
+):
+    """The thread goes on, and posts the event once it can."""
+    tally = Tally()
+    webhook = hook(receiver.url, tally=tally)
+    with monkeypatch.context() as broken:
+        broken.setenv("SSL_CERT_FILE", "/nonexistent.pem")
+        webhook.start()
+        webhook(event(1))
+        deadline = time.monotonic() + 30
+        while "failed" not in counts(tally) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    _, body = taken(receiver)
+    webhook.stop()
+
+    assert "1" == json.loads(body)["id"]
+    assert "SSL_CERT_FILE" in caplog.text
+    assert "dropped" not in counts(tally)
+
+
 def test_what_refuses_everything_is_logged_once(receiver, caplog):
     """And not once for each verdict."""
     webhook = hook(receiver.url)
@@ -318,7 +339,7 @@ def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
         ({"webhook": "https://[hooks.example/"}, "is not a web address"),
         ({"webhook_secret_file": None}, "openssl rand"),
         ({"webhook_secret_file": "/missing"}, "cannot be read"),
-        ({"webhook_secret_file": "short"}, "5 characters"),
+        ({"webhook_secret_file": "short"}, "5 bytes"),
         ({"webhook_events": ("feedback", "eggs")}, "eggs"),
         ({"webhook_events": ()}, "got none"),
     ],

@@ -194,7 +194,7 @@ def _taught(row: LedgerRow) -> str:
 
 
 def _verdict_before(row: LedgerRow) -> dict[str, Any] | None:
-    """Return the verdict before a feedback; None if there was none."""
+    """Return the verdict before a lesson; None if there was none."""
     if not row.scores or "decision" not in row.scores:
         return None
     return {name: row.scores.get(name) for name in ("decision", "log_odds")}

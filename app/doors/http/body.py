@@ -214,7 +214,7 @@ def is_json(request: Request) -> bool:
 
 
 def parse_json(body: bytes, model: type[In]) -> In:
-    """Parse a JSON body as a message or a feedback.
+    """Parse a JSON body as a message or a lesson.
 
     Raises
     ------

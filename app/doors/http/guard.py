@@ -267,7 +267,7 @@ class Direct(Guarded):
     Notes
     -----
     FastAPI solves every parameter and dependency separately, within two stacks of
-    contexts.  Without scoring and learning, a feedback by id takes 147 us with FastAPI
+    contexts.  Without scoring and learning, a lesson by id takes 147 us with FastAPI
     and 58 us here; `/classify` takes 134 and 50 us (`benchmarks/door.py`).  Tests check
     that both ways give the same answers, byte for byte.
     """

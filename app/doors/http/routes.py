@@ -1,6 +1,6 @@
 """Routes of messages: classify, one or a batch, feedback, and health.
 
-Contract of this file: a feedback waits for the answer of another thread without
+Contract of this file: a lesson waits for the answer of another thread without
 holding one.  Between any two messages, of all batches together, every other request to
 the service has a turn.
 """
@@ -431,7 +431,7 @@ async def recalled(
 
 
 async def answered(pending: PendingFeedback) -> Taught:
-    """Return the outcome of a feedback once it is on disk.
+    """Return the outcome of a lesson once it is on disk.
 
     Raises
     ------

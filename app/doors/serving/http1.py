@@ -377,7 +377,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "log_config": None,
     # Each verdict already has a log line.
     "access_log": False,
-    # Whose word on its clients is taken, `app.doors.serving.request` decides.
+    # `app.doors.serving.request` decides which proxies are believed.
     "proxy_headers": False,
     "limit_concurrency": MAX_CONNECTIONS,
 }

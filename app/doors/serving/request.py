@@ -91,7 +91,10 @@ def caller_of(
     given = dict(reversed(headers))
     person = None
     if trusted and sign_in is not None:
-        person = given.get(sign_in, b"").strip().decode("latin-1") or None
+        # A proxy that adds its header leaves one that the client sent beside it: both
+        # together are one value (RFC 9110 section 5.2), and the name of nobody.
+        named = b", ".join([value for name, value in headers if name == sign_in])
+        person = named.strip().decode("latin-1") or None
     if _RELAYED.isdisjoint(given):
         return Caller(host, key=key, cookie=cookie, person=person)
     chain = [
@@ -185,9 +188,9 @@ class Site:
             page = _shown(origin).partition("://")[2]
             if host is None or page.lower() != _shown(host).lower():
                 raise Forbidden(
-                    f"pages of {_shown(origin)!r} may not change anything here; let "
-                    "the server of these pages send the request or, if they are those "
-                    "of this service, let its proxy pass the Host header unchanged"
+                    f"requests from pages of {_shown(origin)!r} are refused; send them "
+                    "from the server of that site or, if the pages are those of this "
+                    "service, make its proxy pass the Host header unchanged"
                 )
 
     def _knows(self, host: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 SQLite takes 20 µs for an entry of the ledger and for what is asked before it.
 Executed by SQLAlchemy the same statements took 109 µs of CPU, and take 43 when they are
-prepared; with the other steps of a feedback in between, all in one thread, 260 and 110.
+prepared; with the other steps of a lesson in between, all in one thread, 260 and 110.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
 """
 # The settings of each connection to PostgreSQL, in one query.  An acknowledged commit
 # survives a crash, as with SQLite's FULL: if an administrator has set
-# synchronous_commit to `off`, three or four of 1,400 acknowledged feedbacks were gone
+# synchronous_commit to `off`, three or four of 1,400 acknowledged lessons were gone
 # after `pg_ctl stop -m immediate`.  `on` is the default of PostgreSQL, and waits for
 # the configured standbys; `local`, `remote_write` and `remote_apply` keep the promise
 # as well, so they are not changed.  The setting is made even if it is the same,

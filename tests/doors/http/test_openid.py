@@ -454,6 +454,18 @@ def test_a_code_counts_once(make, provider):
     assert "cannot be trusted" in sentence(again)
 
 
+@pytest.mark.parametrize("said", [(403, b"<html>"), (413, {}), (429, b"[]")])
+def test_a_refused_code_keeps_nobody_else_out(make, provider, said):
+    """Anybody can send a code that the provider refuses, in one way or another."""
+    client = make()
+    provider.said["/realm/token"] = said
+    refused = sign_in(client, provider)
+    del provider.said["/realm/token"]
+
+    assert 401 == refused.status_code
+    assert 303 == sign_in(client, provider).status_code
+
+
 CONFIGURATION = "/realm/.well-known/openid-configuration"
 
 

@@ -473,6 +473,18 @@ def test_a_proxy_says_who_has_signed_in(make):
     assert "postbayes people add" in asked["127.0.0.1", "nobody"].json()["detail"]
 
 
+def test_a_name_beside_that_of_the_proxy_signs_nobody_in(make):
+    """It was sent by the client, and the proxy added its own instead of replacing it."""
+    client = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))(
+        ("127.0.0.1", 1)
+    )
+    both = [("remote-user", "anna"), ("remote-user", "tim")]
+    answers = [client.get("/keys", headers=given) for given in (both, both[:1])]
+
+    assert [401, 200] == [each.status_code for each in answers]
+    assert "anna, tim" in answers[0].json()["detail"]
+
+
 @pytest.mark.parametrize(
     "there",
     ["https://example.net", "//example.net/ui/", "/ui/\\x", "/ui/\n", "/", "ui/x"],

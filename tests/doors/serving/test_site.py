@@ -83,7 +83,7 @@ def test_only_pages_of_the_service_may_change_something(origin, host, allowed):
         SITE.check("POST", headers)
         return
     for method in ("POST", "DELETE", "PATCH"):
-        with pytest.raises(Forbidden, match="let the server of these pages"):
+        with pytest.raises(Forbidden, match="send them from the server of that site"):
             SITE.check(method, headers)
 
 

@@ -308,6 +308,35 @@ def test_nobody_waits_for_ever_for_a_profile(app, monkeypatch):
     assert (ANN, ANN) == asked_in_a_loop(app, ANN)
 
 
+def test_a_service_that_stops_lets_nobody_wait_for_a_profile(app, monkeypatch):
+    """Neither who waits for one that is not begun, nor who comes later."""
+    go, begun = threading.Event(), threading.Event()
+
+    def load(*given):
+        begun.set()
+        go.wait()
+        return loaded(*given)
+
+    loaded = cache.load
+    monkeypatch.setattr(cache, "load", load)
+    app.live.patience = 0.0  # not five seconds
+    waiting = []
+    for name in (ANN, BOB):
+        with pytest.raises(ProfileLoading) as raised:
+            app.live.get(name)
+        waiting.append(raised.value.ended)
+    begun.wait()
+    closing = threading.Thread(target=app.live.close)
+    closing.start()
+    go.set()
+    closing.join()
+
+    assert ANN == waiting[0].result().row.name
+    assert waiting[1].result() is None
+    with pytest.raises(DatabaseUnavailable, match="is stopping"):
+        app.live.get(BOB)
+
+
 def test_no_profile_is_loaded_in_an_event_loop(app):
     """The caller gets a future, for which `computing` waits."""
 

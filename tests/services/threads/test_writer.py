@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -273,6 +274,72 @@ def test_who_waits_for_a_successor_is_told_that_there_is_none(engine, live):
         writer.stop()
 
         assert 0 == live.snapshot.revision
+
+
+def test_who_was_handed_on_keeps_nobody_else_from_it(engine, live):
+    """A profile may be replaced again and again, and others have just come."""
+
+    def alone(row):
+        return LiveProfile(row, Snapshot.empty(Specification()))
+
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name="other",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=NOW,
+        )
+    second = alone(replaced(engine, live.row))
+    third = alone(replaced(engine, second.row))
+    asked, go = threading.Event(), threading.Event()
+
+    def successor(profile):
+        if profile is second:
+            return third
+        asked.set()
+        go.wait(PATIENCE)
+        return second
+
+    def until_waiting(number):
+        deadline = time.monotonic() + PATIENCE
+        while writer.waiting != number and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    writer = Writer(engine, successor=successor)
+    writer.start()
+    handed_on = writer.submit(live, teaching(spam(1), "spam"))
+    asked.wait(PATIENCE)
+    with busy(engine):
+        writer.submit(alone(row), teaching(ham(2), "ham"))
+        until_waiting(0)
+        fresh = writer.submit(second, teaching(ham(1), "ham"))
+        go.set()
+        until_waiting(2)
+
+    with pytest.raises(ProfileReplaced):
+        handed_on.result(PATIENCE)
+    assert third is fresh.result(PATIENCE).profile
+    writer.stop()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_thread_that_has_ended(engine, live, monkeypatch):
+    """Whatever ended it; the others are refused as by a service that stops."""
+    waiting = []
+
+    def fail():
+        waiting.append(writer.submit(live, teaching(ham(1), "ham")))
+        raise SystemExit
+
+    writer = Writer(engine, notify=fail)
+    writer.submit(live, teaching(spam(1), "spam"))
+    writer.start()
+    writer.join(PATIENCE)
+
+    with pytest.raises(DatabaseUnavailable, match="is stopping"):
+        waiting[0].result(PATIENCE)
 
 
 def test_a_service_that_stops_meanwhile_says_so(engine, live):
