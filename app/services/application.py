@@ -199,13 +199,15 @@ class Application:
         if dialect_of(self.engine).is_server:
             self.notifier = Notifier(self.engine, self.live.refresh)
             self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
-        self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
+        self.scheduler = Scheduler(
+            "maintenance", self._maintain, lambda: self.writer.idle
+        )
         # A thread of its own: reloading a large profile takes seconds, and the
         # maintenance must go on meanwhile.
         self.decay_scheduler = (
             None
             if settings.half_life_months is None
-            else Scheduler(self.live.advance_month)
+            else Scheduler("month change", self.live.advance_month)
         )
         self._health = WriteHealth()
         self._watch_at = 0.0

@@ -278,8 +278,8 @@ class LiveProfiles:
         """Memory that the counts of all profiles take.  Unit: bytes."""
         return sum(each.kept.nbytes for each in self if each.kept is not None)
 
-    def advance_month(self) -> bool:
-        """Count ages from a month that has begun; return False: nothing is left.
+    def advance_month(self) -> None:
+        """Count ages from a month that has begun.
 
         Raises
         ------
@@ -297,7 +297,6 @@ class LiveProfiles:
                     live.specification.decay,
                     time.monotonic() - begun,
                 )
-        return False
 
     def _begin(self, cached: CachedProfile) -> LiveProfile | Loading:
         """Return the counts, or start loading them."""

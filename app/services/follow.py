@@ -46,8 +46,8 @@ TIMEOUT: Final = 5.0
 """How long a site may be silent.  Unit: seconds."""
 _LONGEST: Final = 60.0
 """How long it may take for a page, and a stopping service may wait.  Unit: seconds."""
-# Pause between two pages; each holds the write lock for some 50 ms.  Unit: seconds.
-_PAUSE: Final = 0.1
+# Each page holds the write lock for some 50 ms.
+_SECONDS_BETWEEN_PAGES: Final = 0.1
 _SKEW: Final = timedelta(seconds=60)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
 _CURSOR: Final = re.compile(r"[0-9a-f.]{1,80}")
@@ -115,7 +115,7 @@ class SiteFollower:
         self._due = dict.fromkeys(self._urls, 0.0)
         self._failures = Failures()
         # A thread of its own, since it waits for other sites.
-        self._thread = Scheduler(self)
+        self._thread = Scheduler("site follower", self)
 
     def start(self) -> None:
         """Start the thread, if there is a site to follow."""
@@ -137,7 +137,8 @@ class SiteFollower:
         Returns
         -------
         float
-            0 if nothing is left to be asked for now, else a pause.  Unit: seconds.
+            0 if nothing is left to be asked for now, else the time until the next page.
+            Unit: seconds.
         """
         more = False
         for name in self._urls:
@@ -148,7 +149,7 @@ class SiteFollower:
                 wait = 0.0 if left else every * random.uniform(0.8, 1.2)  # noqa: S311
                 self._due[name] = time.monotonic() + wait
                 more |= left
-        return _PAUSE if more else 0.0
+        return _SECONDS_BETWEEN_PAGES if more else 0.0
 
     def attempt(self, name: str) -> bool:
         """Ask a site for a page, learn it, and return whether more is left."""

@@ -51,67 +51,29 @@ if TYPE_CHECKING:
     from app.services.recent import RecentMessages
     from app.settings import Settings
 
-# Unfolded rows up to which continuous feedback is folded later: many rows at once are
-# cheaper, because they share most of their features (`app.services.upkeep`).  A start
-# reads unfolded rows, 1,000 in 0.17 s.
-BURST: Final = 4_000
-# During continuous feedback, steps may use this share of the time if `BURST` rows are
-# left, twice this share for twice as many, and at most `MOST`.
-SHARE: Final = 0.25
-MOST: Final = 0.75
-# Time to decode and sum a batch of a thousand rows, with the pauses in it. Unit:
-# seconds.
-STEP: Final = 0.4
-# Time without feedback that counts as a pause.  A client that teaches message after
-# message returns within a few ms.  Unit: seconds.
-PAUSE: Final = 0.02
-
-
-class IdleDetector:
-    """Notices when a profile is not being taught."""
-
-    def __init__(self) -> None:
-        self._revision = -1
-        self._since = 0.0
-
-    def due(self, revision: int, *, folded: int) -> bool:
-        """Return whether to do a step now."""
-        now = time.monotonic()
-        if revision != self._revision:
-            self._revision, self._since = revision, now
-        return now - self._since >= PAUSE or revision - folded > BURST
-
-
-def rest(left: int) -> float:
-    """Return the longest wait for a pause before the next step.  Unit: seconds.
-
-    Parameters
-    ----------
-    left : int
-        Rows not folded.  With at most `BURST` of them, a step always waits for a pause.
-    """
-    if left <= BURST:
-        return float("inf")
-    share = min(SHARE * left / BURST, MOST)
-    return STEP / share - STEP
-
-
 log = logging.getLogger(__name__)
 # Seconds between two looks for rows of other processes.
 INTERVAL: Final = 0.5
+# Time without feedback that counts as a pause.  A client that teaches message after
+# message returns within a few ms.  Unit: seconds.
+IDLE_SECONDS: Final = 0.02
 
 
 @dataclass(eq=False)
 class Scheduler(threading.Thread):
-    """The thread that runs a task step by step.
+    """A thread that runs a task step by step.
 
     Parameters
     ----------
+    work : str
+        Name of the thread, and subject of its lines in the log.
     task : callable
-        Does one short step of work.  Returns 0 if nothing is left to do, and otherwise
-        how long the next step may wait for a pause.  Unit: seconds.
-    idle : callable
-        Returns the time since the last feedback.  Unit: seconds.
+        Does one short step of work.  Returns 0 or None if nothing is left to do, and
+        otherwise the time until the next step.  Unit: seconds.
+    idle : callable or None
+        Returns the time since the last feedback; the next step comes earlier, in a
+        pause of it.  None for a task that does not compete with feedback.  Unit:
+        seconds.
 
     Attributes
     ----------
@@ -119,12 +81,13 @@ class Scheduler(threading.Thread):
         Why the last steps failed; None if the last one did not.
     """
 
-    task: Callable[[], float]
-    idle: Callable[[], float] = lambda: PAUSE
+    work: str
+    task: Callable[[], float | None]
+    idle: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:
         """Begin without a step."""
-        super().__init__(name="scheduler", daemon=True)
+        super().__init__(name=self.work, daemon=True)
         self._failures = Failures()
         self._failed = 0
         self._succeeded = time.monotonic()
@@ -144,35 +107,38 @@ class Scheduler(threading.Thread):
     def run(self) -> None:
         """Do step after step, with pauses between them."""
         while not self._stopping.is_set():
-            patience = self._step()
-            due = time.monotonic() + min(patience or INTERVAL, INTERVAL)
+            wait = self._step()
+            idle = self.idle if wait else None
+            due = time.monotonic() + min(wait or INTERVAL, INTERVAL)
             while (left := due - time.monotonic()) > 0:
-                if self._stopping.wait(min(engine.PAUSE, left) if patience else left):
+                step = left if idle is None else min(engine.PAUSE, left)
+                if self._stopping.wait(step):
                     return
-                if patience and self.idle() >= PAUSE:
+                if idle is not None and idle() >= IDLE_SECONDS:
                     break
 
-    def _step(self) -> float:
+    def _step(self) -> float | None:
         try:
-            patience = self.task()
+            wait = self.task()
         except (Unavailable, Inconsistent) as error:
             # Logging at every step, twice a second, would bury the rest of the log.
             if self._failures.report("task", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
-                log.log(level, "maintenance is waiting for the database: %s", error)
+                text = "%s is waiting for the database: %s"
+                log.log(level, text, self.work, error)
             return self._note(error)
         except Exception as error:  # the thread's outermost loop: it must go on
             if self._failures.report("defect", error):
-                log.exception("maintenance failed; scoring and feedback go on")
+                log.exception("%s failed; scoring and feedback go on", self.work)
             return self._note(error)
         self._failed = 0
         self._succeeded = time.monotonic()
         self.failure = None
         self._failures.resolve("defect")
         if self._failures.resolve("task"):
-            log.info("the database is back")
-        return patience
+            log.info("%s goes on: the database is back", self.work)
+        return wait
 
     def _note(self, error: Exception) -> float:
         """Note a failed step; a single failure may only have met a lock."""
@@ -180,6 +146,48 @@ class Scheduler(threading.Thread):
         if self._failed > 1:
             self.failure = str(error) or type(error).__name__
         return 0.0
+
+
+# Unfolded rows up to which continuous feedback is folded later: many rows at once are
+# cheaper, because they share most of their features (`app.services.upkeep`).  A start
+# reads unfolded rows, 1,000 in 0.17 s.
+BURST: Final = 4_000
+# During continuous feedback, folds may use this share of the time if `BURST` rows are
+# left, twice this share for twice as many, and at most `MOST`.
+SHARE: Final = 0.25
+MOST: Final = 0.75
+# Time to decode and sum a batch of a thousand rows, with the pauses in it. Unit:
+# seconds.
+STEP: Final = 0.4
+
+
+class IdleDetector:
+    """Notices when a profile is not being taught."""
+
+    def __init__(self) -> None:
+        self._revision = -1
+        self._since = 0.0
+
+    def due(self, revision: int, *, folded: int) -> bool:
+        """Return whether to do a step now."""
+        now = time.monotonic()
+        if revision != self._revision:
+            self._revision, self._since = revision, now
+        return now - self._since >= IDLE_SECONDS or revision - folded > BURST
+
+
+def rest(left: int) -> float:
+    """Return the longest wait for a pause before the next step.  Unit: seconds.
+
+    Parameters
+    ----------
+    left : int
+        Rows not folded.  With at most `BURST` of them, a step always waits for a pause.
+    """
+    if left <= BURST:
+        return float("inf")
+    share = min(SHARE * left / BURST, MOST)
+    return STEP / share - STEP
 
 
 FOLLOW_SECONDS: Final = 0.5
@@ -191,6 +199,9 @@ FORGOTTEN_ROWS: Final = 256
 FORGET_SECONDS: Final = 0.1
 # A page written several times since is copied only once.
 CHECKPOINT_SECONDS: Final = 4.0
+_NOT_UNDONE: Final = "an undo in the profile %r cannot be carried out: %s"
+_NOT_FOLDED: Final = "the ledger of the profile %r cannot be folded into its counts: %s"
+_NOT_SHORTENED: Final = "old data of the profile %r cannot be deleted: %s"
 
 
 @dataclass(eq=False)
@@ -266,10 +277,10 @@ class Maintenance:
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         try:
             waits = [
-                self._next(self._undoing, self._undo),
+                self._next(self._undoing, self._undo, _NOT_UNDONE),
                 self._fold(),
                 self._look(),
-                self._next(self._expiring, self._shorten),
+                self._next(self._expiring, self._shorten, _NOT_SHORTENED),
                 self._remove(),
             ]
         except DatabaseUnavailable:
@@ -297,23 +308,25 @@ class Maintenance:
             key: self._detectors.get(key) or IdleDetector() for key in behind
         }
 
-    def _next(self, queue: deque[int], act: Callable[[CachedProfile], float]) -> float:
+    def _next(
+        self, queue: deque[int], act: Callable[[CachedProfile], float], failed: str
+    ) -> float:
         """Do a little for the next profile; return as a call does."""
         if not queue:
             return 0.0
         # Whatever the outcome, the other profiles are next.
         queue.rotate(-1)
         profile = self.live.by_key(queue[-1])
-        wait = 0.0 if profile is None else self._attempt(profile, act)
+        wait = 0.0 if profile is None else self._attempt(profile, act, failed)
         if not wait:
             queue.pop()
         return wait or (FORGET_SECONDS if queue else 0.0)
 
     def _attempt(
-        self, profile: CachedProfile, act: Callable[[CachedProfile], float]
+        self, profile: CachedProfile, act: Callable[[CachedProfile], float], failed: str
     ) -> float:
-        """Do a little for one profile; return as a call does."""
-        key = act.__name__, profile.row.id
+        """Do a little for one profile, or log that it failed; return as a call does."""
+        key = failed, profile.row.id
         # Finding the same error in a thousand rows again takes half a second.
         if self._failures.pausing(key):
             return 0.0
@@ -329,11 +342,7 @@ class Maintenance:
         # an error that success resets would be logged at each fold.
         except (Inconsistent, DatabaseUnprepared) as error:
             if self._failures.report(key, error):
-                log.error(  # noqa: TRY400
-                    "the ledger of the profile %r cannot be folded into its counts: %s",
-                    profile.row.name,
-                    error,
-                )
+                log.error(failed, profile.row.name, error)  # noqa: TRY400
             return 0.0
         self._failures.unpause(key)
         return wait
@@ -410,7 +419,7 @@ class Maintenance:
                 # One batch per call, even if a thousand profiles have rows to fold:
                 # rows of other processes are followed in between.
                 del self._unfolded[key]
-                waits.append(self._attempt(profile, self._fold_rows))
+                waits.append(self._attempt(profile, self._fold_rows, _NOT_FOLDED))
                 break
             else:
                 waits.append(rest(profile.revision - folded))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from sqlalchemy import update
 
-from app.errors import CorruptVector
+from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.entry import ScoredRow
 from app.services import scheduler, upkeep
 from app.services.clock import LONGEST, Failures, now
@@ -130,7 +132,7 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
         return prepare(connection, profile, limit=limit)
 
     monkeypatch.setattr(upkeep.folding, "prepare", counted)
-    monkeypatch.setattr(scheduler, "PAUSE", 0.0)
+    monkeypatch.setattr(scheduler, "IDLE_SECONDS", 0.0)
     app.maintenance._failures = Failures(lambda: 0.0)  # noqa: SLF001
     with writing(app.engine) as connection:
         connection.execute(update(tables.ledger).values(vector=b"junk"))
@@ -139,6 +141,29 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
         app.maintenance()
 
     assert ["default"] == tried
+
+
+def test_a_step_that_fails_is_logged_for_what_it_is(app, monkeypatch, caplog):
+    """An undo and the expiry are no fold."""
+    app.scheduler.stop()
+    maintenance = app.maintenance
+    maintain(app)
+    maintenance._follow_at = math.inf  # noqa: SLF001  the queues stay as given
+
+    def failing(*_):
+        raise InconsistentCounts("a count is negative")
+
+    monkeypatch.setattr(scheduler, "carry_out", failing)
+    monkeypatch.setattr(maintenance, "_forget", failing)
+    caplog.clear()
+    for queue in (maintenance._undoing, maintenance._expiring):  # noqa: SLF001
+        queue.append(app.live.get("default").row.id)
+        maintenance()
+
+    assert [
+        "an undo in the profile 'default' cannot be carried out: a count is negative",
+        "old data of the profile 'default' cannot be deleted: a count is negative",
+    ] == caplog.messages
 
 
 def test_what_fails_again_and_again_is_tried_each_minute():

@@ -293,7 +293,7 @@ def upkeep_of(engine):
 def test_a_service_catches_up(engine, monkeypatch):
     """Beside feedback that never pauses too, and the sooner the more is left."""
     monkeypatch.setattr(scheduler, "BURST", 300)
-    monkeypatch.setattr(scheduler, "PAUSE", 10**6)
+    monkeypatch.setattr(scheduler, "IDLE_SECONDS", 10**6)
     monkeypatch.setattr(scheduler, "STEP", 0.01)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):

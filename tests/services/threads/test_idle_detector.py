@@ -7,7 +7,15 @@ import math
 import pytest
 
 from app.services import scheduler
-from app.services.scheduler import BURST, MOST, PAUSE, SHARE, STEP, IdleDetector, rest
+from app.services.scheduler import (
+    BURST,
+    IDLE_SECONDS,
+    MOST,
+    SHARE,
+    STEP,
+    IdleDetector,
+    rest,
+)
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def test_feedback_without_a_pause_is_left_for_one(clock, taught):
     """Each row comes before the last is a pause old."""
     asked = []
     for row in range(11, 60):
-        clock.now += PAUSE / 2
+        clock.now += IDLE_SECONDS / 2
         asked.append(taught.due(row, folded=0))
 
     assert {False} == set(asked)
@@ -41,7 +49,7 @@ def test_feedback_without_a_pause_is_left_for_one(clock, taught):
 
 def test_a_pause_of_any_process_s_feedback_is_one(clock, taught):
     """What it is told by is the revision, not who was taught."""
-    clock.now += 2 * PAUSE
+    clock.now += 2 * IDLE_SECONDS
 
     assert taught.due(10, folded=0)
     assert not taught.due(11, folded=0)
@@ -51,7 +59,7 @@ def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, tau
     """As soon as more rows are left than one."""
     asked = []
     for row in range(11, BURST + 20):
-        clock.now += PAUSE / 2
+        clock.now += IDLE_SECONDS / 2
         asked.append(taught.due(row, folded=0))
 
     assert [False] * (BURST - 10) == asked[: BURST - 10]

@@ -22,7 +22,7 @@ def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
         tried.release()
         raise error
 
-    scheduler = Scheduler(broken)
+    scheduler = Scheduler("maintenance", broken)
     scheduler.start()
     again = [tried.acquire(timeout=PATIENCE) for _ in range(3)]
     alive = scheduler.is_alive()
@@ -54,15 +54,15 @@ def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, 
             return False
         raise error
 
-    scheduler = Scheduler(away)
+    scheduler = Scheduler("month change", away)
     scheduler.start()
     back.wait(PATIENCE)
     scheduler.stop()
 
     assert [
-        ("WARNING", "maintenance is waiting for the database: is full"),
-        ("ERROR", "maintenance is waiting for the database: is broken"),
-        ("INFO", "the database is back"),
+        ("WARNING", "month change is waiting for the database: is full"),
+        ("ERROR", "month change is waiting for the database: is broken"),
+        ("INFO", "month change goes on: the database is back"),
     ] == [(record.levelname, record.message) for record in caplog.records]
 
 
@@ -78,12 +78,41 @@ def test_what_is_left_is_done_while_nobody_teaches(monkeypatch):
             done.set()
         return bool(left)
 
-    scheduler = Scheduler(step)
+    scheduler = Scheduler("maintenance", step, idle=lambda: 3600.0)
     scheduler.start()
     finished = done.wait(PATIENCE)
     scheduler.stop()
 
     assert finished
+
+
+@pytest.mark.parametrize(("returned", "waited"), [(0.1, 0.1), (None, 0.5), (9.0, 0.5)])
+def test_a_task_that_waits_for_no_feedback_waits_as_long_as_it_says(
+    monkeypatch, returned, waited
+):
+    """It is not cut short by a pause of feedback, but by an interval."""
+    waits = []
+    monkeypatch.setattr(module.time, "monotonic", lambda: sum(waits))
+    scheduler = Scheduler("site follower", lambda: returned)
+
+    def wait(seconds):
+        waits.append(seconds)
+        return len(waits) == 3
+
+    monkeypatch.setattr(scheduler._stopping, "wait", wait)  # noqa: SLF001
+    scheduler.run()
+
+    assert pytest.approx([waited] * 3) == waits
+
+
+def test_a_defect_is_logged_under_the_name_of_the_thread(monkeypatch, caplog):
+    """Several threads run tasks."""
+    scheduler = Scheduler("month change", lambda: 1 / 0)
+    monkeypatch.setattr(scheduler._stopping, "wait", lambda _: True)  # noqa: SLF001
+    scheduler.run()
+
+    assert "month change" == scheduler.name
+    assert ["month change failed; scoring and feedback go on"] == caplog.messages
 
 
 def test_under_feedback_that_never_pauses_there_is_a_step_per_interval(monkeypatch):
@@ -95,7 +124,7 @@ def test_under_feedback_that_never_pauses_there_is_a_step_per_interval(monkeypat
         stepped.release()
         return True
 
-    scheduler = Scheduler(step, idle=lambda: 0.0)
+    scheduler = Scheduler("maintenance", step, idle=lambda: 0.0)
     scheduler.start()
     again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
     scheduler.stop()
@@ -112,7 +141,7 @@ def test_under_feedback_that_never_pauses_a_step_says_when_the_next_is_due(monke
         stepped.release()
         return 0.001
 
-    scheduler = Scheduler(step, idle=lambda: 0.0)
+    scheduler = Scheduler("maintenance", step, idle=lambda: 0.0)
     scheduler.start()
     again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
     scheduler.stop()
