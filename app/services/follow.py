@@ -28,14 +28,16 @@ from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import httpx2
     from sqlalchemy import Engine
 
+    from app.ledger.entry import LedgerRow
     from app.services.client import Answer
     from app.settings import Settings
+    from app.storage.profiles import ProfileRow
 
 log = logging.getLogger(__name__)
 CURSOR: Final = "Postbayes-Cursor"
@@ -165,53 +167,47 @@ class SiteFollower:
         return more
 
     def _pull(self, name: str) -> bool:
+        """Learn the next page of a site, and return whether more is left."""
         with reading(self.engine) as connection:
             profile = profiles.find(connection, self.settings.profile)
             known = follow.cursor_of(connection, profile.id, name)
-        status, headers, content = self._ask(name, after=known)
-        if status == HTTPStatus.CONFLICT and known:
-            log.warning(
-                "the ledger of the site %r was restored or replaced: it is read from "
-                "its first row, and what is known already counts once",
-                name,
-            )
-            with writing(self.engine) as connection:
-                follow.restart(connection, profile, name)
-            return True
-        cursor, left = headers.get(CURSOR, ""), headers.get(LEFT, "")
-        if (
-            status != HTTPStatus.OK
-            or not _CURSOR.fullmatch(cursor)
-            or not re.fullmatch(r"[0-9]{1,18}", left)
-        ):
-            answer = shown(content[: 4 * MAX_FIELD].decode(errors="replace"))
-            raise SiteUnavailable(
-                f"it answered {status} instead of a page of its ledger: {answer}"
-            )
-        words, now = read_page(content, profile), self.clock()
-        ahead = max((word.time for word in words), default=now)
-        if ahead > now + _SKEW:
-            raise SiteUnavailable(
-                f"it has taught something at {ahead:%Y-%m-%d %H:%M} UTC, which is in "
-                "the future: nothing after it is learned before that time. Compare "
-                "the clocks of both sites"
-            )
+        answer = self._ask(name, after=known)
+        if answer.status == HTTPStatus.CONFLICT and known:
+            self._restart(name, profile)
+            return False
+        cursor, left = _position(answer)
+        words, now = read_page(answer.content, profile), self.clock()
         # Labels slightly in the future wait until their time has come.  They are not
         # asked for at once: a site that is ahead for ever would keep a core busy.
-        if ahead > now:
+        if _latest(words, now) > now:
             return False
         with writing(self.engine) as connection:
             new = follow.take(
                 connection, profile, name, words, known=known, cursor=cursor, time=now
             )
+        if known:
+            self._failures.resolve((name, "restart"))
+        state = self._states[name]
         self._states[name] = replace(
-            self._states[name],
-            words=self._states[name].words + (new or 0),
-            left=int(left),
-            failure=None,
+            state, words=state.words + (new or 0), left=left, failure=None
         )
         # A site that repeats its cursor would be asked for ever.
-        return int(left) > 0 and cursor != known
+        return left > 0 and cursor != known
+
+    def _restart(self, name: str, profile: ProfileRow) -> None:
+        """Read a site that does not know its cursor from its first row, the next time.
+
+        It is logged once until the site knows a cursor again: an address that leads to
+        two ledgers in turn refuses every other one.
+        """
+        with writing(self.engine) as connection:
+            follow.restart(connection, profile, name)
+        if self._failures.report((name, "restart"), "another ledger"):
+            log.warning(
+                "the ledger of the site %r was restored or replaced: it is read from "
+                "its first row, and what is known already counts once",
+                name,
+            )
 
     def _ask(self, name: str, *, after: str) -> Answer:
         """Return the answer with a page.
@@ -287,3 +283,42 @@ def _keys(settings: Settings) -> Mapping[str, str]:
             raise InvalidSetting(msg)
         found[name] = key
     return found
+
+
+def _position(page: Answer) -> tuple[str, int]:
+    """Return the cursor behind a page, and the number of rows left after it.
+
+    Raises
+    ------
+    SiteUnavailable
+        If the answer is no page.
+    """
+    cursor, left = page.headers.get(CURSOR, ""), page.headers.get(LEFT, "")
+    if (
+        page.status != HTTPStatus.OK
+        or not _CURSOR.fullmatch(cursor)
+        or not re.fullmatch(r"[0-9]{1,18}", left)
+    ):
+        answer = shown(page.content[: 4 * MAX_FIELD].decode(errors="replace"))
+        raise SiteUnavailable(
+            f"it answered {page.status} instead of a page of its ledger: {answer}"
+        )
+    return cursor, int(left)
+
+
+def _latest(words: Sequence[LedgerRow], now: datetime) -> datetime:
+    """Return the time of the latest label, or `now` without one.
+
+    Raises
+    ------
+    SiteUnavailable
+        If it is further in the future than clocks differ.
+    """
+    latest = max((word.time for word in words), default=now)
+    if latest > now + _SKEW:
+        raise SiteUnavailable(
+            f"it has taught something at {latest:%Y-%m-%d %H:%M} UTC, which is in the "
+            "future: none of this page is learned until then. Compare the clocks of "
+            "both sites"
+        )
+    return latest

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
+from itertools import cycle
 
 import httpx2
 import pytest
@@ -164,13 +165,43 @@ def test_a_restored_site_is_read_from_its_first_row(follower, engine, berlin, ca
     with writing(berlin.engine) as connection:
         connection.execute(tables.ledger.update().values(source="somebody else"))
     with caplog.at_level(logging.WARNING):
-        while follower.attempt("berlin"):
-            pass
+        for _ in range(3):
+            follower.attempt("berlin")
 
-    assert ["it is read from its first row" in text for text in caplog.messages] == [
-        True
+    assert [True] == [
+        "it is read from its first row" in text for text in caplog.messages
+    ]
+    assert ["", "some", "", "some"] == [
+        request.url.params["after"] and "some" for request in berlin.asked
     ]
     assert 1 == state(follower).words
+
+
+def test_an_address_that_leads_to_two_ledgers_in_turn_is_logged_once(
+    engine, berlin, here, tmp_path, caplog
+):
+    """It refuses each cursor, and a new beginning comes no sooner than a next page."""
+    hamburg = Berlin(tmp_path / "hamburg")
+    teach(hamburg.engine, hamburg.profile, taught(2, "ham", {"ships": 1}, time=NOW))
+    turns = cycle([berlin, hamburg])
+
+    def answer(request):
+        site = next(turns)
+        return site(request)
+
+    follower = SiteFollower(
+        engine,
+        Settings(follow=(f"berlin={BERLIN}",)),
+        lambda: NOW,
+        httpx2.MockTransport(answer),
+    )
+    with caplog.at_level(logging.WARNING):
+        more = [follower.attempt("berlin") for _ in range(8)]
+    hamburg.engine.dispose()
+
+    assert [False] * 8 == more
+    assert [""] * 4 == [request.url.params["after"] for request in berlin.asked]
+    assert 1 == len(caplog.messages)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +255,7 @@ def test_what_is_of_the_future_waits(follower, engine, berlin, here):
     far = ahead + timedelta(days=1)
     teach(berlin.engine, berlin.profile, taught(3, "ham", {"minutes": 1}, time=far))
     assert not follower.attempt("berlin")
-    assert "in the future" in state(follower).failure
+    assert "in the future: none of this page is learned" in state(follower).failure
     assert [] == labels_of(engine, here)
 
 
