@@ -233,7 +233,9 @@ class LiveProfile:
                 for row in rows
             ):
                 self.reload(
-                    engine, "messages were erased before this process had followed them"
+                    engine,
+                    "messages were erased before this process had followed them",
+                    level=logging.WARNING,
                 )
                 return
             if not self.apply(rows):
@@ -245,15 +247,18 @@ class LiveProfile:
                 self.opened = before
                 return
 
-    def reload(self, engine: Engine, reason: str) -> None:
-        """Reload the profile after memory and ledger have diverged.
+    def reload(
+        self, engine: Engine, reason: str, *, level: int = logging.ERROR
+    ) -> None:
+        """Reload the profile, because memory cannot follow the ledger.
 
         Parameters
         ----------
-        reason : str
-            Logged as an error, because it cannot happen while the ledger only grows.
+        level : int
+            Level of the line in the log: an error, unless a sound ledger and a process
+            that stood still explain it.
         """
-        log.error("reloading the profile %r: %s", self.row.name, reason)
+        log.log(level, "reloading the profile %r: %s", self.row.name, reason)
         loaded = load(engine, self.row, self.specification)
         with self._learning:
             self._answer_as(loaded)
