@@ -12,15 +12,16 @@ import logging
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable
+from app.services.log import SparingLog
 from app.storage.database.engine import listening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy import Engine
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 # Least seconds between two looks: with continuous feedback, every other process would
 # otherwise look after each commit.
 PAUSE: Final = 0.05
-# Seconds after which a lost connection is tried again.
+# Seconds after which what has failed is tried again.
 RETRY: Final = 5.0
 
 
@@ -45,6 +46,8 @@ class Notifier(threading.Thread):
         self._notified = False
         self._stopping = threading.Event()
         self._wake_write: socket.socket | None = None
+        # A traceback at each try would bury the rest of the log.
+        self._log = SparingLog(log)
 
     def start(self) -> None:
         """Start the thread."""
@@ -78,18 +81,24 @@ class Notifier(threading.Thread):
     def run(self) -> None:
         """Listen and notify, and connect again where the connection is lost."""
         while not self._stopping.is_set():
-            try:
-                with listening(self._engine) as listener:
-                    self._attend(listener)
-            except DatabaseUnavailable as error:
-                # The maintenance logs it as a warning.
-                log.debug("no notifications from other workers: %s", error)
-            except Exception:  # the thread's outermost loop: it must go on
-                log.exception(
-                    "notifications between workers failed; changes of other workers "
-                    "arrive later, by maintenance"
-                )
+            with self._going_on(), listening(self._engine) as listener:
+                self._attend(listener)
             self._stopping.wait(RETRY)
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Log what fails in the block, and go on after it."""
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            # The maintenance logs it as a warning.
+            log.debug("no notifications from other workers: %s", error)
+        except Exception as error:  # noqa: BLE001  the thread must go on
+            self._log.error(
+                "notifications between workers failed; changes of other workers "
+                "arrive later, by maintenance",
+                exc_info=error,
+            )
 
     def _attend(self, listener: CommitListener) -> None:
         """Listen and notify until the end, or until the connection is lost."""
@@ -123,7 +132,10 @@ class Notifier(threading.Thread):
         wait = self._follow_at - time.monotonic()
         if wait > 0:
             return wait
-        self._notified = False
-        self._follow()
-        self._follow_at = time.monotonic() + PAUSE
+        wait = RETRY
+        # The connection is sound, whatever fails here.
+        with self._going_on():
+            self._follow()
+            self._notified, wait = False, PAUSE
+        self._follow_at = time.monotonic() + wait
         return 0.0

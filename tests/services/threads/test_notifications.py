@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from types import SimpleNamespace
 
 import pytest
 
+from app.errors import DatabaseUnavailable
 from app.services import notifier
 from app.services import scheduler as maintenance
 from app.services.notifier import Notifier
@@ -175,6 +176,54 @@ def test_a_process_that_notifies_does_not_follow_itself(engine):
 
     assert (True, True) == (heard, begun)
     assert (False, True) == (of_itself, of_theirs)
+
+
+class StubListener:
+    """A listener whose connection stays, and which hears nothing."""
+
+    def __init__(self):
+        self.socket, self.other = socket.socketpair()
+        self.fileno = self.socket.fileno
+        self.connected = 0
+
+    def __call__(self, _):
+        """Give it, as for a connection to an engine."""
+        self.connected += 1
+        return nullcontext(self)
+
+    def heard(self):
+        """Report no commit."""
+        return False
+
+    def close(self):
+        """Close the sockets."""
+        self.socket.close()
+        self.other.close()
+
+
+def test_a_failure_to_follow_leaves_the_connection_and_is_logged_once(
+    monkeypatch, caplog
+):
+    """It is tried again on the same one."""
+    listener = StubListener()
+    monkeypatch.setattr(notifier, "listening", listener)
+    monkeypatch.setattr(notifier, "RETRY", 0.0)
+    errors = iter([ZeroDivisionError(), ZeroDivisionError(), DatabaseUnavailable()])
+    followed = threading.Event()
+
+    def follow():
+        for error in errors:
+            raise error
+        followed.set()
+
+    it = Notifier(None, follow)
+    it.start()
+    succeeded = followed.wait(PATIENCE)
+    it.stop()
+    listener.close()
+
+    assert (True, 1) == (succeeded, listener.connected)
+    assert [True] == ["changes of other workers" in text for text in caplog.messages]
 
 
 @on_postgresql
