@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -123,10 +123,13 @@ class Application:
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
-        self.tally = tally_of(settings)
-        self.webhook = webhook_of(settings, self.tally)
-        self.engine = open_database(settings, make=make, upgrade=upgrade)
-        try:
+        # Closed in reverse order, each whatever happens to the others.
+        with ExitStack() as opened:
+            self.tally = tally_of(settings)
+            opened.callback(self.tally.close)
+            self.webhook = webhook_of(settings, self.tally)
+            self.engine = open_database(settings, make=make, upgrade=upgrade)
+            opened.callback(self.engine.dispose)
             with reading(self.engine) as connection:
                 used = last_used(connection, now=now(), gap=JUMP, proof=PROOF)
             steady = SteadyClock(used)
@@ -141,6 +144,7 @@ class Application:
                 idle=60 * settings.profile_minutes,
                 patience=patience,
             )
+            opened.callback(self.live.close)
             self.live.refresh()
             # An error of the site's own profile is raised here, before anything is
             # served; the others are loaded when somebody asks for them.
@@ -175,9 +179,18 @@ class Application:
                 site=settings.profile,
                 clock=now,
             )
-        except PostbayesError:
-            self.engine.dispose()
-            raise
+            self._compose(steady)
+            opened.callback(self._store, "sent messages", self.correspondents.flush)
+            opened.callback(self._store, "uses of keys", self.keys.flush)
+            # First, as in the maintenance.
+            if self.recent is not None:
+                flush = partial(self.recent.flush, self.engine)
+                opened.callback(self._store, "scored messages", flush)
+            self._opened = opened.pop_all()
+
+    def _compose(self, steady: SteadyClock) -> None:
+        """Compose the threads and the use cases over what is loaded."""
+        settings = self.settings
         self.recent = None
         if settings.scored_days > 0 and settings.scored_rows > 0:
             self.recent = RecentMessages(
@@ -342,25 +355,20 @@ class Application:
 
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
-        for thread in self._threads():
+        for thread in reversed(self._threads()):
             thread.start()
+            self._opened.callback(thread.stop)
 
     def stop(self) -> None:
         """Finish the waiting work, and close the database."""
-        for thread in self._threads():
-            thread.stop()
-        self.live.close()
+        self._opened.close()
+
+    def _store(self, what: str, flush: Callable[[], object]) -> None:
+        """Store what waits in memory; it is lost if the database is not available."""
         try:
-            self.correspondents.flush()
-            if self.recent is not None:
-                self.recent.flush(self.engine)
-            self.keys.flush()
+            flush()
         except (DatabaseUnavailable, DatabaseDamaged) as error:
-            log.warning(
-                "the latest scored and sent messages could not be stored: %s", error
-            )
-        self.tally.close()
-        self.engine.dispose()
+            log.warning("the latest %s could not be stored: %s", what, error)
 
     def take_over(self, found: Settings) -> Reloaded:
         """Apply every new setting that needs no restart, or none if one is invalid.

@@ -157,7 +157,7 @@ def test_who_may_only_read_has_verdicts(guest):
 
     assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
     assert (
-        "the latest scored and sent messages could not be stored: PostgreSQL refuses"
+        "the latest scored messages could not be stored: PostgreSQL refuses"
         in ended.stderr
     )
     assert {"postbayes"} == {
