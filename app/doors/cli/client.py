@@ -176,8 +176,8 @@ def application() -> Iterator[Application]:
     """Give the application of the settings, started and stopped."""
     # A command learns nothing by itself.
     with loaded(autolearn_from=None) as app:
-        app.start()
         try:
+            app.start()
             yield app
         finally:
             app.stop()

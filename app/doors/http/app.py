@@ -260,12 +260,12 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(application.warm_up)
-        await run_in_threadpool(application.start)
-        # Without the secret, forms are refused, as while the database is unavailable.
-        with suppress(PostbayesError):
-            await run_in_threadpool(application.keys.make_secret)
         try:
+            await run_in_threadpool(application.warm_up)
+            await run_in_threadpool(application.start)
+            # Without the secret, forms are refused, as while the database is away.
+            with suppress(PostbayesError):
+                await run_in_threadpool(application.keys.make_secret)
             async with beside():
                 yield
         finally:
