@@ -84,7 +84,18 @@ def reason(error: BaseException) -> str:
 
 
 class PostbayesError(Exception):
-    """Base of every error that Postbayes raises on purpose."""
+    """Base of every error that Postbayes raises on purpose.
+
+    Attributes
+    ----------
+    confidential : bool
+        Whether the sentence has hosts, paths or the text of a driver, which are for the
+        operator and the log, and not for strangers.
+    """
+
+    def __init__(self, *args: object, confidential: bool = False) -> None:
+        super().__init__(*args)
+        self.confidential = confidential
 
 
 class InvalidInput(PostbayesError):
@@ -395,4 +406,4 @@ def explaining(stored: str) -> Iterator[None]:
         yield
     except DatabaseUnavailable as error:
         msg = f"{stored}. The failed step reported: {error}"
-        raise DatabaseUnavailable(msg) from error
+        raise DatabaseUnavailable(msg, confidential=error.confidential) from error

@@ -351,8 +351,9 @@ class Gate:
             If the client has to wait.
         """
         if right is None:
-            if caller.relayed or not self._keyless.holds(caller.host):
-                self._slow_down(self._of_hosts, caller)
+            if self._needs_no_key(caller):
+                return LOCAL
+            self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
         # The common case: a mail server on this machine.
@@ -398,9 +399,10 @@ class Gate:
             # The person whom the proxy has signed in asks, not the proxy.
             if person is not None or caller.person is not None:
                 return person
-        if not caller.relayed and self._keyless.holds(caller.host):
-            return LOCAL
-        return None
+        return LOCAL if self._needs_no_key(caller) else None
+
+    def _needs_no_key(self, caller: Caller) -> bool:
+        return not caller.relayed and self._keyless.holds(caller.host)
 
     def _keyed(self, caller: Caller, key: str) -> Principal:
         found = self.keys.find(key, host=caller.host, time=time.time())

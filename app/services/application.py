@@ -521,4 +521,4 @@ class Application:
         failure = self.write_failure
         if failure is not None:
             msg = f"nothing can be learned, because the last write failed: {failure}"
-            raise DatabaseUnavailable(msg)
+            raise DatabaseUnavailable(msg, confidential=True)

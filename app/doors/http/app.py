@@ -30,6 +30,7 @@ from app.doors.http.guard import (
     asking,
     install,
     of_this_site,
+    principal_of,
     require_guarded,
     with_the_right,
 )
@@ -287,7 +288,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app, ROUTERS, problem_page)
+    errors.install(app, ROUTERS, problem_page, principal_of)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (

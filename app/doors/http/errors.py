@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app import errors
+from app.access.rights import Right
 from app.doors.documents.message import ProblemOut
 from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from fastapi import APIRouter, FastAPI, Request, Response
     from starlette.routing import BaseRoute
+
+    from app.access.rights import Principal
 
 # Limits for documents with many faults, and for long invented names.
 _SHOWN: Final = 5
@@ -185,9 +188,20 @@ def problem_type(error: type[errors.PostbayesError]) -> str:
     return f"urn:postbayes:problem:{name.lstrip('-')}"
 
 
-def described(error: errors.PostbayesError) -> ProblemOut:
-    """Return an error as a problem document."""
-    return _problem(status_of(error), problem_type(type(error)), str(error))
+_AWAY: Final = (
+    "the database cannot be used at the moment; try again in a minute. The log of the "
+    "service has the reason"
+)
+
+
+def described(error: errors.PostbayesError, principal: Principal) -> ProblemOut:
+    """Return an error as a problem document for a principal.
+
+    A confidential sentence is for those who may read all profiles.
+    """
+    trusted = principal.profiles is None and principal.may(Right.READ)
+    detail = str(error) if trusted or not error.confidential else _AWAY
+    return _problem(status_of(error), problem_type(type(error)), detail)
 
 
 def name_of(status: HTTPStatus) -> str:
@@ -234,6 +248,7 @@ def install(
     app: FastAPI,
     routers: Iterable[APIRouter],
     page: Callable[[Request, ProblemOut], Awaitable[Response]],
+    principal_of: Callable[[Request], Principal],
 ) -> None:
     """Make an application answer every error with a problem document or a page.
 
@@ -270,7 +285,8 @@ def install(
             sparing.warning(
                 "%s %s was refused: %s", request.method, request.url.path, error
             )
-        return await answer(request, described(error), _headers(error, status))
+        problem = described(error, principal_of(request))
+        return await answer(request, problem, _headers(error, status))
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:

@@ -210,7 +210,7 @@ async def classify_batch(
         recipients = addressed(request, profile, recipient)
         for each in recipients.profiles:
             app.live.find(each)
-        answering = _results(app, recipients, explain, messages)
+        answering = _results(principal_of(request), app, recipients, explain, messages)
         results = await unless_gone(answering, hung_up(request))
     # The results are joined as bytes: one document of a thousand would block the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
@@ -474,7 +474,11 @@ async def _answer(
 
 
 async def _results(
-    app: Application, addressed: Addressed, explain: int, messages: Sequence[object]
+    principal: Principal,
+    app: Application,
+    addressed: Addressed,
+    explain: int,
+    messages: Sequence[object],
 ) -> list[bytes]:
     """Return the results of messages; after each, other requests take a turn."""
     results = []
@@ -484,7 +488,7 @@ async def _results(
                 answer = await _answer(app, addressed, explain, message)
                 result = ResultOut(answer=answer, problem=None)
             except PostbayesError as error:
-                result = ResultOut(answer=None, problem=described(error))
+                result = ResultOut(answer=None, problem=described(error, principal))
             # The outermost point of a message: its failure must not affect the others.
             except Exception:
                 LOG.exception("a message of a batch could not be scored")

@@ -399,7 +399,7 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
             raise InconsistentCounts(msg) from error
         found = dialect_of(engine).diagnose(engine.url, cause)
         if found.error is DatabaseDamaged:
-            raise DatabaseDamaged(found.sentence) from error
+            raise DatabaseDamaged(found.sentence, confidential=True) from error
         # A statement or a value that the database cannot process is a bug, and no later
         # attempt helps.  PostgreSQL's driver reports a missing table or right in the
         # same way, but there the database has to be corrected, and the service needs no
@@ -413,7 +413,8 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
             effect = _READ_AGAIN if found.passes else ""
         else:
             effect = _TRY_AGAIN if found.passes else NOTHING_STORED
-        raise found.error(f"{found.sentence} {effect}".rstrip()) from error
+        msg = f"{found.sentence} {effect}".rstrip()
+        raise found.error(msg, confidential=True) from error
 
 
 def _as_json(value: object) -> str:

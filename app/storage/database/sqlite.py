@@ -393,7 +393,8 @@ def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
             f"The file {path} is not the one that was opened: it was deleted, moved "
             "or replaced. Stop every process that uses it, put the file back, without "
             "the -wal and -shm files of another database, and start again. Nothing "
-            "was stored."
+            "was stored.",
+            confidential=True,
         )
 
 

@@ -262,6 +262,30 @@ def test_health_and_the_reference_are_for_everybody(application):
         ]
 
 
+def test_strangers_see_no_path_of_a_database_that_is_away(
+    application, tmp_path, caplog
+):
+    """The reason is for those who may read all profiles, and for the log."""
+    with serving(application()) as client:
+        made = client.local.post("/keys", json={"name": "a", "rights": ["teach"]})
+        keyed = client(STRANGER, made.json()["key"])
+        [path] = tmp_path.glob("*.db")
+        path.rename(tmp_path / "away")
+        seen = [
+            client(STRANGER).get("/readyz"),
+            keyed.post("/feedback?label=spam", content=spam(1), headers=RAW),
+            client.local.get("/readyz"),
+        ]
+        (tmp_path / "away").rename(path)
+
+    assert [503] * 3 == [each.status_code for each in seen]
+    neutral, other, whole = (each.json()["detail"] for each in seen)
+    assert neutral == other
+    assert neutral.startswith("the database cannot be used at the moment")
+    assert str(path) in whole
+    assert str(path) in caplog.text
+
+
 def test_a_key_is_made_listed_and_revoked(application):
     """Its text is in the first answer, and nowhere else."""
     with serving(application()) as client:

@@ -20,8 +20,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.responses import Response
 
-from app.access.rights import Right
-from app.doors.http.guard import Strict, principal_of
+from app.doors.http.guard import Strict
 from app.doors.http.page.environment import (
     SECRETS,
     link,
@@ -204,12 +203,6 @@ _ENDED: Final = (
     "nothing was changed, because your session had ended. Sign in, and what you sent "
     "can be sent again"
 )
-# The reasons that a driver gives contain host names and paths.
-_REASONS: Final = "urn:postbayes:problem:database-"
-_AWAY: Final = (
-    "the database cannot be used at the moment; try again in a minute. The log of the "
-    "service has the reason"
-)
 _TITLES: Final = {403: "Not allowed", 404: "Not found", 503: "Not available"}
 _PAGE: Final = re.compile(r"https?://[^/]+(/ui/[^#]*)")
 
@@ -248,11 +241,7 @@ async def problem_page(request: Request, problem: ProblemOut) -> Response:
     A refused form is shown again.  If its page fails as well, or the database is away,
     the page of the problem is shown.
     """
-    state, principal = request.scope.setdefault("state", {}), principal_of(request)
-    if problem.type.startswith(_REASONS) and (
-        principal.profiles is not None or not principal.may(Right.READ)
-    ):
-        problem = problem.model_copy(update={"detail": _AWAY})
+    state = request.scope.setdefault("state", {})
     posted, fields = state.get("form", ("", {}))
     asked = request.method == "GET" and not posted
     away = problem.status == HTTPStatus.SERVICE_UNAVAILABLE

@@ -309,7 +309,7 @@ async def _not_signed_in(
     request: Request, error: PostbayesError, there: str
 ) -> Response:
     """Return the page to sign in, with the reason why the provider was no help."""
-    request.scope["state"]["refusal"] = described(error)
+    request.scope["state"]["refusal"] = described(error, principal_of(request))
     return await sign_in_page(request, there)
 
 
