@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from sqlalchemy import text
 
 from app.errors import DatabaseUnavailable
 from app.storage.database.engine import migrate, open_engine, reading, writing
@@ -45,6 +46,42 @@ def test_a_file_that_is_another_is_not_used(opened, file, transaction, how):
         ):
             pass
     assert (how == "replaced") == file.exists()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+@pytest.mark.parametrize("transaction", [reading, writing])
+def test_a_log_that_is_another_is_not_used(opened, file, transaction, how):
+    """Nor by a new connection; what was confirmed is in the database at the end."""
+    profile = new_profile(opened)
+    teach(opened, profile, taught(1, "ham", {"a": 1}))
+    log = file.with_name(f"{file.name}-wal")
+    log.rename(file.with_name("away"))
+    if how == "replaced":
+        log.touch()
+    with opened.connect() as used:
+        for _ in range(2):
+            with (
+                pytest.raises(DatabaseUnavailable, match="deleted, moved or replaced"),
+                transaction(opened),
+            ):
+                pass
+        del used
+    opened.dispose()
+    log.unlink(missing_ok=True)
+
+    with reading(opened) as connection:
+        assert 1 == connection.scalar(text("SELECT count(*) FROM ledger"))
+
+
+def test_a_log_that_sqlite_deleted_and_made_again_is_used(opened, file):
+    """The last connection deletes it, and the next one makes another."""
+    for _ in range(2):
+        with writing(opened):
+            pass
+        opened.dispose()
+        assert not file.with_name(f"{file.name}-wal").exists()
+        # Another inode.
+        file.with_name("ballast").touch()
 
 
 def test_no_file_is_made_where_one_was(opened, file):

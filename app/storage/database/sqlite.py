@@ -17,7 +17,7 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from sqlalchemy import Engine, create_engine, event
@@ -92,6 +92,18 @@ _HANDLED: Final = "postbayes_busy_handler"
 _REFUSALS: Final = "postbayes_refusals"
 _UNWRITABLE: Final = -1
 
+_Identity: TypeAlias = tuple[int, int]
+# What to do once a file was deleted, moved or replaced.
+_PUT_BACK: Final = (
+    ", put the file back, without the -wal and -shm files of another database, and "
+    "start again"
+)
+# Its descriptors keep a log that has no name: the last process that ends copies it.
+_RESTART: Final = (
+    " with SIGTERM, which copies all that was confirmed into the database, and start "
+    "again"
+)
+
 
 class Sqlite(Dialect):
     """A file, which the processes of one machine use."""
@@ -123,12 +135,17 @@ class Sqlite(Dialect):
         )
 
         path = _path(*engine.dialect.create_connect_args(engine.url))
-        opened: tuple[int, int] | None = None
+        log = path.with_name(f"{path.name}-wal")
+        opened: _Identity | None = None
+        # The log of each open connection.  SQLite deletes it with the last of all
+        # processes, and makes another one with the next.
+        logs: dict[int, _Identity | None] = {}
         refusals = 0
 
         def _open(_dialect: Any, record: Any, arguments: Any, named: Any) -> None:
             # Before SQLite makes an empty one.
-            _require_same(path, opened)
+            _require_same(path, opened, _PUT_BACK)
+            _require_same(log, next(filter(None, tuple(logs.values())), None), _RESTART)
             if "mode" not in url.query:
                 _make_private(path)
             _note_read_only(Path(str(url.database)), record, arguments, named)
@@ -138,6 +155,7 @@ class Sqlite(Dialect):
             opened = opened or _identity(path)
             record.info.setdefault(_REFUSALS, refusals)
             _configure(connection, record, timeout=busy_timeout)
+            logs[id(connection)] = _identity(log)
 
         def _close(_connection: Any, record: Any) -> None:
             if record.info.get(_REFUSALS, refusals) < refusals:
@@ -145,7 +163,9 @@ class Sqlite(Dialect):
 
         def _begin(connection: Connection) -> None:
             nonlocal refusals
-            _require_same(path, opened)
+            _require_same(path, opened, _PUT_BACK)
+            driver = connection.connection.dbapi_connection
+            _require_same(log, logs.get(id(driver)), _RESTART)
             try:
                 _begin_transaction(connection, busy_timeout)
             except sqlite3.OperationalError as error:
@@ -157,6 +177,8 @@ class Sqlite(Dialect):
         event.listen(engine, "do_connect", _open)
         event.listen(engine, "connect", _connect)
         event.listen(engine, "checkin", _close)
+        event.listen(engine, "close", lambda each, _: logs.pop(id(each), None))
+        event.listen(engine, "close_detached", lambda each: logs.pop(id(each), None))
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -291,9 +313,10 @@ class Sqlite(Dialect):
             return Diagnosis(DatabaseUnavailable, sentence)
         failed = code == sqlite3.SQLITE_IOERR
         if failed:
+            # For SQLite, only ENOSPC is a full disk.
             sentence = (
-                f"The disk of {file} failed ({message}): check it, and the log of the "
-                "system."
+                f"The disk of {file} failed ({message}): check it, the log of the "
+                f"system, and the disk quota and `ulimit -f` of user {os.geteuid()}."
             )
         else:
             trouble = "is busy" if code in _BUSY else "is unavailable"
@@ -369,7 +392,7 @@ def _path(arguments: Any, named: Any) -> Path:
     return Path(name).absolute()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> _Identity | None:
     """Return the identity of a file behind its name; None if there is no file."""
     try:
         found = os.stat(path)  # noqa: PTH116  half the time, for each transaction
@@ -378,7 +401,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
+def _require_same(path: Path, opened: _Identity | None, way_out: str) -> None:
     """Raise if a file that was opened is there no more.
 
     SQLite goes on writing to one that has no name any more, and then it is gone.
@@ -391,9 +414,8 @@ def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
     if opened is not None and _identity(path) != opened:
         raise DatabaseUnavailable(
             f"The file {path} is not the one that was opened: it was deleted, moved "
-            "or replaced. Stop every process that uses it, put the file back, without "
-            "the -wal and -shm files of another database, and start again. Nothing "
-            "was stored.",
+            f"or replaced. Stop every process that uses it{way_out}. Nothing was "
+            "stored.",
             confidential=True,
         )
 

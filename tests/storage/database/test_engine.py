@@ -280,7 +280,10 @@ def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
         ),
         (sqlite3.SQLITE_NOMEM, r"unavailable: .* Nothing was stored; try again later"),
         (sqlite3.SQLITE_FULL, r"free some space there\. Nothing was stored"),
-        (sqlite3.SQLITE_IOERR_FSYNC, r"check it, and the log .* Nothing was stored"),
+        (
+            sqlite3.SQLITE_IOERR_FSYNC,
+            r"check it, .* and the disk quota .* Nothing was stored",
+        ),
         (sqlite3.SQLITE_READONLY, r"check its disk, and .* Nothing was stored"),
         (sqlite3.SQLITE_CANTOPEN, r"check the path, and .* Nothing was stored"),
         (
