@@ -343,11 +343,19 @@ def test_no_number_of_the_system_is_shown(run, monkeypatch, tmp_path):
     assert [] == [each for each in told if "Errno" in each]
 
 
-def test_a_lack_of_memory_is_no_defect(run, index, monkeypatch):
+# As of numba, if there is no memory for its library.
+UNLOADED = OSError("Could not find/load shared object file")
+UNLOADED.__context__ = OSError("libLLVM.so: failed to map segment from shared object")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't start new thread"), UNLOADED]
+)
+def test_a_lack_of_memory_is_no_defect(run, index, monkeypatch, error):
     """A mail server tries again later, and nobody reports a traceback."""
 
     def lacking(*_, **__):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(learning.Learn, "batches", lacking)
     code, _, err = run("learn", "--index", index)

@@ -269,11 +269,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except errors.PostbayesError as error:
         complain(str(error))
         sys.exit(exit_code(error))
-    except OSError as error:
+    except (MemoryError, OSError, ImportError, RuntimeError) as error:
+        if _is_lack(error):
+            complain(
+                "there is not enough memory, or no room for another thread; try again "
+                "with higher limits, or while less else runs"
+            )
+            sys.exit(75)  # EX_TEMPFAIL
+        if not isinstance(error, OSError):
+            raise
         complain(f"input or output failed: {errors.reason(error)}")
         sys.exit(74)  # EX_IOERR
-    except MemoryError:
-        complain(
-            "there is not enough memory; try again with more, or while less else runs"
-        )
-        sys.exit(75)  # EX_TEMPFAIL
+
+
+def _is_lack(error: BaseException | None) -> bool:
+    """Return whether memory or a thread was refused, in the words of whoever asked.
+
+    Examples
+    --------
+    >>> _is_lack(OSError("libz.so: failed to map segment from shared object"))
+    True
+    >>> _is_lack(RuntimeError("can't start new thread"))
+    True
+    >>> _is_lack(OSError("no such file"))
+    False
+    """
+    # The loader of libraries, and Python's threads, have no error of their own for it;
+    # and numba reports only that it cannot find its library.
+    while error is not None:
+        if isinstance(error, MemoryError) or any(
+            words in str(error)
+            for words in ("failed to map segment", "can't start new thread")
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
