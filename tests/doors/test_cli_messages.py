@@ -184,6 +184,16 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(run_anew, tmp_pa
     assert not (tmp_path / "postbayes.db").exists()
 
 
+@pytest.mark.usefixtures("starting")
+def test_what_is_no_name_of_a_host_is_told(run_anew):
+    """Python cannot even encode a label of more than 63 letters, as of a path."""
+    name = f"/{'x' * 64}"
+    code, _, err = run_anew("serve", "--host", name)
+
+    assert 3 == code
+    assert f"cannot listen on {name}:8025: not the name of a host" in err
+
+
 def test_what_a_thread_warns_of_is_a_complaint_like_others(capsys):
     """One line with the name of the command, and no traceback."""
     error = ValueError("x")

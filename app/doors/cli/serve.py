@@ -32,7 +32,7 @@ from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import OPTIONS
 from app.doors.serving.process import ServiceManager, remember_reload
-from app.doors.serving.sockets import Inet
+from app.doors.serving.sockets import Inet, addresses_of
 from app.errors import InvalidSetting
 from app.services.access import list_keys
 from app.services.follow import followed_sites
@@ -216,7 +216,7 @@ def require_locked(settings: Settings) -> None:
 def _is_of(networks: Networks, host: str) -> bool:
     """Return whether all addresses of a name are in some networks."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = addresses_of(host, 0)
     except OSError:
         # An unknown name is reported when the port is opened.
         return True
@@ -291,11 +291,8 @@ def _require_free(settings: Settings) -> None:
     or setting.
     """
     try:
-        for family, kind, protocol, _, where in socket.getaddrinfo(
-            settings.host or None,
-            settings.port,
-            type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
+        for family, kind, protocol, _, where in addresses_of(
+            settings.host or None, settings.port
         ):
             with socket.socket(family, kind, protocol) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import InvalidSetting
 
@@ -196,10 +196,24 @@ def _taken(address: Address, setting: str) -> InvalidSetting:
     )
 
 
+def addresses_of(host: str | None, port: int) -> list[Any]:
+    """Return the addresses of a host to listen on, as `socket.getaddrinfo`.
+
+    Raises
+    ------
+    OSError
+        If it has none; also for a name that Python cannot encode, such as a path.
+    """
+    try:
+        return socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except UnicodeError as error:
+        raise OSError(errno.EINVAL, "not the name of a host") from error
+
+
 def _inet(address: Inet, *, shared: bool) -> Listening:
-    family, _, _, _, where = socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    family, _, _, _, where = addresses_of(address.host, address.port)[0]
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         # After a restart the port is available at once, even if connections of the old
