@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ from app.storage import undo_records, undo_work
 from app.storage.database.engine import pause, reading, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sqlalchemy import Engine
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
     from app.storage.undo_work import Plan
 
-# The live figures of a forecast are of all messages.
-WINDOW: Final = 2**31 - 1
 # An undo must be confirmed if it is of more messages than this, and of more than this
 # share of the learned messages.  One person takes back about twenty at a time, and less
 # than 1 % of the mail moves no figure noticeably.
@@ -131,18 +130,21 @@ class Undo:
                     connection, live.row, selection, revision=plan.basis.revision
                 )
             features = undo_records.features_of(connection, live.row, plan.work)
-            scored = scores.newest(
-                connection, live.row.id, spam_labels=live.row.spam_labels, window=WINDOW
-            )
-        before = Errors.of(scored.is_spam, scored.decided_spam)
+            scored = scores.count(connection, live.row.id)
+        after = Counter(scored)
+        for (decision, old, new), messages in plan.scored.items():
+            if old is not None:
+                after[decision, old] -= messages
+            if new is not None:
+                after[decision, new] += messages
         return Undone(
             profile=live.row.name,
             plan=plan,
             name=None,
             forecast=Forecast(
                 features=features,
-                errors_before=before,
-                errors_after=_changed(before, plan, live.row.spam_labels),
+                errors_before=_errors(scored, live.row.spam_labels),
+                errors_after=_errors(after, live.row.spam_labels),
                 confirm=confirm,
             ),
             revision=live.revision,
@@ -358,23 +360,16 @@ def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
     return f"the token is of another undo, or an undo was made since the dry run: {msg}"
 
 
-def _changed(before: Errors, plan: Plan, spam_labels: tuple[str, ...]) -> Errors:
-    """Return the error figures with a plan carried out."""
-    figures = {
-        "ham": before.ham,
-        "ham_lost": before.ham_lost,
-        "spam": before.spam,
-        "spam_missed": before.spam_missed,
-    }
-    for (decision, old, new), messages in plan.scored.items():
-        for label, sign in ((old, -messages), (new, messages)):
-            if label is None:
-                continue
-            decided_spam = decision == "spam"
-            if label in spam_labels:
-                figures["spam"] += sign
-                figures["spam_missed"] += 0 if decided_spam else sign
-            else:
-                figures["ham"] += sign
-                figures["ham_lost"] += sign if decided_spam else 0
+def _errors(
+    scored: Mapping[tuple[str, str], int], spam_labels: tuple[str, ...]
+) -> Errors:
+    """Return the error figures of messages that were counted by decision and label."""
+    figures = {"ham": 0, "ham_lost": 0, "spam": 0, "spam_missed": 0}
+    for (decision, label), messages in scored.items():
+        side, error = (
+            ("spam", "spam_missed") if label in spam_labels else ("ham", "ham_lost")
+        )
+        figures[side] += messages
+        if (decision == "spam") != (side == "spam"):
+            figures[error] += messages
     return Errors(**figures)

@@ -337,7 +337,8 @@ def prepare_erasure(
             table.c.kind != "sum",
             table.c.vector.is_not(None),
         )
-        .order_by(table.c.revision)
+        # By revision alone, SQLite would walk through the ledger for some messages.
+        .order_by(table.c.digest, table.c.revision)
         .limit(limit)
     ).all()
     revisions = [
@@ -398,9 +399,9 @@ def _newest(connection: Connection, table: Table, upto: datetime) -> datetime | 
     times = (
         select(func.max(table.c.time))
         .where(table.c.profile_id == tables.profile.c.id, table.c.time <= upto)
+        # Without it, the query is of all rows, because it would not name the profiles.
+        .correlate(tables.profile)
         .scalar_subquery()
     )
-    return max(
-        (time for time in connection.scalars(select(times)) if time is not None),
-        default=None,
-    )
+    found = connection.scalars(select(times).select_from(tables.profile))
+    return max((time for time in found if time is not None), default=None)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import (
     bindparam,
-    case,
     delete,
     func,
     literal,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from app.classifier.verdict import Place
 
@@ -221,48 +220,61 @@ def expire(
 
 _rows: Final = tables.ledger.alias("first")
 _later: Final = tables.ledger.alias("later")
-
-
+_any: Final = tables.ledger.alias("any")
+_DECISION: Final = _rows.c.scores["decision"].as_string().label("decision")
+_LOG_ODDS: Final = _rows.c.scores["log_odds"].as_float().label("log_odds")
 # The newest label of a message counts, not the first, so correcting a slip corrects
 # the figures too.  A forgotten message no longer counts.
 #
 # A message that the filter taught itself counts once a person labels it, with the
 # scores from before any learning; its own label would always agree.
-def _of_newest(column: ColumnElement[Any]) -> ScalarSelect[Any]:
-    """Return the state of a message by its newest row."""
-    return (
-        select(case((_later.c.source != OWN, column)))
-        .where(
-            _later.c.profile_id == _rows.c.profile_id, _later.c.digest == _rows.c.digest
-        )
-        .order_by(_later.c.revision.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-
-
-_NEWEST: Final = _of_newest(_later.c.label)
+_NEWEST: Final = (
+    select(func.max(_any.c.revision))
+    .where(_any.c.profile_id == _rows.c.profile_id, _any.c.digest == _rows.c.digest)
+    .scalar_subquery()
+)
+_LABELLED: Final = (
+    _rows.c.profile_id == bindparam("profile_id"),
+    _rows.c.label_before.is_(None),
+    _rows.c.label.is_not(None),
+    _rows.c.scores.is_not(None),
+    _later.c.profile_id == _rows.c.profile_id,
+    _later.c.revision == _NEWEST,
+    _later.c.label.is_not(None),
+    _later.c.source != OWN,
+)
 _SCORED: Final = (
     select(
         _rows.c.revision,
         _rows.c.digest,
         _rows.c.label.label("first_label"),
         _rows.c.source.label("first_source"),
-        _NEWEST.label("label"),
-        _of_newest(_later.c.source).label("source"),
-        _of_newest(_later.c.time).label("time"),
-        _rows.c.scores["decision"].as_string().label("decision"),
-        _rows.c.scores["log_odds"].as_float().label("log_odds"),
+        _later.c.label,
+        _later.c.source,
+        _later.c.time,
+        _DECISION,
+        _LOG_ODDS,
     )
-    .where(
-        _rows.c.profile_id == bindparam("profile_id"),
-        _rows.c.label_before.is_(None),
-        _rows.c.label.is_not(None),
-        _rows.c.scores.is_not(None),
-        _NEWEST.is_not(None),
-    )
+    .where(*_LABELLED)
     .order_by(_rows.c.revision.desc())
     .limit(bindparam("window"))
+)
+# A message that was taken back and taught again counts once, with its last scores.
+_EACH: Final = (
+    select(
+        _DECISION,
+        _later.c.label,
+        func.row_number()
+        .over(partition_by=_rows.c.digest, order_by=_rows.c.revision.desc())
+        .label("place"),
+    )
+    .where(*_LABELLED, _LOG_ODDS.is_not(None))
+    .subquery()
+)
+_COUNTED: Final = (
+    select(_EACH.c.decision, _EACH.c.label, func.count())
+    .where(_EACH.c.place == 1)
+    .group_by(_EACH.c.decision, _EACH.c.label)
 )
 
 
@@ -307,10 +319,10 @@ def newest(
 ) -> Scored:
     """Return the newest scored messages of a profile, `window` at most."""
     rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
-    # A message that was taken back and taught again counts once, with its last scores.
+    # As `count`: each message once.
     last: dict[bytes, Any] = {}
     for row in rows:
-        if row.label is not None and row.log_odds is not None:
+        if row.log_odds is not None:
             last.setdefault(row.digest, row)
     kept = [*reversed(last.values())]
     return Scored(
@@ -328,3 +340,9 @@ def newest(
             for row in kept
         ),
     )
+
+
+def count(connection: Connection, profile_id: int) -> dict[tuple[str, str], int]:
+    """Return the number of all scored messages by decision and label."""
+    rows = connection.execute(_COUNTED, {"profile_id": profile_id})
+    return {(decision, label): messages for decision, label, messages in rows}

@@ -390,24 +390,18 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     undos = undo_records.all_of(connection, profile.id)
     (undo,) = [each for each in undos if each.number == done[0].number]
     revisions = [row.revision for row in done]
+    # Whole rows: for their digests alone, SQLite would walk through an index.
+    stored = {r.revision: r for r in ledger.get_many(connection, profile.id, revisions)}
     if of_sums:
-        stored = {
-            r.revision: r for r in ledger.get_many(connection, profile.id, revisions)
-        }
         rows = [
             _of_sum(profile, stored[each.revision], each.sign, revision + n, undo)
             for n, each in enumerate(done, 1)
         ]
     else:
-        digests = connection.scalars(
-            select(_LEDGER.c.digest).where(
-                _LEDGER.c.profile_id == profile.id, _LEDGER.c.revision.in_(revisions)
-            )
-        )
         rows = put_right(
             connection,
             profile,
-            set(digests),
+            {row.digest for row in stored.values()},
             undo,
             in_force=in_force(undos),
             revision=revision,

@@ -9,14 +9,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, update
 
+from app.ledger.entry import ScoredRow
 from app.services import application
 from app.services.application import Application
 from app.services.clock import JUMP, PROOF, Failures, SteadyClock
 from app.settings import Settings
-from app.storage import tables
+from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.retention import last_used
 from tests.support.application import running, teach
+from tests.support.builders import observed
+from tests.support.databases import counting
 from tests.support.messages import ham, spam
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -186,3 +189,25 @@ def test_what_follows_a_long_pause_is_proven_by_a_day(database_url):
 
         assert MARCH == used(*times)
         assert times[1] + PROOF * 2 == used(*times[:2], times[1] + PROOF * 2)
+
+
+def test_the_last_use_is_found_without_reading_all_rows(database_url):
+    """A start costs the same after some years."""
+    with running(database_url=database_url) as app:
+        live = app.live.get("default")
+    engine = app.engine
+    found = []
+    for rows in (range(10), range(10, 1000)):
+        with writing(engine) as connection:
+            seen = [
+                ScoredRow.of(observed(n, {"a": 1}), time=MARCH + timedelta(minutes=n))
+                for n in rows
+            ]
+            scored.put_many(connection, live.row.id, seen)
+        with counting(engine) as counted, reading(engine) as connection:
+            used = last_used(connection, now=MARCH + AHEAD, gap=JUMP, proof=PROOF)
+        found.append((used, counted.instructions))
+    (_, few), (last, many) = found
+
+    assert MARCH + timedelta(minutes=999) == last
+    assert many <= few + 10

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
 from app.errors import (
     DatabaseUnavailable,
@@ -20,12 +22,12 @@ from app.ledger.undo import Selection
 from app.services import undo as service
 from app.services.application import Application
 from app.settings import Settings
-from app.storage import undo_work
-from app.storage.database.engine import reading
+from app.storage import ledger, profiles, retention, tables, undo_work
+from app.storage.database.engine import reading, writing
 from app.storage.fold import audit, load
 from tests.support.application import running
-from tests.support.builders import APRIL, MARCH
-from tests.support.databases import on_sqlite
+from tests.support.builders import APRIL, MARCH, digest
+from tests.support.databases import counting, on_sqlite
 from tests.support.messages import ham, spam
 
 HOUR = timedelta(hours=1)
@@ -214,6 +216,73 @@ def test_a_forecast_says_what_changes_and_changes_nothing(app):
     assert now == told.errors_before
     assert app.figures("default", window=1000).errors == told.errors_after
     assert told.errors_before != told.errors_after
+
+
+@on_sqlite
+def test_an_undo_and_an_erasure_cost_nothing_for_other_messages(app, database_url):
+    """After some years, no step walks through the ledger, least of all with its lock."""
+    teach(app, ham(0), "ham", source="ann")
+    found = []
+    with stopped(database_url) as other:
+        engine = other.engine
+        for size in (10, 1000):
+            with writing(engine) as connection:
+                profile = profiles.find(connection, "default")
+                (row,) = ledger.get_many(connection, profile.id, [1])
+                last = profile.revision + size
+                rows = [
+                    replace(row, revision=n, digest=digest(n), source="ann")
+                    for n in range(profile.revision + 1, last + 1)
+                ]
+                for n in range(3):
+                    one = replace(rows[n], source=f"ben {size}")
+                    rows[n] = one
+                    gone = replace(rows[n + 3], label_before="ham", label=None)
+                    rows.append(replace(gone, revision=last + 1 + n))
+                ledger.write(connection, profile.id, rows)
+                connection.execute(
+                    update(tables.fold).values(folded_revision=rows[-1].revision)
+                )
+            with counting(engine) as counted:
+                with reading(engine) as connection:
+                    plan = undo_work.plan(
+                        connection,
+                        profile,
+                        Selection(source=f"ben {size}"),
+                        source="test",
+                        time=MARCH,
+                    )
+                    erasure = retention.prepare_erasure(
+                        connection, profile, upto=rows[-1].revision, limit=6
+                    )
+                with writing(engine) as connection:
+                    undo_work.begin(connection, profile, plan)
+                    put_right = undo_work.step(connection, profile, limit=100)
+                    retention.write(connection, profile, erasure)
+            assert (3, 6) == (len(put_right), len(erasure.revisions))
+            found.append(counted.instructions)
+    few, many = found
+
+    assert many < 1.1 * few
+
+
+@on_sqlite
+def test_a_forecast_reads_no_row_of_other_messages(app, database_url):
+    """The database counts the scored messages, which may be a million."""
+    teach(app, ham(0), "ham", source="ben")
+    found = []
+    for part in (range(1, 4), range(4, 24)):
+        for n in part:
+            teach(app, spam(n), "spam", source="ann")
+        with stopped(database_url) as other:
+            other.live.find("default")
+            with counting(other.engine) as counted:
+                told = other.undo.forecast("default", Selection(source="ben"))
+            found.append((told.forecast.errors_before.spam, counted.rows))
+    (few, rows), (many, rows_of_many) = found
+
+    assert (3, 23) == (few, many)
+    assert rows_of_many <= rows + 2  # The decisions and labels that were new.
 
 
 def test_a_forecast_of_undoing_an_undo_brings_the_figures_back(app):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -120,3 +121,35 @@ def _prepare(url: str) -> None:
 
 def _renamed(server: str, name: str) -> str:
     return server.replace("/postgres?", f"/{name}?")
+
+
+@contextmanager
+def counting(engine: Engine) -> Iterator[SimpleNamespace]:
+    """Count the rows that SQLite returns, and the instructions that it needs for them.
+
+    Not the time: they are the same in each run.
+    """
+    found = SimpleNamespace(rows=0, instructions=0)
+
+    def step():
+        found.instructions += 1
+
+    def returned(_, row):
+        found.rows += 1
+        return row
+
+    def watched(connection, *_):
+        connection.set_progress_handler(step, 1)
+        connection.row_factory = returned
+
+    def left(connection, *_):
+        connection.set_progress_handler(None, 1)
+        connection.row_factory = None
+
+    event.listen(engine, "checkout", watched)
+    event.listen(engine, "checkin", left)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "checkout", watched)
+        event.remove(engine, "checkin", left)
