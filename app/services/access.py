@@ -351,9 +351,8 @@ class Gate:
             If the client has to wait.
         """
         if right is None:
-            if self._needs_no_key(caller):
-                return LOCAL
-            self._slow_down(self._of_hosts, caller)
+            if not self.needs_no_key(caller):
+                self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
         # The common case: a mail server on this machine.
@@ -399,9 +398,10 @@ class Gate:
             # The person whom the proxy has signed in asks, not the proxy.
             if person is not None or caller.person is not None:
                 return person
-        return LOCAL if self._needs_no_key(caller) else None
+        return LOCAL if self.needs_no_key(caller) else None
 
-    def _needs_no_key(self, caller: Caller) -> bool:
+    def needs_no_key(self, caller: Caller) -> bool:
+        """Return whether a client may do everything without a key."""
         return not caller.relayed and self._keyless.holds(caller.host)
 
     def _keyed(self, caller: Caller, key: str) -> Principal:

@@ -22,7 +22,7 @@ from app.doors.http.body import (
     ClassifyQuery,
     FeedbackQuery,
 )
-from app.doors.http.guard import Direct, Guarded, document, install
+from app.doors.http.guard import Direct, Guarded, document, install, principal_of
 from app.doors.http.page.forms import problem_page
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
@@ -84,7 +84,7 @@ def served(router):
     settings = Settings(_env_file=None, max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
     app.state.guards = ()
-    errors.install(app, [router], problem_page)
+    errors.install(app, [router], problem_page, principal_of)
     install(app, router)
     return TestClient(app, raise_server_exceptions=False)
 

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.access.rights import Right
+from app.access.rights import LOCAL, NOBODY, Right
 from app.doors.http import errors, metrics, routes
 from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
@@ -46,7 +46,7 @@ from app.doors.http.page import (
 )
 from app.doors.http.page.environment import prose, see_other
 from app.doors.http.page.forms import problem_page
-from app.doors.serving.request import Site
+from app.doors.serving.request import Site, caller_of
 from app.drawing import template
 from app.errors import NotFound, PostbayesError
 
@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from app.access.rights import Principal
     from app.doors.http.guard import Guard
+    from app.services.access import Gate
     from app.services.application import Application
 
 
@@ -242,6 +244,20 @@ class Described(FastAPI):
         return document
 
 
+def reader_of(gate: Gate, request: Request) -> Principal:
+    """Return for whom an error is worded.
+
+    A route for everybody knows no principal: there, a client that needs no key is told
+    what it may read elsewhere.
+    """
+    principal = principal_of(request)
+    if principal is NOBODY and gate.needs_no_key(
+        caller_of(request.scope, gate.proxies)
+    ):
+        return LOCAL
+    return principal
+
+
 def create_app(
     application: Application,
     beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
@@ -288,7 +304,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app, ROUTERS, problem_page, principal_of)
+    errors.install(app, ROUTERS, problem_page, partial(reader_of, application.gate))
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (

@@ -248,7 +248,7 @@ def install(
     app: FastAPI,
     routers: Iterable[APIRouter],
     page: Callable[[Request, ProblemOut], Awaitable[Response]],
-    principal_of: Callable[[Request], Principal],
+    reader_of: Callable[[Request], Principal],
 ) -> None:
     """Make an application answer every error with a problem document or a page.
 
@@ -258,6 +258,8 @@ def install(
         All routers that it serves: a path may have routes in several.
     page : callable
         Returns the page of a problem, for the paths below `/ui`.
+    reader_of : callable
+        Returns for whom an error is worded.
     """
     served = [route for router in routers for route in router.routes]
     sparing = SparingLog(log)
@@ -285,7 +287,7 @@ def install(
             sparing.warning(
                 "%s %s was refused: %s", request.method, request.url.path, error
             )
-        problem = described(error, principal_of(request))
+        problem = described(error, reader_of(request))
         return await answer(request, problem, _headers(error, status))
 
     @app.exception_handler(RequestValidationError)

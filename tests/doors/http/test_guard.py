@@ -8,7 +8,7 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 
-from app.access.rights import LOCAL
+from app.access.rights import LOCAL, NOBODY
 from app.doors.http import app as module
 from app.doors.http import routes
 from app.doors.http.app import ROUTERS, create_app
@@ -253,7 +253,7 @@ def test_the_openapi_document_names_the_rights(application):
 
 
 def test_a_client_of_this_machine_has_all_rights(application):
-    """A public route gets this principal too: its errors have the reason then."""
+    """A route that asks for a right gets this principal."""
     found = []
 
     async def note(access):
@@ -262,6 +262,6 @@ def test_a_client_of_this_machine_has_all_rights(application):
     app = create_app(application, guards=[note])
     statuses(app)
 
-    assert {(LOCAL, False), (LOCAL, True)} == {
-        (principal_of(Request(each.scope)), each.right is None) for each in found
+    assert {LOCAL: False, NOBODY: True} == {
+        principal_of(Request(each.scope)): each.right is None for each in found
     }
