@@ -60,6 +60,14 @@ class LinearForm:
     level: NDArray[np.float64]
     centre: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Refuse infinite weights: no bias would go with them."""
+        if not np.isfinite(self.weights).all():
+            raise InvalidObservation(
+                "a probability is 0, so there is no linear form: a weight would be "
+                "infinite; smooth the estimates"
+            )
+
     @property
     def bias(self) -> NDArray[np.float64]:
         """Value at x = 0, shape (K,).  Unit: nats."""

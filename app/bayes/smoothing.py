@@ -135,6 +135,10 @@ class _Replaced:
         return REPLACED, self.epsilon
 
 
+LAPLACE: Final = Lidstone(1.0)
+"""The rule of succession: one message more for each value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Epsilon(_Replaced):
     """Replace a probability of zero by `epsilon`, without renormalisation.
@@ -266,13 +270,15 @@ def vocabulary_size(source: CountSource, declared: int | None) -> int:
     Raises
     ------
     InvalidObservation
-        If training has seen more features than were declared.
+        If training has seen a feature that was not declared.
     """
     if declared is None:
         return source.vocabulary
-    if declared < source.vocabulary:
-        raise InvalidObservation(
-            f"the declared vocabulary has {declared} features, "
-            f"but training has seen {source.vocabulary}"
-        )
+    ids = source.flatten().ids
+    for number in (*ids[:1].tolist(), *ids[-1:].tolist()):
+        if not 0 <= number < declared:
+            raise InvalidObservation(
+                f"the declared vocabulary has {declared} features, numbered from 0, "
+                f"but training has seen feature {number}"
+            )
     return declared

@@ -391,6 +391,7 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
         label=int(posteriors[last].argmax()),
         probability=probability_of(log_odds),
         log_odds=log_odds,
+        known=known,
         log_posterior=posteriors[last],
         views=scores,
         evidence=evidence,

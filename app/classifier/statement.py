@@ -69,13 +69,13 @@ def stated(
     scores of the views, the evidence and the prior stay those of the features, because
     the fusion is fitted to them.
 
-    If no feature was seen before, the verdict stays *unsure* unless the statements
-    alone reach a threshold on their side.
+    If no feature is known, the verdict stays *unsure* unless the statements alone reach
+    a threshold on their side.
     """
     nats = math.fsum(each.nats for each in statements)
     rule = specification.verdict
     log_odds = verdict.log_odds + nats
-    decided = any(verdict.views[term.classifier].features for term in rule.terms) or (
+    decided = verdict.known or (
         nats != 0 and rule.decide(nats) == ("spam" if nats > 0 else "ham")
     )
     posterior = log_posterior(

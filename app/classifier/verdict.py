@@ -59,6 +59,8 @@ class Verdict:
         Probability that the message is spam.
     log_odds : float
         Log-odds of the spam labels against the others. Unit: nats.
+    known : bool
+        Whether a feature was seen before, by a view that learns every message.
     log_posterior : ndarray of float64, shape (K,)
         Log-posterior of each class, under the verdict's rule. Unit: nats.
     views : mapping of str to ViewScore
@@ -82,6 +84,7 @@ class Verdict:
     label: int
     probability: float
     log_odds: float
+    known: bool
     log_posterior: NDArray[np.float64]
     views: Mapping[str, ViewScore]
     evidence: NDArray[np.float64]

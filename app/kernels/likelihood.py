@@ -28,7 +28,7 @@ REPLACED: Final = 1
 
 @inlined
 def _share(
-    rule: int, parameter: float, count: int, total: int, n_values: float
+    rule: int, parameter: float, count: float, total: float, n_values: float
 ) -> float:
     """Return the smoothed probability of a value with a count."""
     if rule == ADDED:
@@ -99,12 +99,15 @@ def multinomial(
     terms = np.zeros((levels, k, n))
     seen = np.zeros(n, np.bool_)
     for level in range(levels):
-        of_all = totals[level].sum()
+        # In floats: the sums of several classes may have more than 64 bits.
+        of_all = 0.0
+        for c in range(k):
+            of_all += float(totals[level, c])
         for i in range(n):
-            count = 0
+            count = 0.0
             for c in range(k):
-                count += int(found[level, i, c])
-            if count == 0:
+                count += float(found[level, i, c])
+            if count == 0.0:
                 continue
             seen[i] = True
             # Added to the count and, multiplied by this number, to the total.

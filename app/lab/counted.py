@@ -16,7 +16,7 @@ from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
-from app.errors import InvalidObservation, MalformedTable
+from app.errors import MalformedTable
 from app.features.tokens import of_text
 from app.lab.groups import (
     FACTORS,
@@ -260,15 +260,12 @@ class Bag(ColumnGroup):
         before = f"{self.columns[0]} " if self.text else ""
         return {i: before + word for i, word in enumerate(self.words)}
 
-    def form(self, state: FeatureCounts, _: object) -> LinearForm | None:
-        """Return the weight of each word; None if one is infinite."""
+    def form(self, state: FeatureCounts, _: object) -> LinearForm:
+        """Return the weight of each word."""
         model, nothing = self.event_model, np.zeros(state.n_classes)
         if isinstance(model, Multinomial):
             return multinomial_form(model, state, nothing)
-        try:
-            return bernoulli_form(model, state, nothing)
-        except InvalidObservation:
-            return None
+        return bernoulli_form(model, state, nothing)
 
     def values_of(self, x: SparseCounts) -> NDArray[np.float64]:
         """Return the counts of words, or ones for presence."""

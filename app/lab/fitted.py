@@ -12,6 +12,7 @@ import numpy as np
 
 from app.bayes.likelihood import Product
 from app.bayes.moments import MomentSums
+from app.errors import InvalidObservation
 from app.lab.groups import FACTORS, LearnedTable, RowTerm, Share, prior_shares
 from app.lab.prediction import Prediction, linear_table, product
 
@@ -201,8 +202,11 @@ class Fitted:
         for name, part, state, likelihood in self._parts:
             if not self._teaches(name):
                 continue
-            form = part.form(state, likelihood)
-            if form is None or not np.isfinite(form.weights).all():
+            try:
+                form = part.form(state, likelihood)
+            except InvalidObservation:
+                return None
+            if form is None:
                 return None
             found[name] = form
         return found if np.isfinite(self.log_prior).all() else None

@@ -9,7 +9,9 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.logistic import GaussianPull, fit
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior
+from app.bayes.smoothing import Backoff
 from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.table import FeatureTable
 from app.errors import InvalidObservation
@@ -38,6 +40,17 @@ def test_a_sum_that_64_bits_hold_is_kept():
     assert counted(HALF) == FeatureCounts.sum(
         [both, -counted(HALF - 1024), counted(1), -counted(1)], n_classes=2
     )
+
+
+def test_the_counts_of_all_classes_may_have_more_than_64_bits():
+    """Each class has a count that fits; together they back off to a share of 1."""
+    state = FeatureCounts.of_counts(
+        np.array([1, 1]), np.array([1]), np.array([[HALF, HALF]]), np.array([[1, 1]])
+    )
+    model = Multinomial(counting="occurrences", backoff=Backoff(3.0))
+    found = model.estimate(state)(SparseCounts.of({1: 1}))
+
+    assert [0.0, 0.0] == pytest.approx(found.tolist(), abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])

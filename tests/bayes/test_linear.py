@@ -145,6 +145,28 @@ def test_an_impossible_absence_has_no_linear_form():
         bernoulli_form(model, state, np.zeros(2))
 
 
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [
+        (Multinomial(smoothing=NoSmoothing()), multinomial_form),
+        (Bernoulli(smoothing=NoSmoothing()), bernoulli_form),
+    ],
+)
+def test_a_probability_of_zero_has_no_linear_form(model, form):
+    """Its weight would be infinite, and the bias no number."""
+    messages = ((1, 0), (2, 0), (3, 1), (4, 1))
+    state = FeatureCounts.sum(
+        [
+            model.observe(SparseCounts.of({word: 1}), label=label, n_classes=2)
+            for word, label in messages
+        ],
+        n_classes=2,
+    )
+
+    with pytest.raises(InvalidObservation, match="would be infinite"):
+        form(model, state, np.zeros(2))
+
+
 def test_features_without_a_weight_are_left_out():
     """Features without a weight are left out, as in the model."""
     model = Multinomial()

@@ -24,5 +24,13 @@ def test_a_declared_vocabulary_may_be_larger():
 
 def test_a_declared_vocabulary_may_not_be_smaller():
     """The error has both numbers."""
-    with pytest.raises(InvalidObservation, match=r"has 1 features.* seen 2"):
+    with pytest.raises(InvalidObservation, match=r"has 1 features.* seen feature 1"):
         vocabulary_size(SEEN, 1)
+
+
+@pytest.mark.parametrize("feature", [5, -1])
+def test_what_was_seen_is_declared(feature):
+    """Or the probabilities of the declared features would not sum to 1."""
+    seen = FeatureCounts.of(SparseCounts.of({0: 1, feature: 1}), label=0, n_classes=2)
+    with pytest.raises(InvalidObservation, match=f"seen feature {feature}"):
+        vocabulary_size(seen, 5)

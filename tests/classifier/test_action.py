@@ -16,6 +16,7 @@ VERDICT = Verdict(
     label=1,
     probability=0.9,
     log_odds=0.0,
+    known=True,
     log_posterior=np.zeros(2),
     views={},
     evidence=np.zeros((0, 2)),

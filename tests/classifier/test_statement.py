@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.models.chain import runs_of
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
@@ -139,6 +140,20 @@ def test_a_statement_alone_decides_from_a_threshold_on(nats, decision):
 
     assert "unsure" == verdict.decision
     assert decision == stated(verdict, [saying(nats)], snapshot.specification).decision
+
+
+def test_grams_alone_are_no_reason_to_decide():
+    """Any text has some; a statement below the threshold adds nothing to them."""
+    specification = Specification()
+    snapshot = Snapshot.empty(specification)
+    x = runs_of(np.arange(20, dtype=np.uint8))
+    snapshot.learn(delta({"grams": x}, before=None, after=1, n_classes=2), revision=1)
+    verdict = score(snapshot, {"grams": x})
+    weak = stated(verdict, [saying(1.9)], specification)
+
+    assert verdict.views["grams"].features
+    assert "unsure" == verdict.decision == weak.decision
+    assert "spam" == stated(verdict, [saying(5.0)], specification).decision
 
 
 def test_a_weak_statement_decides_nothing_where_there_is_no_unsure():

@@ -35,6 +35,7 @@ class Oracle:
             label=0,
             probability=0.5,
             log_odds=odds,
+            known=True,
             log_posterior=np.zeros(2),
             views={},
             evidence=np.zeros((0, 2)),

@@ -62,6 +62,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
             label=int(log_odds > 0),
             probability=float(1 / (1 + np.exp(-log_odds))),
             log_odds=log_odds,
+            known=True,
             log_posterior=np.zeros(2),
             views={},
             evidence=np.zeros((0, 2)),

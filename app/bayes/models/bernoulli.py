@@ -9,7 +9,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureModel, require_frequencies
 from app.bayes.likelihood import Contributions, Likelihood
-from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
+from app.bayes.smoothing import LAPLACE, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
 from app.kernels import likelihood
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource
-
-LAPLACE = Lidstone(1.0)
-"""One imagined message with the feature and one without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ class Bernoulli(FeatureModel):
     Examples
     --------
     >>> from app.bayes.sparse import SparseCounts
-    >>> model = Bernoulli(smoothing=Lidstone(1.0))
+    >>> model = Bernoulli(smoothing=LAPLACE)
     >>> ham = model.observe(SparseCounts.of({1: 2, 2: 1}), label=0, n_classes=2)
     >>> spam = model.observe(SparseCounts.of({2: 3}), label=1, n_classes=2)
     >>> likelihood = model.estimate(ham + spam)

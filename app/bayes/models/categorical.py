@@ -9,7 +9,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.likelihood import Contributions, Likelihood
-from app.bayes.smoothing import Lidstone, Smoothing
+from app.bayes.smoothing import LAPLACE, Smoothing
 from app.bayes.sparse import SparseCounts, first_of_each
 from app.errors import InvalidObservation
 from app.kernels import likelihood
@@ -28,8 +28,6 @@ A field of a thousand distinct values hashed to 48 bits has two that collide
 with probability 2e-9 (birthday bound n^2 / 2^49).
 """
 _VALUE: Final = 2**VALUE_BITS - 1
-LAPLACE = Lidstone(1.0)
-"""One imagined message for each value."""
 
 
 def value_id(*, field: int, value: int) -> int:
@@ -96,7 +94,7 @@ class Categorical:
     --------
     >>> from app.bayes.sparse import SparseCounts
     >>> html, plain = value_id(field=1, value=7), value_id(field=1, value=8)
-    >>> model = Categorical(smoothing=Lidstone(1.0))
+    >>> model = Categorical(smoothing=LAPLACE)
     >>> ham = model.observe(SparseCounts.of({plain: 1}), label=0, n_classes=2)
     >>> spam = model.observe(SparseCounts.of({html: 1}), label=1, n_classes=2)
     >>> likelihood = model.estimate(ham + spam)

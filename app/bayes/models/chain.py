@@ -148,8 +148,8 @@ class Chain(FeatureModel):
         {N_c(u) + s} , \qquad \theta_c(v \mid \text{no symbol}) =
         \frac{N_c(v) + s / A}{N_c(\varnothing) + s} ,
 
-    the posterior mean of a hierarchy of Dirichlet distributions, each with the one of a
-    shorter context as its mean [1]_.  The log-likelihood of a message is
+    the posterior mean of a Dirichlet distribution whose mean is the estimate for the
+    context without its first symbol [1]_.  The log-likelihood of a message is
     :math:`\sum \log \theta_c(v \mid u)` over its different runs.  A class that has
     learned no text has the counts of all classes together, so a text is no evidence for
     or against it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from app.bayes.counts import CountSource
 
+# The confidence would otherwise be rounded to 1, and a class without the feature would
+# be impossible: x + 1e-6 is another double than x up to 10**9 messages.
+SMALLEST_KAPPA: Final = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differential(FeatureModel):
@@ -26,8 +30,8 @@ class Differential(FeatureModel):
     Parameters
     ----------
     kappa : float, default 1/400
-        Pseudo-count that lowers the confidence of features in few messages; positive
-        and finite.  Unit: messages.
+        Pseudo-count that lowers the confidence of features in few messages; finite, and
+        at least `SMALLEST_KAPPA`.  Unit: messages.
 
     Raises
     ------
@@ -76,8 +80,8 @@ class Differential(FeatureModel):
 
     def __post_init__(self) -> None:
         """Refuse a pseudo-count for which the confidence is undefined."""
-        if not (math.isfinite(self.kappa) and self.kappa > 0):
-            msg = f"kappa must be positive and finite, got {self.kappa!r}"
+        if not (math.isfinite(self.kappa) and self.kappa >= SMALLEST_KAPPA):
+            msg = f"kappa must be at least {SMALLEST_KAPPA:g}, got {self.kappa!r}"
             raise InvalidSetting(msg)
 
     def estimate(self, source: CountSource) -> DifferentialLikelihood:

@@ -80,8 +80,9 @@ class LedoitWolf:
     Ledoit and Wolf's estimator [1]_ needs the fourth moments of the data.
     This is its Rao-Blackwell form [2]_ (equation 17): the expectation of
     their estimator given the sample covariance *S* of normal data.  It is a
-    function of the sums in the training state, so it can be unlearned, and for
-    normal data its error is never larger:
+    function of the sums in the training state, so it can be unlearned.  For the
+    covariance of normal data, its error is never larger [2]_; here it is applied
+    to the correlations:
 
     .. math:: \rho = \min\Bigl(1,
         \frac{\frac{n - 2}{n} \mathrm{tr}\,S^2 + \mathrm{tr}^2 S}

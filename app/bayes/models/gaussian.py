@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -102,6 +103,15 @@ class Added:
     """
 
     amounts: Mapping[int, float]
+
+    def __post_init__(self) -> None:
+        """Refuse amounts that are not positive and finite."""
+        for field_id, amount in self.amounts.items():
+            if not (math.isfinite(amount) and amount > 0):
+                raise InvalidObservation(
+                    f"what is added to a variance must be positive and finite, got "
+                    f"{amount!r} for field {field_id}"
+                )
 
     def raised(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
-from app.bayes.smoothing import Backoff, Lidstone, Smoothing, vocabulary_size
+from app.bayes.smoothing import LAPLACE, Backoff, Smoothing, vocabulary_size
 from app.bayes.sparse import Counting, SparseCounts
 from app.kernels import likelihood
 
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource
-
-# 1-ROCA of words, pairs and grams together, presence: 0.159 % on the
-# SpamAssassin public corpus and 0.109 % on the mean of the Enron corpora, where
-# alpha 0.01 has 0.160 % on both.
-LIGHT = Lidstone(0.1)
-"""Pseudo-count of the text views."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +28,7 @@ class Multinomial(FeatureModel):
 
     Parameters
     ----------
-    smoothing : Smoothing, default Lidstone(0.1)
+    smoothing : Smoothing, default Lidstone(1.0)
         How probabilities are estimated from counts, zeros included.
     counting : {"presence", "occurrences"}, default "presence"
         Whether a feature counts once per message or each time it occurs, in
@@ -83,7 +77,7 @@ class Multinomial(FeatureModel):
     Examples
     --------
     >>> from app.bayes.sparse import SparseCounts
-    >>> model = Multinomial(smoothing=Lidstone(1.0), counting="occurrences")
+    >>> model = Multinomial(smoothing=LAPLACE, counting="occurrences")
     >>> ham = model.observe(SparseCounts.of({1: 2, 2: 1}), label=0, n_classes=2)
     >>> spam = model.observe(SparseCounts.of({2: 3}), label=1, n_classes=2)
     >>> likelihood = model.estimate(ham + spam)
@@ -93,7 +87,7 @@ class Multinomial(FeatureModel):
     True
     """
 
-    smoothing: Smoothing = LIGHT
+    smoothing: Smoothing = LAPLACE
     counting: Counting = "presence"
     vocabulary: int | None = None
     backoff: Backoff | None = None

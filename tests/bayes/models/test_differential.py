@@ -60,8 +60,8 @@ def test_the_formula_by_hand():
     assert math.log(spam / ham) == pytest.approx(added(fitted((1, 2)), 0))
 
 
-@pytest.mark.parametrize("kappa", [0.0, -1.0, math.inf, math.nan])
-def test_kappa_must_be_positive_and_finite(kappa):
+@pytest.mark.parametrize("kappa", [0.0, -1.0, 1e-20, math.inf, math.nan])
+def test_kappa_must_be_finite_and_not_too_small(kappa):
     """Without it, a feature of one message would be certain."""
     with pytest.raises(InvalidSetting, match="kappa"):
         Differential(kappa=kappa)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
-from app.bayes.models.gaussian import Floor, Gaussian
+from app.bayes.models.gaussian import Added, Floor, Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
@@ -196,3 +196,10 @@ def test_a_floor_that_is_no_share_is_refused(fraction):
     """A floor is a share from 0 to 1."""
     with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
         Floor(fraction)
+
+
+@pytest.mark.parametrize("amount", [0.0, -1.0, math.inf, math.nan])
+def test_what_is_added_to_a_variance_is_positive(amount):
+    """A variance must not fall, or become no number."""
+    with pytest.raises(InvalidObservation, match="must be positive and finite"):
+        Added({0: amount})
