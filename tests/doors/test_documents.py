@@ -49,6 +49,7 @@ verdicts = st.builds(
     label=st.integers(0, 2),
     probability=nats,
     log_odds=nats,
+    known=st.booleans(),
     log_posterior=posteriors,
     views=st.dictionaries(texts, views, max_size=3),
     evidence=st.none(),
