@@ -466,7 +466,7 @@ def test_a_server_that_is_not_there_is_unavailable(tmp_path):
 
 def test_a_pool_without_a_free_connection_is_unavailable(database_url):
     """Readers wait for as long as writers do."""
-    engine = open_engine(database_url, busy_timeout=0.05, pool_size=1)
+    engine = open_engine(database_url, busy_timeout=3.0, pool_size=1)
 
     with (
         reading(engine),
