@@ -276,6 +276,10 @@ class DatabaseUnavailable(Unavailable):
     """The database refused a transaction, or did not confirm it."""
 
 
+STOPPING: Final = "the service is stopping; send the request again in a moment"
+"""The sentence of work that comes after the end has begun."""
+
+
 class DatabaseUnprepared(DatabaseUnavailable):
     """The database lacks the tables of this version, or its user lacks a right."""
 

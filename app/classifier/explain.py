@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NotRequired, Typed
 
 import numpy as np
 
-from app.bayes.sparse import SparseCounts
 from app.features.grams import shown
 from app.features.observation import FeatureNames, ids_of, names_at
 from app.features.tokens import without_overlaps
@@ -23,12 +22,12 @@ from app.kernels import likelihood
 from app.kernels import reasons as kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from app.classifier.snapshot import Scorer, Snapshot
+    from app.classifier.snapshot import Scorer
     from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
@@ -213,63 +212,6 @@ def strongest_reason(
         return f"{view}:{anonymous(int(payload.ids[at]))}"
     (text,) = texts_at(observation, view, np.array([at]))
     return f"{view}:{text}"
-
-
-def insignificant(
-    snapshot: Snapshot, views: Collection[str], *, max_log_odds: float
-) -> dict[str, NDArray[np.int64]]:
-    r"""Return the features that distinguish no two labels by more than a bound.
-
-    Parameters
-    ----------
-    views : collection of str
-        Views of text, each with a classifier of the same name.
-    max_log_odds : float
-        Bound on the contribution of one feature to the log-odds of one label against
-        another, before weights and normalisers.  Unit: nats.
-
-    Returns
-    -------
-    dict of str to ndarray of int64
-        Sorted ids of features by view.
-
-    Notes
-    -----
-    Let :math:`f_{ic}` be the contribution of feature *i* to the log-likelihood of class
-    *c*.  A feature is returned if :math:`\max_c f_{ic} - \min_c f_{ic} \le b`.  The
-    log-odds of any set of classes against the rest are a difference of two averages of
-    :math:`f_{ic}` over classes, so they change by at most *b* without the feature.  A
-    term of the verdict is a mean over the *n* features of the message, :math:`\sum_i
-    f_{ic} / (n + 20)`.  Without all these features it changes by less than *b*, and the
-    verdict by less than *b* times the sum of the weights, for every message. The bound
-    does not include the effect of smaller totals of the labels (experiment 0071 has its
-    size).
-
-    Examples
-    --------
-    >>> from app.bayes.counts import FeatureCounts
-    >>> from app.classifier.snapshot import Snapshot
-    >>> from app.classifier.specification import Specification
-    >>> both, one = SparseCounts.of({1: 1}), SparseCounts.of({1: 1, 2: 1})
-    >>> words = FeatureCounts.sum(
-    ...     [FeatureCounts.of(both, label=0, n_classes=2),
-    ...      FeatureCounts.of(one, label=1, n_classes=2)] * 40, n_classes=2)
-    >>> snapshot = Snapshot.of(Specification(), {"words": words}, revision=80)
-    >>> insignificant(snapshot, {"words"}, max_log_odds=0.8)["words"].tolist()
-    [1]
-    """
-    found = {}
-    tables = snapshot.tables
-    for view in sorted(
-        set(views) & tables.keys() & snapshot.specification.classifiers.keys()
-    ):
-        ids = tables[view].flatten().ids
-        every = SparseCounts(ids, np.ones_like(ids))
-        added = snapshot.likelihood(view).contributions(every).features
-        # Reductions need at least one label and one feature.
-        spread = np.ptp(added, axis=1) if ids.size else np.empty(0)
-        found[view] = ids[spread <= max_log_odds]
-    return found
 
 
 # With single words and pairs, ten reasons of each side explain a median of 45 to 54 %

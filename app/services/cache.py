@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import (
+    STOPPING,
     DatabaseUnavailable,
     Inconsistent,
     PostbayesError,
@@ -314,9 +315,7 @@ class LiveProfiles:
                 try:
                     self._loader.submit(self._load, cached, loading)
                 except RuntimeError as closed:
-                    raise DatabaseUnavailable(
-                        "the service is stopping; send the request again in a moment"
-                    ) from closed
+                    raise DatabaseUnavailable(STOPPING) from closed
                 cached.loading = loading
             return cached.loading
 

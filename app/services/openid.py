@@ -298,8 +298,6 @@ class OpenIDProvider:
 
     def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
         """Return the document in a provider's answer."""
-        from httpx2 import codes  # noqa: PLC0415  as in `app.services.client`
-
         # Do not wait again for a provider that others have just waited for in vain.
         if self._failures.pausing(self.issuer):
             raise SignInUnavailable(self._away)
@@ -321,7 +319,9 @@ class OpenIDProvider:
         except (ValueError, RecursionError):
             document = None
         # A code that anybody may have made up must not keep others from signing in.
-        if method == "POST" and codes.is_client_error(status):
+        if method == "POST" and (
+            HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
             known = document if isinstance(document, dict) else {"error": status}
             why = f"{place} answered {str(known.get('error'))[:100]!r}"
             raise self._untrusted(why)

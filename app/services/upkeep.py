@@ -321,7 +321,7 @@ def prunable(
     months : int
         Prune only features that no message of this many last months had.
     weak : mapping of str to ndarray of int64, optional
-        Further features to prune, if as old (`app.classifier.explain.insignificant`).
+        Further features to prune, if as old (`app.classifier.snapshot.insignificant`).
     progress : callable
         Called with the number of ledger rows folded in each step.
 

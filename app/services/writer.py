@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
 from app.errors import (
+    STOPPING,
     DatabaseUnavailable,
     Inconsistent,
     ProfileReplaced,
@@ -53,7 +54,6 @@ GROUP: Final = 256
 # A longer queue means that the disk cannot keep up; further jobs are refused with "try
 # again later".
 BACKLOG: Final = 10_000
-_STOPPING: Final = "the service is stopping; send the request again in a moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class JobQueue:
         """
         with self._putting:
             if self._closed:
-                raise DatabaseUnavailable(_STOPPING)
+                raise DatabaseUnavailable(STOPPING)
             if self._jobs.qsize() >= BACKLOG:
                 raise DatabaseUnavailable(
                     f"{BACKLOG} requests are waiting for the database; try again later"
@@ -216,7 +216,7 @@ class Writer(threading.Thread):
             self._queue.close()
             # There are none unless an error has ended the loop.
             while left := self._queue.take(GROUP):
-                _refuse(left, DatabaseUnavailable(_STOPPING))
+                _refuse(left, DatabaseUnavailable(STOPPING))
 
     def _do_all(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}

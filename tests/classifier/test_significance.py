@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.classifier.explain import attribute, insignificant
-from app.classifier.snapshot import Snapshot, score
+from app.classifier.explain import attribute
+from app.classifier.snapshot import Snapshot, insignificant, score
 from app.classifier.specification import TEXT_VIEWS, Specification
 from tests.support.builders import seen
 from tests.support.messages import ham, spam

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from app.classifier.explain import insignificant
+from app.classifier.snapshot import insignificant
 from app.classifier.specification import TEXT_VIEWS
 from app.doors.cli.console import (
     JSON,

@@ -50,19 +50,23 @@ def busy(engine):
         yield
 
 
-@pytest.fixture
-def live(engine):
-    """A profile that has learned nothing."""
+def created(engine, name):
+    """Return the row of a profile that has learned nothing."""
     with writing(engine) as connection:
-        row = profiles.create(
+        return profiles.create(
             connection,
-            name="default",
+            name=name,
             labels=("ham", "spam"),
             spam_labels=("spam",),
             feature_set=1,
             created_at=NOW,
         )
-    return LiveProfile(row, Snapshot.empty(Specification()))
+
+
+@pytest.fixture
+def live(engine):
+    """A profile that has learned nothing."""
+    return LiveProfile(created(engine, "default"), Snapshot.empty(Specification()))
 
 
 def test_feedback_that_waits_shares_a_commit(engine, live):
@@ -206,15 +210,7 @@ def replaced(engine, row, *, spam_label="spam"):
 def test_others_are_taught_while_a_successor_is_loaded(engine, live):
     """Those who taught what was replaced together wait for the same one."""
     loaded, asked = threading.Event(), []
-    with writing(engine) as connection:
-        row = profiles.create(
-            connection,
-            name="other",
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            feature_set=1,
-            created_at=NOW,
-        )
+    row = created(engine, "other")
     other = LiveProfile(row, Snapshot.empty(Specification()))
     new = LiveProfile(replaced(engine, live.row), Snapshot.empty(Specification()))
 
@@ -282,15 +278,7 @@ def test_who_was_handed_on_keeps_nobody_else_from_it(engine, live):
     def alone(row):
         return LiveProfile(row, Snapshot.empty(Specification()))
 
-    with writing(engine) as connection:
-        row = profiles.create(
-            connection,
-            name="other",
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            feature_set=1,
-            created_at=NOW,
-        )
+    row = created(engine, "other")
     second = alone(replaced(engine, live.row))
     third = alone(replaced(engine, second.row))
     asked, go = threading.Event(), threading.Event()
