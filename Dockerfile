@@ -1,5 +1,6 @@
-# Two stages: the tools of the installation stay in the first one.
-FROM python:3.13.7-slim AS build
+# Two stages: the tools of the installation stay in the first one.  The base is not
+# pinned to a patch release, so that a build with --pull gets its security updates.
+FROM python:3.13-slim AS build
 
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -30,7 +31,7 @@ RUN /opt/postbayes/bin/python -I share/compile \
  && /opt/postbayes/bin/python -I share/sbom >/opt/postbayes/share/sbom.cdx.json
 
 
-FROM python:3.13.7-slim
+FROM python:3.13-slim
 
 # `make image` says which version and commit it is.
 ARG VERSION=unknown
@@ -40,7 +41,7 @@ LABEL org.opencontainers.image.title="Postbayes" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION" \
-      org.opencontainers.image.base.name="docker.io/library/python:3.13.7-slim"
+      org.opencontainers.image.base.name="docker.io/library/python:3.13-slim"
 
 # A fixed number, so that the owner of a mounted folder can be set from outside.
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/postbayes \
