@@ -496,6 +496,8 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
             f"row {row.revision} is a sum, but has the label of a single message"
         )
     if row.vector is None:
+        if row.encoded_names is not None:
+            raise ValueError(f"row {row.revision} has names, but no features")
         return
     if of_sum:
         sums = row.delta(labels)

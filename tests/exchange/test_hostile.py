@@ -118,41 +118,44 @@ def documents(content):
     return json.loads(content[4 : 4 + length]), content[4 + length :]
 
 
-def with_rows(content, change):
-    """Return a block of rows with other JSON in it."""
-    rows, rest = documents(content)
-    text = json.dumps(change(rows)).encode()
-    return struct.pack("<I", len(text)) + text + rest
+def rewritten(data, change):
+    """Return an export with other JSON of its rows, and other bytes behind it."""
 
-
-def crafted(data, change):
-    """Return an export with other JSON of its rows."""
-    return rebuilt(
-        data,
-        lambda blocks: [
-            (kind, with_rows(content, change) if kind == LEDGER else content)
-            for kind, content in blocks
-        ],
-    )
-
-
-def with_names(data, names):
-    """Return an export whose first row has other bytes as names."""
-
-    def change(content):
-        rows, rest = documents(content)
-        start = rows[0]["vector"]
-        rest = rest[:start] + names + rest[start + rows[0]["names"] :]
-        rows[0]["names"] = len(names)
+    def block(content):
+        rows, rest = change(*documents(content))
         text = json.dumps(rows).encode()
         return struct.pack("<I", len(text)) + text + rest
 
     return rebuilt(
         data,
         lambda blocks: [
-            (kind, change(content) if kind == LEDGER else content)
+            (kind, block(content) if kind == LEDGER else content)
             for kind, content in blocks
         ],
+    )
+
+
+def crafted(data, change):
+    """Return an export with other JSON of its rows."""
+    return rewritten(data, lambda rows, rest: (change(rows), rest))
+
+
+def with_names(data, names):
+    """Return an export whose first row has other bytes as names."""
+
+    def change(rows, rest):
+        start = rows[0]["vector"]
+        rest = rest[:start] + names + rest[start + rows[0]["names"] :]
+        return first(names=len(names))(rows), rest
+
+    return rewritten(data, change)
+
+
+def without_vector(data):
+    """Return an export whose first row has lost its vector, but not its names."""
+    return rewritten(
+        data,
+        lambda rows, rest: (first(vector=None)(rows), rest[rows[0]["vector"] :]),
     )
 
 
@@ -273,6 +276,15 @@ def test_names_that_no_vector_has_are_refused(engine, names, said):
 
     with pytest.raises(MalformedExport, match=said):
         survey(BytesIO(with_names(data, names())))
+
+
+@on_sqlite
+def test_names_without_features_are_refused(engine):
+    """Once stored, they made every export of the counts fail."""
+    data = ledger(engine)
+
+    with pytest.raises(MalformedExport, match="names, but no features"):
+        survey(BytesIO(without_vector(data)))
 
 
 def undone(**values):
