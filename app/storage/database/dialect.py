@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Dialect as Compiler
     from sqlalchemy.dialects import postgresql, sqlite
 
-    from app.errors import DatabaseDamaged, DatabaseUnprepared
+    from app.errors import PostbayesError
 
     Convert = Callable[[Any], Any]
 
@@ -83,7 +83,7 @@ class Diagnosis:
         Whether a later attempt may succeed although nobody has done anything.
     """
 
-    error: type[DatabaseDamaged | DatabaseUnavailable | DatabaseUnprepared]
+    error: type[PostbayesError]
     sentence: str
     stored: bool = True
     passes: bool = False
@@ -164,8 +164,11 @@ class Dialect(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
-        """Return the diagnosis of an error of the driver."""
+    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis | None:
+        """Return the diagnosis of an error of the driver.
+
+        None for a statement or a value that no database could process: a defect.
+        """
 
 
 def dialect_of(bind: Engine | Connection) -> Dialect:
@@ -182,6 +185,15 @@ def missing(place: str) -> InvalidSetting:
         "`learn`, `import`, `profiles --create`, `keys create` and `people add` create "
         "a new database."
     )
+
+
+OTHER_VERSION: Final = (
+    "The tables are not those of this version of Postbayes: {text}. Start the version "
+    "that has migrated them, or restore a backup as docs/operating.md describes."
+)
+"""The sentence for a missing column: tables of another version are there."""
+NEGATIVE: Final = "A count would be negative: {text}"
+"""The sentence for a violated check, of which the tables have no others."""
 
 
 def first_line(error: object) -> str:

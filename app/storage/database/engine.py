@@ -33,11 +33,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 import app
 from app.errors import (
-    DatabaseDamaged,
     DatabaseTooNew,
     DatabaseUnavailable,
     DatabaseUnprepared,
-    InconsistentCounts,
     InvalidInput,
     InvalidSetting,
 )
@@ -47,7 +45,6 @@ from app.storage.database.dialect import (
     LOCK_TIMEOUT,
     READ_ONLY,
     dialect_of,
-    first_line,
     missing,
     parse,
 )
@@ -377,7 +374,7 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
     DatabaseUnavailable
         If the database refused it; the sentence says whether it may be stored.
     DatabaseUnprepared
-        If a right or a table is missing.
+        If a right, a table or a column is missing.
     DatabaseDamaged
         If no later attempt would help either.
     InconsistentCounts
@@ -394,19 +391,12 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
         raise DatabaseUnavailable(msg) from error
     except (DBAPIError, driver.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if isinstance(cause, driver.IntegrityError) and "check" in str(cause).lower():
-            msg = f"A count would be negative: {first_line(cause)}"
-            raise InconsistentCounts(msg) from error
         found = dialect_of(engine).diagnose(engine.url, cause)
-        if found.error is DatabaseDamaged:
-            raise DatabaseDamaged(found.sentence, confidential=True) from error
-        # A statement or a value that the database cannot process is a bug, and no later
-        # attempt helps.  PostgreSQL's driver reports a missing table or right in the
-        # same way, but there the database has to be corrected, and the service needs no
-        # restart.
-        defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
-        if found.error is DatabaseUnavailable and isinstance(cause, defects):
+        # A defect, which no later attempt helps.
+        if found is None:
             raise
+        if not issubclass(found.error, DatabaseUnavailable):
+            raise found.error(found.sentence, confidential=True) from error
         if transaction.committing and found.stored:
             effect = _PERHAPS_STORED
         elif not writes:

@@ -17,10 +17,13 @@ from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
     DatabaseUnprepared,
+    InconsistentCounts,
     InvalidSetting,
 )
 from app.storage.database.dialect import (
     EXTRA_RESPONSE_TIME,
+    NEGATIVE,
+    OTHER_VERSION,
     READ_ONLY,
     Diagnosis,
     Dialect,
@@ -177,8 +180,8 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
     connection.close()
     raise InvalidSetting(
         f"The database {name!r} has the encoding {encoding}, which cannot store every "
-        "letter of mail. Create a database with createdb -E UTF8 -l C -T template0 "
-        "NAME, and give its URL."
+        "letter of mail. Create a database with createdb -E UTF8 -l C.UTF-8 -T "
+        "template0 NAME, and give its URL."
     )
 
 
@@ -237,6 +240,8 @@ _DIAGNOSES: Final[dict[str, tuple[Any, str]]] = {
     "XX002": _DAMAGED,  # index_corrupted
     "42P01": _MISSING,  # undefined_table
     "3F000": _MISSING,  # invalid_schema_name
+    "42703": (DatabaseUnprepared, OTHER_VERSION),  # undefined_column
+    "23514": (InconsistentCounts, NEGATIVE),  # check_violation
     # insufficient_privilege
     "42501": (
         DatabaseUnprepared,
@@ -263,6 +268,11 @@ _TROUBLE: Final = {
     # query_canceled, by a time-out of the server, or by somebody.
     "57014": "has stopped it",
 }
+_DEFECTS: Final = (
+    psycopg.IntegrityError,
+    psycopg.ProgrammingError,
+    psycopg.DataError,
+)
 # Notifications of other schemas of the database arrive too, and lead to no change.
 _LISTEN: Final = "LISTEN postbayes"
 # Not in the transaction of the feedback: a notifying transaction commits under a lock
@@ -426,7 +436,7 @@ class Postgresql(Dialect):
         driver.autocommit = True
         return CommitListener(driver)
 
-    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
+    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis | None:
         """Return the diagnosis of an error of psycopg."""
         message = first_line(error)
         state: str | None = getattr(error, "sqlstate", None)
@@ -436,6 +446,8 @@ class Postgresql(Dialect):
             user = f"the user {name!r}" if name else "the user of the database URL"
             kind, sentence = known
             return Diagnosis(kind, sentence.format(text=message, user=user))
+        if isinstance(error, _DEFECTS):
+            return None
         trouble = _TROUBLE.get(state or "", "is unavailable")
         sentence = f"The database {trouble}: {message}."
         # No answer of the server, or none that has a code: not even its refusal of a

@@ -33,6 +33,8 @@ from app.errors import (
 )
 from app.storage.database.dialect import (
     LOCK_TIMEOUT,
+    NEGATIVE,
+    OTHER_VERSION,
     READ_ONLY,
     Diagnosis,
     Dialect,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Connection
 
+    from app.errors import PostbayesError
 
 # Pages of the write-ahead log after which a commit itself copies them into the
 # database, and waits for the disk twice more.  `checkpoint` does so earlier, beside
@@ -78,8 +81,16 @@ _BACKUP_PAGES: Final = 1024
 _BACKUP_INSTRUCTIONS: Final = 1_000_000
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-# SQLite has no code of its own for it.
-_MISSING: Final = "no such table"
+# The latter where not even the `-shm` finds room, at the first use of the file.
+_FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+# SQLite has no codes of its own for them: all are SQLITE_ERROR.
+_NO_TABLE: Final = "no such table"
+_NO_COLUMN: Final = ("no such column", "has no column named")
+_DEFECTS: Final = (
+    sqlite3.IntegrityError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+)
 # Note on a connection: whether SQLite's busy handler is on, as it is at first.  Readers
 # have it, for the moments in which another process sets up or recovers the log;
 # writers ask by themselves, and the holder of the lock never waits.
@@ -278,41 +289,42 @@ class Sqlite(Dialect):
                 "database or the disk is"
             )
 
-    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
+    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis | None:
         """Return the diagnosis of an error of sqlite3."""
         message = first_line(error)
         path = str(url.database)
         file = path if path.startswith("file:") else str(Path(path).absolute())
         code = _code(error)
+        extended: int | None = getattr(error, "sqlite_errorcode", None)
+        kind: type[PostbayesError] = DatabaseUnavailable
         restore = "Restore a backup as docs/operating.md describes."
         if code in _DAMAGED:
+            kind = DatabaseDamaged
             sentence = (
                 f"{file} is damaged, or not an SQLite database ({message}). {restore}"
             )
-            return Diagnosis(DatabaseDamaged, sentence)
-        if message.startswith(_MISSING):
+        elif extended == sqlite3.SQLITE_CONSTRAINT_CHECK:
+            kind, sentence = InconsistentCounts, NEGATIVE.format(text=message)
+        elif message.startswith(_NO_TABLE):
+            kind = DatabaseUnprepared
             sentence = f"Something is missing in {file}: {message}. {restore}"
-            return Diagnosis(DatabaseUnprepared, sentence)
-        if code == sqlite3.SQLITE_CANTOPEN:
+        elif any(each in message for each in _NO_COLUMN):
+            kind, sentence = DatabaseUnprepared, OTHER_VERSION.format(text=message)
+        elif code == sqlite3.SQLITE_ERROR or isinstance(error, _DEFECTS):
+            return None
+        elif code == sqlite3.SQLITE_CANTOPEN:
             sentence = (
                 f"{file} cannot be opened: check the path, and the permissions of the "
                 "file and its folder."
             )
-            return Diagnosis(DatabaseUnavailable, sentence)
-        # The latter where not even the `-shm` finds room, at the first use of the file.
-        enlarging = getattr(error, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_FULL or enlarging == sqlite3.SQLITE_IOERR_SHMSIZE:
+        elif extended in _FULL:
             sentence = f"The disk of {file} is full; free some space there."
-            # Of what did not fit not even the log has the end.
-            return Diagnosis(DatabaseUnavailable, sentence, stored=False)
-        if code == sqlite3.SQLITE_READONLY:
+        elif code == sqlite3.SQLITE_READONLY:
             sentence = (
                 f"{file} is read-only ({message}): check its disk, and that user "
                 f"{os.geteuid()} may write the file, its -wal and -shm, and its folder."
             )
-            return Diagnosis(DatabaseUnavailable, sentence)
-        failed = code == sqlite3.SQLITE_IOERR
-        if failed:
+        elif code == sqlite3.SQLITE_IOERR:
             # For SQLite, only ENOSPC is a full disk.
             sentence = (
                 f"The disk of {file} failed ({message}): check it, the log of the "
@@ -321,7 +333,9 @@ class Sqlite(Dialect):
         else:
             trouble = "is busy" if code in _BUSY else "is unavailable"
             sentence = f"The database {trouble}: {message}."
-        return Diagnosis(DatabaseUnavailable, sentence, passes=not failed)
+            return Diagnosis(kind, sentence, passes=True)
+        # Of what did not fit not even the log has the end.
+        return Diagnosis(kind, sentence, stored=extended not in _FULL)
 
 
 def _make_folder(place: str) -> None:

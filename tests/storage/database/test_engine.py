@@ -10,14 +10,16 @@ from pathlib import Path
 from threading import Barrier, Event, Thread, Timer
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 from sqlalchemy import select, text
 from sqlalchemy.event import listens_for
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
+    DatabaseUnprepared,
     InconsistentCounts,
     InvalidSetting,
 )
@@ -105,6 +107,37 @@ def test_a_negative_count_is_inconsistent(engine):
         writing(engine) as connection,
     ):
         connection.execute(tables.class_count.insert().values(**row, messages=-1))
+
+
+@on_postgresql
+def test_a_negative_count_is_found_in_any_language(engine):
+    """PostgreSQL translates its messages (`lc_messages`), but not its codes."""
+    said = "la ligne viole la contrainte de vérification « ck_class_count_messages »"
+
+    with pytest.raises(InconsistentCounts, match="negative: la ligne"), writing(engine):
+        raise psycopg.errors.CheckViolation(said)
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT kind FROM class_count", "INSERT INTO fold (kind) VALUES (1)"]
+)
+def test_a_missing_column_is_one_of_another_version(engine, statement):
+    """As beside a newer version that has dropped it; nobody need wait for it."""
+    with (
+        pytest.raises(
+            DatabaseUnprepared, match=r"tables are not those.*kind"
+        ) as caught,
+        writing(engine) as connection,
+    ):
+        connection.exec_driver_sql(statement)
+
+    assert str(caught.value).endswith("Nothing was stored.")
+
+
+def test_a_statement_that_no_database_can_read_is_a_defect(engine):
+    """It stays as it is: to try again later would not help."""
+    with pytest.raises(DBAPIError, match="syntax"), writing(engine) as connection:
+        connection.exec_driver_sql("HELLO")
 
 
 def test_no_error_brings_mail_into_the_log(engine):
