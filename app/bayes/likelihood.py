@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -54,26 +53,6 @@ class Contributions:
     def known(self) -> int:
         """Number of the features that training has seen."""
         return int(np.count_nonzero(self.seen))
-
-    def with_declared(
-        self, declared: NDArray[np.bool_], nats: NDArray[np.float64]
-    ) -> Contributions:
-        """Return the same with the terms of declared features that training never saw.
-
-        Parameters
-        ----------
-        declared : ndarray of bool, shape (n,)
-            Which features are declared.
-        nats : ndarray of float64, shape (K, n)
-            Term of each if no class has seen it.  Unit: nats.
-        """
-        unseen = declared & ~self.seen
-        if not unseen.any():
-            return self
-        terms = np.where(unseen, nats, self.terms)
-        total = [math.fsum((self.constant[c], *terms[c])) for c in range(len(terms))]
-        totals = np.array([total])
-        return Contributions(self.constant, terms, self.seen | unseen, totals)
 
 
 class Likelihood(ABC, Generic[X]):

@@ -282,3 +282,10 @@ def vocabulary_size(source: CountSource, declared: int | None) -> int:
                 f"but training has seen feature {number}"
             )
     return declared
+
+
+def are_declared(ids: NDArray[np.int64], declared: int | None) -> NDArray[np.bool_]:
+    """Return which features belong to a declared vocabulary; none if there is none."""
+    if declared is None:
+        return np.zeros(ids.size, np.bool_)
+    return (ids >= 0) & (ids < declared)

@@ -71,8 +71,9 @@ def multinomial(
     parameter: float,
     backed: bool,
     trust: NDArray[np.float64],
+    declared: NDArray[np.bool_],
 ) -> Apart:
-    """Return what each feature adds to each class; 0 where no class has seen it.
+    """Return what each feature adds to each class; 0 where it does not take part.
 
     The terms are those of the first level, which includes the counts of all others.
 
@@ -94,6 +95,8 @@ def multinomial(
     trust : ndarray of float64, shape (L, K)
         Weight of each class's own estimate; the rest is the weight of all classes
         together.
+    declared : ndarray of bool, shape (n,)
+        Which features take part even if no class has seen them.
     """
     levels, n, k = found.shape
     terms = np.zeros((levels, k, n))
@@ -107,7 +110,7 @@ def multinomial(
             count = 0.0
             for c in range(k):
                 count += float(found[level, i, c])
-            if count == 0.0:
+            if count == 0.0 and not declared[i]:
                 continue
             seen[i] = True
             # Added to the count and, multiplied by this number, to the total.
@@ -325,6 +328,7 @@ def bernoulli(
     impossible: NDArray[np.int64],
     rule: int,
     parameter: float,
+    declared: NDArray[np.bool_],
 ) -> Apart:
     """Return the constant of each class, and the contribution of each feature.
 
@@ -340,11 +344,13 @@ def bernoulli(
         Number of features that cannot be absent.
     rule, parameter
         The smoothing.
+    declared : ndarray of bool, shape (n,)
+        Which of them take part even if no class has seen them.
     """
     n, k = found.shape
     constants = absent.copy()
     terms = np.zeros((k, n))
-    seen = np.zeros(n, np.bool_)
+    seen = declared.copy()
     for i in range(n):
         for c in range(k):
             seen[i] |= found[i, c] > 0
@@ -375,8 +381,9 @@ def categorical(
     n_values: NDArray[np.int64],
     rule: int,
     parameter: float,
+    declared: NDArray[np.bool_],
 ) -> Apart:
-    """Return what each value adds to each class; 0 where no class has seen it.
+    """Return what each value adds to each class; 0 where it does not take part.
 
     Parameters
     ----------
@@ -385,17 +392,19 @@ def categorical(
     fields : ndarray of int64, shape (n,)
         The field of each value.
     known : ndarray of int64, shape (F,)
-        The fields that training has seen, increasing.
+        The fields that training has seen, or that are declared, increasing.
     totals : ndarray of int64, shape (F, K)
         Messages of each class that have the field.
     n_values : ndarray of int64, shape (F,)
-        Values of the field that training has seen.
+        Values of the field that training has seen, or that are declared.
     rule, parameter
         The smoothing.
+    declared : ndarray of bool, shape (n,)
+        Which of them take part even if no class has seen them.
     """
     n, k = found.shape
     terms = np.zeros((k, n))
-    seen = np.zeros(n, np.bool_)
+    seen = declared.copy()
     for i in range(n):
         for c in range(k):
             seen[i] |= found[i, c] > 0

@@ -73,20 +73,38 @@ LEVELS = st.lists(COUNTS, min_size=1, max_size=3).map(
 )
 
 
-@given(LEVELS, RULES, st.booleans(), st.tuples(*[st.floats(0, 1)] * K), st.booleans())
-def test_multinomial(found, rule, backed, trust, weighted):
-    """A mixture of each class with all of them; what was never seen adds nothing."""
+FLAGS = st.lists(st.booleans(), min_size=8, max_size=8).map(np.array)
+
+
+@given(
+    LEVELS, RULES, st.tuples(*[st.floats(0, 1)] * K), st.booleans(), st.none() | FLAGS
+)
+def test_multinomial(found, rule, trust, weighted, declared):
+    """A mixture of each class with all of them; what does not take part adds nothing.
+
+    Pseudo-counts follow the frequencies, unless a vocabulary is declared.
+    """
+    backed = declared is None
+    takes_part = np.zeros(8, np.bool_) if declared is None else declared
     totals = 1 + found.sum(axis=1)
     values = np.arange(1, 9)
     constant, terms, seen, sums = likelihood.multinomial(
-        found, values, weighted, totals, 11, *rule, backed, np.tile(trust, (3, 1))
+        found,
+        values,
+        weighted,
+        totals,
+        11,
+        *rule,
+        backed,
+        np.tile(trust, (3, 1)),
+        takes_part,
     )
-    assert found[0].any(axis=1).tolist() == seen.tolist()
+    assert (found[0].any(axis=1) | takes_part).tolist() == seen.tolist()
     for level in reversed(range(len(found))):
         expected = np.zeros((K, 8))
         overall = totals[level].tolist()
         for i, row in enumerate(found[level].tolist()):
-            if not any(row):
+            if not (any(row) or takes_part[i]):
                 continue
             spread = sum(overall) / sum(row) if backed else 11
             whole = share(rule, sum(row), sum(overall), spread)
@@ -200,19 +218,25 @@ def test_a_chain_of_anything_is_read_within_its_arrays(ids):
     assert not terms[:, ~seen].any()
 
 
-@given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
-def test_bernoulli(rows, rule, impossible):
+@given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K), FLAGS)
+def test_bernoulli(rows, rule, impossible, declared):
     """What is there and is not; what cannot be absent decides where it is."""
     messages = [max([1, *(row[c] for row in rows)]) for c in range(K)]
     absent = np.array([-1.5, -2.5])
     constant, terms, seen, total = likelihood.bernoulli(
-        table(rows), np.array(messages), absent, np.array(impossible), *rule
+        table(rows),
+        np.array(messages),
+        absent,
+        np.array(impossible),
+        *rule,
+        declared[: len(rows)],
     )
-    assert [any(row) for row in rows] == seen.tolist()
+    takes_part = [any(row) or declared[i] for i, row in enumerate(rows)]
+    assert takes_part == seen.tolist()
     for c in range(K):
         left = impossible[c]
         for i, row in enumerate(rows):
-            if not any(row):
+            if not takes_part[i]:
                 assert 0.0 == terms[c, i]
                 continue
             present = share(rule, row[c], messages[c], 2)
@@ -226,24 +250,28 @@ def test_bernoulli(rows, rule, impossible):
         require_total(constant, terms, total[0])
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), *[st.integers(0, 9)] * K)), RULES)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans(), *[st.integers(0, 9)] * K)),
+    RULES,
+)
 def test_categorical(rows, rule):
     """Each value by the values of its own field."""
     fields = np.array([row[0] for row in rows], np.int64)
     known, totals, n_values = np.array([1, 3]), table([(20, 9), (9, 9)]), [4, 2]
     constant, terms, seen, total = likelihood.categorical(
-        table([row[1:] for row in rows]),
+        table([row[2:] for row in rows]),
         fields,
         known,
         totals,
         np.array(n_values),
         *rule,
+        np.array([row[1] for row in rows], np.bool_),
     )
     assert [any(row[1:]) for row in rows] == seen.tolist()
-    for i, (field, *counts) in enumerate(rows):
+    for i, (field, declared, *counts) in enumerate(rows):
         place = int(known.searchsorted(field))
         for c in range(K):
-            if not any(counts) or place == 2:
+            if not (declared or any(counts)) or place == 2:
                 assert 0.0 == terms[c, i]
                 continue
             of_field = int(totals[place, c]), n_values[place]

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureModel, require_frequencies
 from app.bayes.likelihood import Contributions, Likelihood
-from app.bayes.smoothing import LAPLACE, Smoothing, vocabulary_size
+from app.bayes.smoothing import LAPLACE, Smoothing, are_declared, vocabulary_size
 from app.bayes.sparse import SparseCounts
 from app.kernels import likelihood
 
@@ -143,20 +143,13 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        found = Contributions(
+        return Contributions(
             *likelihood.bernoulli(
                 self.source.look_up(x.ids, "presence"),
                 self.messages,
                 self.absent,
                 self.impossible,
                 *self.smoothing.rule,
+                are_declared(x.ids, self.declared),
             )
         )
-        if self.declared is None:
-            return found
-        n, never = self.messages, np.zeros_like(self.messages)
-        present = self.smoothing.log_probability(never, n, 2)
-        without = self.smoothing.log_probability(n, n, 2)
-        nats = present - np.where(np.isfinite(without), without, 0.0)
-        declared = (x.ids >= 0) & (x.ids < self.declared)
-        return found.with_declared(declared, np.repeat(nats[:, None], x.size, axis=1))

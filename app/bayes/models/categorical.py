@@ -193,7 +193,9 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by value."""
-        found = Contributions(
+        pairs = [divmod(number, _VALUE + 1) for number in x.ids.tolist()]
+        declared = [value < self.domains.get(f, 0) for f, value in pairs]
+        return Contributions(
             *likelihood.categorical(
                 self.source.look_up(x.ids, "presence"),
                 x.ids >> VALUE_BITS,
@@ -201,14 +203,6 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
                 self.totals,
                 self.n_values,
                 *self.smoothing.rule,
+                np.array(declared, np.bool_),
             )
         )
-        if not self.domains:
-            return found
-        pairs = [divmod(number, _VALUE + 1) for number in x.ids.tolist()]
-        declared = [value < self.domains.get(f, 0) for f, value in pairs]
-        row = self.fields.searchsorted(x.ids >> VALUE_BITS)
-        totals = self.totals.take(row, axis=0, mode="clip")
-        n_values = self.n_values.take(row, mode="clip")[:, np.newaxis]
-        nats = self.smoothing.log_probability(np.zeros_like(totals), totals, n_values)
-        return found.with_declared(np.array(declared, np.bool_), nats.T)

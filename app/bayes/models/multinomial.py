@@ -9,7 +9,13 @@ import numpy as np
 
 from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
-from app.bayes.smoothing import LAPLACE, Backoff, Smoothing, vocabulary_size
+from app.bayes.smoothing import (
+    LAPLACE,
+    Backoff,
+    Smoothing,
+    are_declared,
+    vocabulary_size,
+)
 from app.bayes.sparse import Counting, SparseCounts
 from app.kernels import likelihood
 
@@ -156,7 +162,7 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         # 1.57 % (occurrences, alpha 1).
         levels, k = self.totals.shape
         counts = self.source.look_up(x.ids, self.counting)
-        found = Contributions(
+        return Contributions(
             *likelihood.multinomial(
                 counts.reshape(levels, x.size, k),
                 x.values,
@@ -166,19 +172,6 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
                 *self.smoothing.rule,
                 self.backed,
                 self.trust,
+                are_declared(x.ids, self.declared),
             )
-        )
-        if self.declared is None:
-            return found
-        totals = np.append(self.totals, self.totals.sum())
-        logs = self.smoothing.log_probability(
-            np.zeros_like(totals), totals, self.n_values
-        )
-        (trust,) = self.trust
-        mixed = trust * np.exp(logs[:-1]) + (1.0 - trust) * np.exp(logs[-1])
-        with np.errstate(divide="ignore"):
-            nats = np.log(mixed)
-        times = x.values if self.counting == "occurrences" else np.ones_like(x.values)
-        return found.with_declared(
-            (x.ids >= 0) & (x.ids < self.declared), np.multiply.outer(nats, times)
         )
