@@ -182,47 +182,47 @@ def fit(
     precision = np.array(
         [pull.weight_deviation**-2] * n_opinions + [pull.bias_deviation**-2] * n_classes
     )
-    picked = design[:, labels, examples]
+    observed = design[:, labels, examples]
     counts = np.ones(n) if counts is None else counts
 
-    def logs(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_probabilities(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         joint = (weights @ flat).reshape(base.shape) + base
         return log_posterior(joint.T).T
 
-    def honest(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def labelled_right(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         return (1.0 - mislabelled) * np.exp(logs[labels, examples])
 
-    def height(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
-        away = weights - centre
-        chances = logs[labels, examples]
+    def objective(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+        of_labels = logs[labels, examples]
         if mislabelled:
-            chances = np.log(honest(logs) + mislabelled / n_classes)
-        return float(counts @ chances - (precision * away**2).sum() / 2)
+            of_labels = np.log(labelled_right(logs) + mislabelled / n_classes)
+        penalty = (precision * (weights - centre) ** 2).sum() / 2
+        return float(counts @ of_labels - penalty)
 
     weights = centre
-    now = logs(weights)
+    logs = log_probabilities(weights)
     for _ in range(STEPS):
         share = counts
         if mislabelled:
-            right = honest(now)
+            right = labelled_right(logs)
             share = counts * right / (right + mislabelled / n_classes)
-        says = np.exp(now) * design
-        mean = says.sum(axis=1)
-        away = ((picked - mean) * share).sum(axis=1)
-        gradient = away - precision * (weights - centre)
+        by_class = np.exp(logs) * design
+        expected = by_class.sum(axis=1)
+        residual = ((observed - expected) * share).sum(axis=1)
+        gradient = residual - precision * (weights - centre)
         curvature = (
-            (says * share).reshape(flat.shape) @ flat.T
-            - (mean * share) @ mean.T
+            (by_class * share).reshape(flat.shape) @ flat.T
+            - (expected * share) @ expected.T
             + np.diag(precision)
         )
         step = np.linalg.solve(curvature, gradient)
-        here = height(weights, now)
+        least = objective(weights, logs) - LEVEL
         for _ in range(HALVINGS):
-            then = logs(weights + step)
-            if height(weights + step, then) >= here - LEVEL:
+            moved = log_probabilities(weights + step)
+            if objective(weights + step, moved) >= least:
                 break
             step = step / 2
-        weights, now = weights + step, then
+        weights, logs = weights + step, moved
         if np.abs(step).max() < CONVERGED:
             break
     rounded = np.round(weights / STEP_OF_WEIGHTS) * STEP_OF_WEIGHTS
@@ -391,44 +391,46 @@ def regress(
     by_column = np.append(np.broadcast_to(strength, d), 0.0)
     precision = np.kron(np.diag(by_column), _of_differences(n_classes))
 
-    def logs(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_probabilities(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         found = theta.reshape(d + 1, n_classes - 1)
         return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
 
-    def away(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         # Not 1 - p, which is 0 if p rounds to 1.
         return np.where(is_class, -np.expm1(logs), -np.exp(logs))[:, 1:]
 
-    def height(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
-        own = math.fsum(logs[np.arange(n), labels].tolist())
-        return own - float(theta @ precision @ theta) / 2
+    def objective(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+        of_labels = math.fsum(logs[np.arange(n), labels].tolist())
+        return of_labels - float(theta @ precision @ theta) / 2
 
     theta = np.zeros(len(precision))
-    now = logs(theta)
+    logs = log_probabilities(theta)
     for number in range(STEPS):
-        gradient = (scaled.T @ away(now)).reshape(-1) - precision @ theta
-        curvature = _curvature(scaled, now[:, 1:]) + precision
+        gradient = (scaled.T @ residuals(logs)).reshape(-1) - precision @ theta
+        curvature = _curvature(scaled, logs[:, 1:]) + precision
         # With a prior, every direction has a curvature, however small.
         share = DEPENDENT if deviation is None else None
         step = np.linalg.lstsq(curvature, gradient, share)[0]
-        here = height(theta, now)
+        least = objective(theta, logs)
         for _ in range(MOST_HALVINGS):
-            then = logs(theta + step)
-            if height(theta + step, then) >= here:
+            moved = log_probabilities(theta + step)
+            if objective(theta + step, moved) >= least:
                 break
             step = step / 2
         else:
             break
-        theta, now = theta + step, then
+        theta, logs = theta + step, moved
         if np.abs(step).max(initial=0.0) < NEAR:
             break
         if number == DOUBTFUL and deviation is None:
             _require_a_maximum(scaled, labels, n_classes)
-    _require_flat(scaled, away(now), precision @ theta)
+    _require_flat(scaled, residuals(logs), precision @ theta)
     by_class = np.hstack([np.zeros((d + 1, 1)), theta.reshape(d + 1, n_classes - 1)])
     weights, level = by_class[:d] / unit[:, np.newaxis], by_class[d]
     final = log_posterior((x - centre) @ weights + level)
-    slopes = np.vstack([(x - centre).T @ away(final), away(final).sum(axis=0)])
+    slopes = np.vstack(
+        [(x - centre).T @ residuals(final), residuals(final).sum(axis=0)]
+    )
     if deviation is not None:
         slopes[:d] -= (weights[:, 1:] @ _of_differences(n_classes)) / deviation**2
     return LogisticRegression(
@@ -453,12 +455,14 @@ def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float6
 
 
 def _require_flat(
-    scaled: NDArray[np.float64], away: NDArray[np.float64], pull: NDArray[np.float64]
+    scaled: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    pull: NDArray[np.float64],
 ) -> None:
     """Refuse weights at which rows and prior do not cancel."""
-    left = np.abs((scaled.T @ away).reshape(-1) - pull)
-    moved = (np.abs(scaled.T) @ np.abs(away)).reshape(-1) + np.abs(pull)
-    if (left > FLAT * moved + DEPENDENT * len(scaled)).any():
+    left = np.abs((scaled.T @ residuals).reshape(-1) - pull)
+    size = (np.abs(scaled.T) @ np.abs(residuals)).reshape(-1) + np.abs(pull)
+    if (left > FLAT * size + DEPENDENT * len(scaled)).any():
         raise InvalidObservation(
             "the maximum was not reached: rounding hides the way up; give the columns "
             "units in which their values are alike, or the prior another deviation"
