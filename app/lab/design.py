@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from app.bayes.models.discriminant import LedoitWolf, Shrinkage, StatedFraction
+from app.bayes.models.discriminant import (
+    RaoBlackwellLedoitWolf,
+    Shrinkage,
+    StatedFraction,
+)
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
@@ -390,10 +394,10 @@ def shrinkage(words: str) -> Shrinkage:
     Examples
     --------
     >>> shrinkage("0.1"), shrinkage("estimated")
-    (StatedFraction(value=0.1), LedoitWolf())
+    (StatedFraction(value=0.1), RaoBlackwellLedoitWolf())
     """
     if words == "estimated":
-        return LedoitWolf()
+        return RaoBlackwellLedoitWolf()
     return StatedFraction(_number(words, words))
 
 

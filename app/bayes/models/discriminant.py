@@ -72,7 +72,7 @@ class StatedFraction:
 
 
 @dataclass(frozen=True, slots=True)
-class LedoitWolf:
+class RaoBlackwellLedoitWolf:
     r"""The fraction with the least expected squared error, estimated from the data.
 
     Notes
@@ -148,7 +148,7 @@ def shrunk_factor(
     return identity
 
 
-ESTIMATED = LedoitWolf()
+ESTIMATED = RaoBlackwellLedoitWolf()
 """The fraction that suits the number of messages."""
 
 
@@ -160,7 +160,7 @@ class Discriminant(MeasurementModel):
     ----------
     fraction_bits : int, default 16
         Position of the binary point of the measurements.
-    shrinkage : Shrinkage, default LedoitWolf()
+    shrinkage : Shrinkage, default RaoBlackwellLedoitWolf()
         Rule for the fraction of the identity.
     floor : Floor or Added, default Floor(1e-9)
         A smallest variance, or a constant to add to each.

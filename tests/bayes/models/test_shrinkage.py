@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from app.bayes.models.discriminant import LedoitWolf, StatedFraction, shrunk_factor
+from app.bayes.models.discriminant import (
+    RaoBlackwellLedoitWolf,
+    StatedFraction,
+    shrunk_factor,
+)
 from app.errors import InvalidObservation
 
 
@@ -41,14 +45,17 @@ def test_the_estimate_is_the_expected_ledoit_wolf_shrinkage():
         shares.append(ledoit_wolf_shrinkage(sample, assume_centered=True))
 
     assert np.mean(shares) == pytest.approx(
-        LedoitWolf().fraction(correlation, degrees=n), rel=0.01
+        RaoBlackwellLedoitWolf().fraction(correlation, degrees=n), rel=0.01
     )
 
 
 def test_the_estimate_falls_with_the_number_of_messages():
     """More data, more trust; no data, no trust."""
     correlation = np.array([[1.0, 0.5], [0.5, 1.0]])
-    shares = [LedoitWolf().fraction(correlation, degrees=n) for n in (0, 1, 20, 10**6)]
+    shares = [
+        RaoBlackwellLedoitWolf().fraction(correlation, degrees=n)
+        for n in (0, 1, 20, 10**6)
+    ]
 
     assert [1.0, 1.0] == shares[:2]
     assert 1 > shares[2] > shares[3] > 0
@@ -60,13 +67,13 @@ def test_the_estimate_falls_with_the_number_of_messages():
 )
 def test_few_degrees_of_freedom_are_trusted_little(degrees, share):
     """Two fields in step: ((n - 2) / n * 4 + 4) / ((n + 2) * 2), by hand."""
-    assert share == LedoitWolf().fraction(np.ones((2, 2)), degrees=degrees)
+    assert share == RaoBlackwellLedoitWolf().fraction(np.ones((2, 2)), degrees=degrees)
 
 
 @pytest.mark.parametrize("d", [0, 1])
 def test_without_correlations_the_target_is_all_there_is(d):
     """With one field or none, there are no correlations."""
-    assert 1.0 == LedoitWolf().fraction(np.eye(d), degrees=100)
+    assert 1.0 == RaoBlackwellLedoitWolf().fraction(np.eye(d), degrees=100)
 
 
 def test_a_regular_matrix_is_factored_as_asked():
