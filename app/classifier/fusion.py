@@ -344,7 +344,10 @@ def example_weights(spam: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _within(
     weights: NDArray[np.float64], shipped: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return weights limited to a range around the shipped ones."""
+    """Return weights limited to a range around the shipped ones.
+
+    A fit within the ranges gains nothing (experiment 0114).
+    """
     ends = np.sort([shipped * LEAST, shipped / LEAST], axis=0)
     found: NDArray[np.float64] = weights.clip(*ends)
     return found

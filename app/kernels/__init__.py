@@ -8,6 +8,7 @@ bit, with a few plain lines, and run it with checked indices.
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_FILES: Final = sorted(Path(__file__).parent.glob("*.py"))
+_SOURCES: Final = sha256(b"".join(x.read_bytes() for x in _FILES)).hexdigest()
 
 # No kernel multiplies matrices.  To look for a BLAS, numba would import scipy.linalg,
 # which takes as long as loading all kernels.
@@ -34,28 +37,48 @@ config.CPU_NAME = "generic"  # type: ignore[attr-defined]
 config.CPU_FEATURES = ""  # type: ignore[attr-defined]
 
 
-class CacheBesideSource(caching.InTreeCacheLocator):
+class _OfAllSources:
+    """Code that is compiled anew when any file of this folder changes.
+
+    By itself, numba looks at the file of a kernel, and not at those of its parts.
+    """
+
+    def get_source_stamp(self) -> str:
+        return _SOURCES
+
+
+class CacheBesideSource(_OfAllSources, caching.InTreeCacheLocator):
     """Compiled code in `__pycache__`, which is read even if it is not writable."""
 
     @classmethod
     def from_function(
         cls, py_func: Callable[..., object], py_file: str
     ) -> CacheBesideSource | None:
-        """Return the place of a function's code; None if it was never compiled."""
+        """Return the place of a function's code; None if there can be none."""
         found = cls(py_func, py_file)
         # Numba ignores folders that it cannot write, so an image on a read-only disk
         # would compile everything at each start.
         kept = Path(found.get_cache_path())  # type: ignore[no-untyped-call]
-        return found if any(kept.glob(f"*.{py_func.__name__}-*.nbi")) else None
+        if any(kept.glob(f"*.{py_func.__name__}-*.nbi")):
+            return found
+        writable: CacheBesideSource | None = super().from_function(  # type: ignore[no-untyped-call]
+            py_func, py_file
+        )
+        return writable
 
 
-_LOCATORS: Final = (
-    "InTreeCacheLocator",
-    f"{__name__}.{CacheBesideSource.__name__}",
-    "UserProvidedCacheLocator",
-    "UserWideCacheLocator",
+class CacheInFolder(_OfAllSources, caching.UserProvidedCacheLocator):
+    """Compiled code in the folder that `NUMBA_CACHE_DIR` names."""
+
+
+class CacheOfUser(_OfAllSources, caching.UserWideCacheLocator):
+    """Compiled code in the user's folder for caches."""
+
+
+_LOCATORS: Final = (CacheBesideSource, CacheInFolder, CacheOfUser)
+config.CACHE_LOCATOR_CLASSES = ",".join(  # type: ignore[attr-defined]
+    f"{__name__}.{locator.__name__}" for locator in _LOCATORS
 )
-config.CACHE_LOCATOR_CLASSES = ",".join(_LOCATORS)  # type: ignore[attr-defined]
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -98,10 +121,6 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """Inline a function into the in-place kernels that call it.
-
-    Cached code is recompiled if the file of the kernel changes, but not if only the
-    file of a part does.
-    """
+    """Inline a function into the in-place kernels that call it."""
     made: Callable[P, R] = numba.njit(**_UNCOUNTED)(function)
     return made
