@@ -18,6 +18,7 @@ from app.services.startup import opened_database
 from app.settings import Settings, load_settings
 from app.storage.database.engine import open_engine
 from tests.support.application import running
+from tests.support.messages import ham
 
 PASSWORD = b"correct horse\n"
 
@@ -173,16 +174,19 @@ def test_events_say_who_did_what(run):
     run("policy", "--ham-cost", "20")
     run("profiles", "--create", "gone")
     run("profiles", "--delete", "gone", "--yes")
+    run("feedback", "--label", "ham", stdin=ham(1))
+    run("undo", "--source", "cli")
     lines = run("events")[1].splitlines()
     found = json.loads(run("events", "--last", "1", "--json")[1])["events"]
 
     assert [
+        "undo  default",
         "profile deleted  gone",
         "profile created  gone",
         "policy changed  default",
         "key created  mx1",
-    ] == [re.search(r"cli:\S+  (\w+ \w+  \w+)", line)[1] for line in lines]
-    assert "profile deleted" == found[0]["act"]
+    ] == [re.search(r"  cli:\S+  ([\w ]+  \w+)", line)[1] for line in lines]
+    assert "undo" == found[0]["act"]
 
 
 @pytest.mark.parametrize(

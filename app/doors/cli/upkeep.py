@@ -29,6 +29,7 @@ from app.doors.cli.console import (
     progress,
     show,
     stage,
+    this_user,
     undo_of,
 )
 from app.doors.documents.message import UndoOut
@@ -207,7 +208,7 @@ def _carry_out(
         "interrupted; the undo may have been recorded: run the same command again to "
         "finish it or to see that nothing is left"
     ):
-        undone = reverse.begin(name, selection, source="undo", confirm=confirm)
+        undone = reverse.begin(name, selection, source=this_user(), confirm=confirm)
     with (
         interruptible(
             "interrupted; the undo is recorded, and the service or the same command "
