@@ -103,7 +103,7 @@ class InvalidInput(PostbayesError):
 
 
 class EmptyMessage(InvalidInput):
-    """A message is empty."""
+    """A message is empty, or a request has no body."""
 
 
 class MessageTooLarge(InvalidInput):

@@ -253,7 +253,8 @@ def followed_sites(settings: Settings) -> dict[str, str]:
         ):
             raise InvalidSetting(
                 f"POSTBAYES_FOLLOW has {each!r}; write each site once, with a name of "
-                "small letters and digits and the address of its profile, like "
+                "at most 32 small letters, digits, dots and hyphens, and the address "
+                "of its profile, like "
                 "berlin=https://filter.berlin.example/profiles/default"
             )
         found[name] = f"{url.rstrip('/')}/ledger"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from argon2 import PasswordHasher
@@ -198,7 +198,8 @@ class Sessions:
     def sign_in(self, name: str, password: str, *, host: str | None) -> str:
         """Return the cookie of a new session.
 
-        It takes some 60 ms of CPU, so it must not run in the event loop.
+        It takes some 60 ms of CPU, so it must not run in the event loop.  A hash of
+        another cost is renewed, which ends the earlier sessions of the person.
 
         Raises
         ------
@@ -207,7 +208,18 @@ class Sessions:
         TooManyRequests
             If there were too many attempts for this name or from this address.
         """
-        return self._signed_in(self._proved(name, password, host))
+        person = self._proved(name, password, host)
+        if _HASHER.check_needs_rehash(person.password or _NOBODYS):
+            person = self._renewed(person, _HASHER.hash(password))
+        return self._signed_in(person)
+
+    def _renewed(self, person: Person, hashed: str) -> Person:
+        with writing(self.engine) as connection:
+            if not access.renew_password(connection, person, hashed):
+                # Changed since it was proved: the session is of the old revision.
+                return person
+        self.keys.refresh()
+        return replace(person, revision=person.revision + 1)
 
     def change_password(
         self, principal: Principal, password: str, new: str, *, host: str | None

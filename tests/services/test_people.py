@@ -118,6 +118,38 @@ def test_a_longer_password_is_another(engine, keys, sessions):
         sessions.sign_in("eve", longest + "a", host=None)
 
 
+@pytest.fixture
+def costlier(monkeypatch):
+    """A later version, whose hashes cost more."""
+    hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
+    return lambda: monkeypatch.setattr("app.services.sessions._HASHER", hasher)
+
+
+def test_a_hash_of_another_cost_is_renewed_once(engine, sessions, costlier):
+    """The password stays, and the session that renews it is valid."""
+    before = sessions.sign_in("ann", PASSWORD, host=None)
+    costlier()
+    cookies = [sessions.sign_in("ann", PASSWORD, host=None) for _ in "12"]
+    (ann,) = list_people(engine)
+
+    assert [None, *[("user:ann", False)] * 2] == [
+        name(sessions.find(cookie)) for cookie in (before, *cookies)
+    ]
+    assert "t=2" in ann.password
+    assert 2 == ann.revision
+
+
+def test_a_hash_is_not_renewed_over_another_password(engine, keys, sessions, costlier):
+    """Another process may have changed it a moment ago, which ends the session."""
+    set_password(engine, "ann", "another horse", actor="test")
+    costlier()
+    cookie = sessions.sign_in("ann", PASSWORD, host=None)
+    keys.refresh()
+
+    assert sessions.find(cookie) is None
+    assert sessions.sign_in("ann", "another horse", host=None)
+
+
 def test_somebody_without_a_password_signs_in_elsewhere(engine, keys, sessions):
     """A proxy vouches for them; no password is theirs."""
     add_person(engine, "eve", role="reader", password=None, actor="test")

@@ -22,7 +22,7 @@ from fastapi.params import Path
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,7 +50,7 @@ KEPT: Final = 64
 
 @dataclass(slots=True)
 class Access:
-    """The facts about a request that guards need."""
+    """A request as guards see it: its route, and its ASGI scope with the headers."""
 
     route: Guarded
     scope: Scope
@@ -59,17 +59,6 @@ class Access:
     def operation(self) -> tuple[str, str]:
         """Method and path as in the OpenAPI document: `/feedback/{id}`."""
         return self.scope["method"], self.route.path_format
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of the request."""
-        return Headers(scope=self.scope)
-
-    @property
-    def client(self) -> str | None:
-        """Address of the client; None for a Unix socket, or after it hung up."""
-        client = self.scope["client"]
-        return None if client is None else str(client[0])
 
     @property
     def right(self) -> Right | None:

@@ -8,7 +8,7 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 
-from app.access.rights import LOCAL, NOBODY
+from app.access.rights import LOCAL, NOBODY, Right
 from app.doors.http import app as module
 from app.doors.http import routes
 from app.doors.http.app import ROUTERS, create_app
@@ -102,7 +102,7 @@ def test_a_guard_that_denies_denies_every_route(application):
     asked = []
 
     async def deny(access):
-        asked.append((*access.operation, access.client, access.headers["host"]))
+        asked.append((*access.operation, access.right))
         msg = "denied"
         raise UnknownProfile(msg)
 
@@ -110,7 +110,8 @@ def test_a_guard_that_denies_denies_every_route(application):
     answers = statuses(app)
 
     assert dict.fromkeys(operations(app), 404) == answers
-    assert [(*each, "127.0.0.1", "testserver") for each in operations(app)] == asked
+    assert operations(app) == [(method, path) for method, path, _ in asked]
+    assert {None, *Right} == {right for *_, right in asked}
 
 
 def test_a_denial_is_a_problem_document(application):
