@@ -162,8 +162,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.EmptyMessage: Advice(
-        "Send the message whole, headers and body. An empty file in a mail folder "
-        "needs no action: `learn` skips it.",
+        "Send the message whole, headers and body, or the JSON that the route takes. "
+        "An empty file in a mail folder needs no action: `learn` skips it.",
         operations=READING,
         commands=("classify", "feedback"),
     ),

@@ -24,7 +24,7 @@ from app.doors.http.body import (
 )
 from app.doors.http.guard import Direct, Guarded, document, install, principal_of
 from app.doors.http.page.forms import problem_page
-from app.doors.http.routes import ApplicationDep  # noqa: TC001
+from app.doors.http.routes import App  # noqa: TC001
 from app.errors import UnknownProfile
 from app.settings import Settings
 
@@ -34,7 +34,7 @@ RAW = {"content-type": "message/rfc822"}
 async def classify(
     request: Request,
     body: Body,
-    app: ApplicationDep,
+    app: App,
     query: Annotated[ClassifyQuery, Query()],
 ):
     """Show what arrives."""
@@ -44,7 +44,7 @@ async def classify(
 async def feedback(
     request: Request,
     body: Body,
-    app: ApplicationDep,
+    app: App,
     query: Annotated[FeedbackQuery, Query()],
 ):
     """Show what arrives, or fail as a use case does."""

@@ -196,6 +196,14 @@ def test_an_address_that_cannot_be_used(client, method, path, sentence):
     assert (422, sentence) == said(answer)
 
 
+def test_a_parameter_is_named_once(client):
+    """Two dependencies of a page both take the profile."""
+    answer = client.get("/ui/review?x=1")
+
+    assert 422 == answer.status_code
+    assert 1 == answer.text.count("<code>profile</code>")
+
+
 def test_every_route_refuses_a_parameter_that_it_does_not_know(client):
     """But for those that a monitoring system asks, which may add its own."""
     before = client.get("/profiles/default").json()

@@ -418,6 +418,8 @@ JSON = {"content-type": "application/json"}
             "malformed-request",
             "source",
         ),
+        ("POST", "/keys", {"headers": JSON}, 400, "empty-message", "send the JSON"),
+        ("POST", "/keys", {"headers": RAW}, 415, "unsupported-content-type", "JSON"),
         ("DELETE", "/feedback/abc", {}, 404, "unknown-message", "32 hexadecimal"),
         ("GET", "/profiles/nobody", {}, 404, "unknown-profile", "'nobody'"),
         ("GET", "/nowhere", {}, 404, "about:blank", "/docs"),

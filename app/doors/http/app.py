@@ -236,7 +236,7 @@ class Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
         document = super().openapi()
-        # The framework does not see the bodies that `read_document` reads.
+        # The framework does not see the bodies of `json_of`.
         document["components"]["schemas"] |= make_schemas()
         document["components"]["securitySchemes"] = {
             "key": {"type": "http", "scheme": "bearer"}

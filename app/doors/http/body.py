@@ -177,7 +177,9 @@ async def read_body(request: Request) -> bytes:
     body = await take(request, limit=limit, kept=kept)
     if not body:
         raise EmptyMessage(
-            "the request has no body; send the message itself as message/rfc822, "
+            "the request has no body; send the JSON that its content type announces"
+            if is_json(request)
+            else "the request has no body; send the message itself as message/rfc822, "
             "or JSON as application/json"
         )
     # No header begins so (RFC 5322 section 2.2): a client forgot the type of its JSON.
@@ -301,18 +303,15 @@ def require_json(request: Request) -> None:
         )
 
 
-async def read_document(
-    request: Request, body: bytes, model: type[Document]
-) -> Document:
-    """Return the body of a request that accepts only JSON.
+def json_of(model: type[BaseModel]) -> Any:
+    """Return the dependency on the document of a request that accepts only JSON."""
 
-    Raises
-    ------
-    UnsupportedContentType, MalformedRequest
-        As `require_json` and `parse_document`.
-    """
-    require_json(request)
-    return await computing(partial(parse_document, body, model), len(body))
+    async def read(request: Request) -> BaseModel:
+        require_json(request)
+        body = await read_body(request)
+        return await computing(partial(parse_document, body, model), len(body))
+
+    return Depends(read)
 
 
 def _lenient(body: bytes) -> object:

@@ -167,11 +167,13 @@ class Guarded(APIRoute):
             "security": [] if right is None else [{}, {"key": []}],
             **(self.openapi_extra or {}),
         }
+        # Dependencies may share some, and no route reads headers or cookies.
         self.parameters = [
-            field.alias
-            for field in get_flat_params(self.dependant)
-            # No route reads headers or cookies.
-            if not isinstance(field.field_info, Path)
+            *dict.fromkeys(
+                field.alias
+                for field in get_flat_params(self.dependant)
+                if not isinstance(field.field_info, Path)
+            )
         ]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

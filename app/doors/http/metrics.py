@@ -17,7 +17,7 @@ from app import __version__
 from app.access.rights import Right
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.profiles import WINDOW
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.routes import App, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.profiles import learned
 
@@ -46,7 +46,7 @@ MAX_PROFILES: Final = 100
 )
 async def metrics(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     profile: Annotated[
         list[str],
         Query(

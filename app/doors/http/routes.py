@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents.message import (
@@ -44,10 +44,10 @@ from app.doors.http.body import (
     Source,
     is_json,
     json_body,
+    json_of,
     openapi_body,
     parse_document,
     parse_json,
-    read_document,
     read_message,
     require_json,
     schema_of,
@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
+    from pydantic import BaseModel
+
     from app.access.rights import Principal
     from app.services.delivery import Addressed
     from app.services.feedback import PendingFeedback
@@ -118,8 +120,22 @@ async def application(request: Request) -> Application:
     return served
 
 
-ApplicationDep = Annotated[Application, Depends(application)]
+App = Annotated[Application, Depends(application)]
 """The use cases."""
+
+
+async def _of_path(request: Request, name: Annotated[str, Path(max_length=128)]) -> str:
+    return profile_of(request, name)
+
+
+async def _of_query(request: Request, profile: ProfileName = None) -> str:
+    return profile_of(request, profile)
+
+
+Named = Annotated[str, Depends(_of_path)]
+"""The profile in the path, which the client may use."""
+Queried = Annotated[str, Depends(_of_query)]
+"""The profile of the query, or that of the client or the site."""
 
 
 _PROBLEM: Final = {"application/problem+json": {"schema": schema_of(ProblemOut)}}
@@ -134,6 +150,14 @@ def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, 
     }
 
 
+def takes(model: type[BaseModel], example: object, *statuses: int) -> dict[str, Any]:
+    """Return the OpenAPI descriptions of a route with a JSON body and of its errors."""
+    return {
+        "responses": problems(400, 408, 413, 415, 422, *statuses),
+        "openapi_extra": json_body(model, example),
+    }
+
+
 @scored.post(
     "/classify",
     response_model=ClassifyOut,
@@ -141,10 +165,7 @@ def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, 
     openapi_extra=openapi_body(TextIn),
 )
 async def classify(
-    request: Request,
-    body: Body,
-    app: ApplicationDep,
-    query: Annotated[ClassifyQuery, Query()],
+    request: Request, body: Body, app: App, query: Annotated[ClassifyQuery, Query()]
 ) -> Response:
     """Score one message without learning it.
 
@@ -170,15 +191,12 @@ async def classify(
 @batch.post(
     "/classify/batch",
     response_model=BatchOut,
-    responses=problems(400, 404, 408, 413, 415, 422),
-    openapi_extra=json_body(
-        BatchIn, {"messages": [{"subject": "Lunch", "body": "At noon?"}]}
-    ),
+    **takes(BatchIn, {"messages": [{"subject": "Lunch", "body": "At noon?"}]}, 404),
 )
 async def classify_batch(
     request: Request,
     body: Body,
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     recipient: Recipient = [],  # noqa: B006  the framework copies it
     explain: Annotated[
@@ -225,10 +243,7 @@ async def classify_batch(
     ),
 )
 async def feedback(
-    request: Request,
-    body: Body,
-    app: ApplicationDep,
-    query: Annotated[FeedbackQuery, Query()],
+    request: Request, body: Body, app: App, query: Annotated[FeedbackQuery, Query()]
 ) -> Response:
     """Teach one message; the answer comes after it is on disk.
 
@@ -279,7 +294,7 @@ async def feedback(
 async def forget(
     request: Request,
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     recipient: Recipient = [],  # noqa: B006  the framework copies it
     source: Source = None,
@@ -301,19 +316,17 @@ async def forget(
 
 @router.post(
     "/sent",
-    responses=problems(400, 408, 413, 415, 422),
-    openapi_extra=json_body(
-        SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}
-    ),
+    **takes(SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}),
 )
-async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
+async def sent(
+    request: Request, mail: Annotated[SentIn, json_of(SentIn)], app: App
+) -> SentOut:
     """Count the recipients of a user's message as correspondents.
 
     For mail servers without the milter, which does this by itself. Only mail of users
     who have logged in counts. From then on, mail whose verified sender is one of these
     recipients has evidence of ham.
     """
-    mail = await read_document(request, body, SentIn)
     counted = app.correspondents.sent(
         mail.sender, mail.recipients, principal=principal_of(request)
     )
@@ -331,7 +344,7 @@ async def healthz(response: Response) -> dict[str, str]:
 
 
 @operation.get("/readyz", responses=problems(503, public=True))
-async def readyz(app: ApplicationDep) -> dict[str, str]:
+async def readyz(app: App) -> dict[str, str]:
     """Report whether the profile of the site is loaded and the database answers."""
     threads = app.writer, app.scheduler
     if not all(thread.is_alive() for thread in threads):

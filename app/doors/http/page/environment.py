@@ -325,7 +325,6 @@ def render(
     template: str,
     *,
     here: str,
-    profile: str | None = None,
     status: int = 200,
     **context: Any,
 ) -> Response:
@@ -334,20 +333,20 @@ def render(
     Parameters
     ----------
     here : str
-        The entry of `PLACES` to mark in the navigation.
-    profile : str, optional
-        The profile of the page, kept in the links of the navigation.
+        The entry of `PLACES` to mark in the navigation, whose links then keep the
+        profile of the query; empty for a page of no profile.
     """
     site = request.app.state.application.settings.profile
+    profile = (request.query_params.get("profile") if here else None) or site
     refusal = request.scope.get("state", {}).get("refusal")
     text = TEMPLATES.get_template(template).render(
         request=request,
         principal=principal_of(request),
         here=here,
         refusal=refusal,
-        profile=profile or site,
+        profile=profile,
         # The site's profile is the default.
-        keep={} if profile in (None, site) else {"profile": profile},
+        keep={} if profile == site else {"profile": profile},
         **context,
     )
     response = page_response(text, refusal.status if refusal else status)

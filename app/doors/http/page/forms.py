@@ -10,12 +10,14 @@ database is away, the fields are kept until the form can be sent again.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import parse_qsl, urlencode
 
+from fastapi import Depends, Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.responses import Response
@@ -40,7 +42,6 @@ from app.mail.limits import MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from app.doors.documents.message import ProblemOut
@@ -53,10 +54,13 @@ FIELDS: Final = "application/x-www-form-urlencoded"
 FILE: Final = "multipart/form-data"
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> defaultdict[str, str]:
     """Return the fields of a form that a page of this service posts, as text.
 
-    The fields are kept for the page that shows them again if they are refused.
+    Fields that were not sent are empty.  Blanks around a text are left out, except of
+    passwords and of the fields that are kept for another form.
+
+    All are kept for the page that shows them again if they are refused.
 
     Raises
     ------
@@ -66,7 +70,14 @@ async def read_form(request: Request) -> dict[str, str]:
     parts = await read_parts(request)
     fields = {name: _text_of(value) for name, value in parts.items()}
     request.scope.setdefault("state", {})["form"] = request.url.path, fields
-    return fields
+    exact = SECRETS.keys() | {name for name in fields if name.startswith(KEPT)}
+    return defaultdict(
+        str, {n: text if n in exact else text.strip() for n, text in fields.items()}
+    )
+
+
+Form = Annotated[defaultdict[str, str], Depends(read_form)]
+"""The fields of a form."""
 
 
 async def read_parts(request: Request) -> dict[str, bytes]:

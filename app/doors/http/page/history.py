@@ -22,10 +22,10 @@ from app.doors.documents.history import (
 from app.doors.http.body import Explain, ProfileName, at_most, from_time, until_time
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
-from app.doors.http.page.forms import Twin, asked, read_form
+from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.routes import App, Queried, problems
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
@@ -70,7 +70,7 @@ Field = Annotated[str, Query(max_length=40)]
 @router.get("/history", responses=problems(400, 404, 422, 503))
 async def history(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     search: Search = "",
     verdict: Annotated[
@@ -118,7 +118,7 @@ async def history(
 async def message_history(
     request: Request,
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     explain: Explain = STRONGEST,
 ) -> MessageHistoryOut:
@@ -165,14 +165,14 @@ def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
 
 async def teachable(
     request: Request,
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
     said: Field = "",
     about: Field = "",
     label: Field = "",
 ) -> dict[str, Any]:
     """Return the context of pages with teaching buttons, for those who may teach."""
-    row = app.live.find(profile_of(request, profile)).row
+    row = app.live.find(name).row
     sentence = None
     if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
         sentence = SAID[said].format(label=label)
@@ -200,7 +200,6 @@ async def history_page(
         request,
         "history.html",
         here="history",
-        profile=found.profile,
         found=found,
         rows=rows_of(found.entries),
         given=asked(request, *names),
@@ -222,7 +221,6 @@ async def message_page(
         request,
         "verdict.html",
         here="history",
-        profile=found.profile,
         found=found,
         newest=newest,
         sender=next(addresses_in(newest.sender or "" if newest else ""), None),
@@ -234,7 +232,7 @@ async def message_page(
 @router.get("/review", responses=problems(404, 422, 503))
 async def review(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     limit: Annotated[int, at_most(MAX_ENTRIES, "messages")] = REVIEWED,
 ) -> ReviewOut:
@@ -260,7 +258,6 @@ async def review_page(
         request,
         "review.html",
         here="review",
-        profile=found.profile,
         found=found,
         rows=rows_of(found.entries),
         **shared,
@@ -271,54 +268,46 @@ async def review_page(
 async def teach_from_history(
     request: Request,
     id: str,  # noqa: A002  as in the twin
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
+    form: Form,
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
-    form = await read_form(request)
-    digest, name = parse_id(id), profile_of(request, profile)
-    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
-    return _back(form, digest, profile, outcome=outcome.kind, label=outcome.label or "")
+    outcome = await teach_by_id(app, name, parse_id(id), form, principal_of(request))
+    return _back(request, form, id, said=outcome.kind, label=outcome.label or "")
 
 
 @teaching.post("/history/{id}/undo")
 async def undo_from_history(
     request: Request,
     id: str,  # noqa: A002  as in the twin
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
+    form: Form,
 ) -> Response:
     """Take back the feedback on a message, and come back."""
-    form = await read_form(request)
-    digest = parse_id(id)
     undone = await in_thread(
         UNDO_THREADS,
         app.undo,
-        profile_of(request, profile),
-        Selection(ids=frozenset({digest})),
+        name,
+        Selection(ids=frozenset({parse_id(id)})),
         source=principal_of(request).name,
     )
-    outcome = "nothing" if undone.name is None else "undone"
-    return _back(form, digest, profile, outcome=outcome, label="")
+    said = "nothing" if undone.name is None else "undone"
+    return _back(request, form, id, said=said, label="")
 
 
 def _back(
-    form: dict[str, str],
-    digest: bytes,
-    profile: str | None,
-    *,
-    outcome: str,
-    label: str,
+    request: Request, form: Form, about: str, *, said: str, label: str
 ) -> Response:
     """Redirect back to the page of a form, with a message about the outcome."""
-    there, _, query = form.get("back", "")[:MAX_BACK].partition("?")
+    there, _, query = form["back"][:MAX_BACK].partition("?")
     # Only to a path of these pages.
     path = there if there.startswith("/ui/") else "/ui/history"
-    about = {"said": outcome, "about": digest.hex(), "label": label}
-    kept = {"profile": profile, **dict(parse_qsl(query)), **about}
-    anchor = form.get("anchor", "")
+    kept = {**request.query_params, **dict(parse_qsl(query))}
+    anchor = form["anchor"]
     fragment = anchor if anchor.replace("-", "").isalnum() else ""
-    return see_other(path, kept, fragment=fragment)
+    return see_other(path, kept, fragment=fragment, said=said, about=about, label=label)
 
 
 def _place(text: str) -> tuple[datetime, bytes]:

@@ -13,19 +13,17 @@ from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
 from app.doors.http.body import (
-    Body,
     ProfileName,
     Source,
     at_most,
     from_time,
-    json_body,
-    read_document,
+    json_of,
     until_time,
 )
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
-from app.doors.http.page.forms import Twin, asked, moment_of, read_form
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.page.forms import Form, Twin, asked, moment_of
+from app.doors.http.routes import App, Queried, problems, takes
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
@@ -61,7 +59,7 @@ MessageId = Annotated[
 @router.get("/ledger", responses=problems(404, 422, 503))
 async def ledger(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     id: MessageId = None,  # noqa: A002  the name is part of the interface
     source: Source = None,
@@ -85,11 +83,13 @@ async def ledger(
 
 @managed.post(
     "/feedback/undo",
-    responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
+    **takes(UndoIn, {"source": "ann@example.org", "dry_run": True}, 404, 409, 503),
 )
 async def undo(
-    request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
+    request: Request,
+    document: Annotated[UndoIn, json_of(UndoIn)],
+    app: App,
+    name: Queried,
 ) -> UndoOut:
     """Take back feedback exactly.
 
@@ -97,14 +97,12 @@ async def undo(
     taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
-    document = await read_document(request, body, UndoIn)
     selection = Selection(
         ids=frozenset(parse_id(each) for each in document.ids),
         source=document.source,
         since=document.from_,
         until=document.until,
     )
-    name = profile_of(request, profile)
     act = (
         app.undo.forecast
         if document.dry_run
@@ -119,7 +117,7 @@ async def undo(
 @page.get("/ledger")
 async def ledger_page(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     found: Annotated[LedgerOut, Depends(ledger)],
     undone: Annotated[
         str | None, Query(max_length=64, pattern=r"^(undo:[0-9]+|nothing)$")
@@ -130,7 +128,6 @@ async def ledger_page(
         request,
         "ledger.html",
         here="ledger",
-        profile=found.profile,
         found=found,
         labels=app.live.find(found.profile).row.labels,
         filters=asked(request, "id", "source", "label", "from", "until"),
@@ -139,44 +136,33 @@ async def ledger_page(
 
 
 @undoing.post("/ledger/undo")
-async def undo_page(
-    request: Request, app: ApplicationDep, profile: ProfileName = None
-) -> Response:
+async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Response:
     """Show what an undo would change; or record it, if the form was that page's.
 
     A recorded undo is carried out by the service, step by step: a large one takes
     longer than a browser waits.
     """
-    form = await read_form(request)
-    given = {
-        key: form.get(key, "").strip() for key in ("id", "source", "from", "until")
-    }
+    given = {key: form[key] for key in ("id", "source", "from", "until")}
     selected = _selection(
         given["id"],
         given["source"] or None,
         moment_of(given["from"]),
         moment_of(given["until"]),
     )
-    name = profile_of(request, profile)
-    if form.get("act") != "undo":
+    if form["act"] != "undo":
         undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, selected)
-        return render(
-            request,
-            "undo.html",
-            here="ledger",
-            profile=profile,
-            asked=given,
-            told=UndoOut.of(undone),
-        )
+        told = UndoOut.of(undone)
+        return render(request, "undo.html", here="ledger", asked=given, told=told)
     recorded = await in_thread(
         UNDO_THREADS,
         app.undo.begin,
         name,
         selected,
         source=principal_of(request).name,
-        confirm=form.get("confirm") or None,
+        confirm=form["confirm"] or None,
     )
-    return see_other("/ui/ledger", profile=profile, undone=recorded.name or "nothing")
+    undone_as = recorded.name or "nothing"
+    return see_other("/ui/ledger", request.query_params, undone=undone_as)
 
 
 def _selection(

@@ -13,14 +13,8 @@ from app.doors.documents.verdict import MessageOut, explained_pct, message_field
 from app.doors.http.body import Body, Explain, ProfileName, openapi_body
 from app.doors.http.guard import Guarded, asking, document, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
-from app.doors.http.page.forms import read_form, read_parts
-from app.doors.http.routes import (
-    ApplicationDep,
-    answered,
-    message_in,
-    problems,
-    recalled,
-)
+from app.doors.http.page.forms import Form, read_parts
+from app.doors.http.routes import App, Queried, answered, message_in, problems, recalled
 from app.doors.serving.threads import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
@@ -28,14 +22,11 @@ from app.services.digest import links_of
 from app.services.feedback import Via
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.access.rights import Principal
     from app.classifier.explain import ListedFeature
     from app.classifier.shading import Shading
     from app.ledger.teaching import Outcome
     from app.services.application import Application
-    from app.services.inspection import Inspected
 
 router = APIRouter(route_class=asking(Right.CLASSIFY), tags=["mail"])
 page = pages(asking(Right.CLASSIFY))
@@ -55,7 +46,7 @@ MOST_LINES: Final = 25
 async def message(
     request: Request,
     body: Body,
-    app: ApplicationDep,
+    app: App,
     profile: ProfileName = None,
     explain: Explain = STRONGEST,
 ) -> Response:
@@ -74,59 +65,43 @@ async def message(
 @page.get("/message")
 async def message_form(
     request: Request,
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
     taught: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
     label: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Show the form, and the message that was just taught."""
-    row = app.live.find(profile_of(request, profile)).row
     # The page shows no text from the address.
-    if label not in row.labels:
+    if label not in app.live.find(name).row.labels:
         taught = label = None
     return render(
-        request,
-        "message.html",
-        here="message",
-        profile=profile,
-        taught=taught,
-        label=label,
-        found=None,
+        request, "message.html", here="message", taught=taught, label=label, found=None
     )
 
 
 @page.post("/message")
-async def show_message(
-    request: Request, app: ApplicationDep, profile: ProfileName = None
-) -> Response:
+async def show_message(request: Request, app: App, name: Queried) -> Response:
     """Show a message that was pasted or chosen as a file."""
     form = await read_parts(request)
     raw = form.get("file") or form.get("message", b"")
     if not raw.strip():
         msg = "paste a message with its headers, or choose its file (.eml)"
         raise EmptyMessage(msg)
-    inspect = partial(
-        app.inspect, profile_of(request, profile), raw, strongest=STRONGEST
-    )
-    return await computing(lambda: _shown(request, inspect(), profile), LARGE)
+    return await computing(lambda: _shown(request, app, name, raw), LARGE)
 
 
-def _shown(request: Request, found: Inspected, profile: str | None) -> Response:
-    classified, shading = found.classified, found.shading
+def _shown(request: Request, app: Application, name: str, raw: bytes) -> Response:
+    found = app.inspect(name, raw, strongest=STRONGEST)
     return render(
         request,
         "message.html",
         here="message",
-        profile=profile,
         taught=None,
         label=None,
         found=found,
-        classified=classified,
-        verdict=classified.verdict,
-        explained=explained_pct(classified),
-        spam_labels=classified.specification.spam_labels,
-        sums=sums(shading),
-        words=strongest_words(shading),
+        explained=explained_pct(found.classified),
+        sums=sums(found.shading),
+        words=strongest_words(found.shading),
     )
 
 
@@ -163,23 +138,17 @@ def strongest_words(shading: Shading) -> list[ListedFeature]:
 
 @teaching.post("/message/teach")
 async def teach_message(
-    request: Request, app: ApplicationDep, profile: ProfileName = None
+    request: Request, app: App, name: Queried, form: Form
 ) -> Response:
     """Teach a message that the page showed."""
-    form = await read_form(request)
-    digest, name = parse_id(form.get("id", "")), profile_of(request, profile)
+    digest = parse_id(form["id"])
     outcome = await teach_by_id(app, name, digest, form, principal_of(request))
-    return see_other(
-        "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
-    )
+    about = {"taught": digest.hex(), "label": outcome.label}
+    return see_other("/ui/message", {**request.query_params, **about})
 
 
 async def teach_by_id(
-    app: Application,
-    profile: str,
-    digest: bytes,
-    form: Mapping[str, str],
-    who: Principal | None,
+    app: Application, profile: str, digest: bytes, form: Form, who: Principal | None
 ) -> Outcome:
     """Teach a message the label of a form, and wait until it is on disk.
 
@@ -190,7 +159,7 @@ async def teach_by_id(
     UnknownProfile, UnknownMessage, UnknownLabel, Forbidden, DatabaseUnavailable
         As `/feedback`.
     """
-    label, source = form.get("label", ""), "digest"
+    label, source = form["label"], "digest"
     if who is not None:
         label, source = who.require_label(label), who.name
     stored = await recalled(app, profile, digest, within=app.recall.write_behind)
@@ -217,7 +186,7 @@ STRONGEST_OF_LINK = 8
 @linked.get("/digest/{token}")
 async def digest_page(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     token: Token,
     label: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
@@ -245,11 +214,8 @@ async def digest_page(
 
 
 @linked.post("/digest/{token}")
-async def teach_from_digest(
-    request: Request, app: ApplicationDep, token: Token
-) -> Response:
+async def teach_from_digest(app: App, token: Token, form: Form) -> Response:
     """Teach the message of a link."""
-    form = await read_form(request)
     profile, digest = links_of(app.settings).open(token)
     outcome = await teach_by_id(app, profile, digest, form, None)
     return see_other(f"/ui/digest/{token}", label=outcome.label)

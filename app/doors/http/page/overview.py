@@ -23,9 +23,9 @@ from app.doors.documents.figures import (
 )
 from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.guard import asking, profile_of
-from app.doors.http.page.environment import LARGE, pages, render
+from app.doors.http.page.environment import LARGE, pages, render, render_table
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.routes import App, Queried, problems
 from app.doors.serving.threads import computing, in_database
 from app.drawing import (
     Axis,
@@ -42,7 +42,6 @@ from app.drawing import (
 from app.evaluation.page import reliability_figure
 from app.figures.calibration import Bin
 from app.figures.metrics import wilson
-from app.mail.encoding import shown
 from app.services.profiles import learned
 
 if TYPE_CHECKING:
@@ -75,10 +74,7 @@ Days = Annotated[
 
 @router.get("/overview", responses=problems(404, 422, 503))
 async def overview(
-    request: Request,
-    app: ApplicationDep,
-    profile: ProfileName = None,
-    days: Days = DAYS,
+    request: Request, app: App, profile: ProfileName = None, days: Days = DAYS
 ) -> OverviewOut:
     """Return verdicts over time, live error figures, and waiting work.
 
@@ -113,7 +109,6 @@ def _shown(request: Request, found: OverviewOut, days: float) -> Response:
         request,
         "overview.html",
         here="overview",
-        profile=found.profile,
         found=found,
         days=days,
         intervals=intervals,
@@ -271,33 +266,17 @@ def learning_figure(figures: FiguresOut) -> Markup:
 @page.get("/words")
 async def words_page(
     request: Request,
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
     word: Annotated[str, Query(max_length=MAX_WORD)] = "",
 ) -> Response:
     """Show one word; without one, the form that asks for it."""
     # Features are in lower case, but people may type a capital.
     asked = word.replace("\0", "").strip().casefold()
-    name = profile_of(request, profile)
     # Not in `computing`, because the database may be unavailable.
-    state = None
-    if asked:
-        state = await in_database(app.words, name, asked)
-    views = state.views if state else {}
-    return await computing(
-        lambda: render(
-            request,
-            "words.html",
-            here="words",
-            profile=profile,
-            word=asked,
-            state=state,
-            drawings={
-                view: drawn(found, title=f"{shown(asked)} in {view}")
-                for view, found in views.items()
-            },
-        ),
-        LARGE,
+    state = await in_database(app.words, name, asked) if asked else None
+    return await render_table(
+        request, "words.html", here="words", word=asked, state=state, drawn=drawn
     )
 
 

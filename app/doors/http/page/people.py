@@ -21,7 +21,7 @@ from app.doors.documents.access import (
     PersonIn,
     PersonOut,
 )
-from app.doors.http.body import Body, at_most, json_body, read_document
+from app.doors.http.body import at_most, json_of
 from app.doors.http.errors import described
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import (
@@ -31,8 +31,8 @@ from app.doors.http.page.environment import (
     see_other,
     set_cookie,
 )
-from app.doors.http.page.forms import read_form, unsent_page
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.page.forms import Form, read_form, unsent_page
+from app.doors.http.routes import App, problems, takes
 from app.doors.serving.request import COOKIE
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import (
@@ -93,23 +93,22 @@ Next = Annotated[str, Query(max_length=2000)]
 
 
 @managed.get("/keys", responses=problems(422, 503))
-async def keys(app: ApplicationDep) -> KeysOut:
+async def keys(app: App) -> KeysOut:
     """List the keys, including revoked ones, without their secrets."""
     return KeysOut.describing(keys=await in_database(list_keys, app.engine))
 
 
 @managed.post(
-    "/keys",
-    responses=problems(400, 408, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}),
+    "/keys", **takes(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}, 409, 503)
 )
-async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKeyOut:
+async def create_key(
+    request: Request, document: Annotated[KeyIn, json_of(KeyIn)], app: App
+) -> NewKeyOut:
     """Create a key, and return its text, which is shown only once.
 
     It works at once in the worker that answers, and within a second in the others.
     A client can only give rights that it has itself.
     """
-    document = await read_document(request, body, KeyIn)
     return await _made_key(request, app, **document.model_dump())
 
 
@@ -125,7 +124,7 @@ async def _made_key(
 
 
 @managed.delete("/keys/{name}", responses=problems(404, 422, 503))
-async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOut:
+async def revoke_key(request: Request, name: Name, app: App) -> KeyOut:
     """Revoke a key.
 
     The worker that answers refuses it at once, the others within two seconds.
@@ -135,23 +134,22 @@ async def revoke_key(request: Request, name: Name, app: ApplicationDep) -> KeyOu
 
 
 @managed.get("/people", responses=problems(422, 503))
-async def people(app: ApplicationDep) -> PeopleOut:
+async def people(app: App) -> PeopleOut:
     """List the people who can sign in, without their passwords."""
     return PeopleOut.describing(people=await in_database(list_people, app.engine))
 
 
 @managed.post(
-    "/people",
-    responses=problems(400, 408, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(PersonIn, {"name": "anna", "role": "reader"}),
+    "/people", **takes(PersonIn, {"name": "anna", "role": "reader"}, 409, 503)
 )
-async def add_person(request: Request, body: Body, app: ApplicationDep) -> PersonOut:
+async def add_person(
+    request: Request, document: Annotated[PersonIn, json_of(PersonIn)], app: App
+) -> PersonOut:
     """Add a person who can sign in.
 
     They can sign in at once in the worker that answers, and within a second in the
     others. A client can only give roles whose rights it has itself.
     """
-    document = await read_document(request, body, PersonIn)
     await _added(request, app, **document.model_dump())
     return PersonOut.describing(app.keys.people[document.name])
 
@@ -169,11 +167,13 @@ async def _added(
 
 @managed.put(
     "/people/{name}/password",
-    responses=problems(400, 404, 408, 413, 415, 422, 503),
-    openapi_extra=json_body(NewPasswordIn, {"password": "a long sentence"}),
+    **takes(NewPasswordIn, {"password": "a long sentence"}, 404, 503),
 )
 async def set_password(
-    request: Request, name: Name, body: Body, app: ApplicationDep
+    request: Request,
+    name: Name,
+    document: Annotated[NewPasswordIn, json_of(NewPasswordIn)],
+    app: App,
 ) -> PersonOut:
     """Set the password of a person, and end their sessions.
 
@@ -181,7 +181,6 @@ async def set_password(
     others. A client needs the rights of the person's role.
     """
     principal = principal_of(request)
-    document = await read_document(request, body, NewPasswordIn)
     return PersonOut.describing(
         await in_thread(
             PASSWORDS, app.set_password, name, document.password, principal=principal
@@ -190,7 +189,7 @@ async def set_password(
 
 
 @managed.delete("/people/{name}", responses=problems(404, 422, 503))
-async def remove_person(request: Request, name: Name, app: ApplicationDep) -> PeopleOut:
+async def remove_person(request: Request, name: Name, app: App) -> PeopleOut:
     """Remove a person, end their sessions, and list the people who are left.
 
     It takes effect at once in the worker that answers, and within two seconds in the
@@ -202,7 +201,7 @@ async def remove_person(request: Request, name: Name, app: ApplicationDep) -> Pe
 
 @managed.get("/events", responses=problems(422, 503))
 async def events(
-    app: ApplicationDep,
+    app: App,
     before: Annotated[
         int | None,
         Query(ge=1, le=2**63 - 1, description="Only events with smaller numbers."),
@@ -249,19 +248,16 @@ async def sign_in_page(
 
 
 @page.post("/sign-in")
-async def sign_in(request: Request, app: ApplicationDep) -> Response:
+async def sign_in(request: Request, app: App, form: Form) -> Response:
     """Begin a session, and go on to the requested page, or to a form that was kept."""
-    form = await read_form(request)
-    name, password = form.get("name", "").strip(), form.get("password", "")
-    cookie = await in_thread(
-        PASSWORDS, app.sessions.sign_in, name, password, host=_host(request)
-    )
+    name, password, host = form["name"], form["password"], _host(request)
+    cookie = await in_thread(PASSWORDS, app.sessions.sign_in, name, password, host=host)
     found = app.sessions.find(cookie)
     if found is not None and "to" in form and form["to"] == safe(form["to"]):
         request.scope["state"]["principal"] = found[0]
         response = unsent_page(request, form)
     else:
-        response = see_other(safe(form.get("next", FIRST)))
+        response = see_other(safe(form["next"]))
     begin_session(request, response, cookie)
     return response
 
@@ -269,7 +265,7 @@ async def sign_in(request: Request, app: ApplicationDep) -> Response:
 @page.get("/sign-in/oidc")
 async def sign_in_elsewhere(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     next: Next = FIRST,  # noqa: A002
 ) -> Response:
     """Send a person to the provider."""
@@ -284,7 +280,7 @@ async def sign_in_elsewhere(
 
 
 @page.get("/sign-in/oidc/callback")
-async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Response:
+async def sign_in_from_elsewhere(request: Request, app: App) -> Response:
     """Begin a session after sign-in at the provider."""
     response: Response
     try:
@@ -344,20 +340,23 @@ async def sign_out(request: Request) -> Response:
 
 @router.post(
     "/password",
-    responses=problems(400, 408, 413, 415, 422, 503),
-    openapi_extra=json_body(
-        PasswordIn, {"password": "the present one", "new_password": "a new sentence"}
+    **takes(
+        PasswordIn,
+        {"password": "the present one", "new_password": "a new sentence"},
+        503,
     ),
 )
 async def change_password(
-    request: Request, response: Response, body: Body, app: ApplicationDep
+    request: Request,
+    response: Response,
+    document: Annotated[PasswordIn, json_of(PasswordIn)],
+    app: App,
 ) -> PersonOut:
     """Change your own password.
 
     All your sessions end, in this worker at once and in the others within two seconds.
     The answer has the cookie of a new session.
     """
-    document = await read_document(request, body, PasswordIn)
     cookie = await _changed(request, app, document.password, document.new_password)
     begin_session(request, response, cookie)
     return PersonOut.describing(
@@ -384,13 +383,11 @@ async def password_page(request: Request) -> Response:
 
 
 @own.post("/password")
-async def change_password_page(request: Request, app: ApplicationDep) -> Response:
+async def change_password_page(request: Request, app: App, form: Form) -> Response:
     """Change the password of the person who is signed in."""
-    form = await read_form(request)
-    new = form.get("new", "")
-    if new != form.get("again"):
+    if form["new"] != form["again"]:
         raise InvalidInput("the two new passwords differ; try again")
-    cookie = await _changed(request, app, form.get("password", ""), new)
+    cookie = await _changed(request, app, form["password"], form["new"])
     # Not by a redirect, because another worker that still knows the old sessions may
     # answer it.
     response = render(request, "password.html", here="", changed=True)
@@ -399,9 +396,7 @@ async def change_password_page(request: Request, app: ApplicationDep) -> Respons
 
 
 @managing.get("/keys")
-async def keys_page(
-    request: Request, app: ApplicationDep, revoked: Field = ""
-) -> Response:
+async def keys_page(request: Request, app: App, revoked: Field = "") -> Response:
     """Show the keys, and the form that makes one."""
     return await _keys(request, app, revoked=revoked)
 
@@ -429,18 +424,17 @@ async def _keys(
 
 
 @managing.post("/keys")
-async def make_key(request: Request, app: ApplicationDep) -> Response:
+async def make_key(request: Request, app: App, form: Form) -> Response:
     """Create a key, and show it only once."""
-    form = await read_form(request)
-    days = form.get("days", "").strip()
+    days = form["days"]
     made = await _made_key(
         request,
         app,
-        name=form.get("name", "").strip(),
+        name=form["name"],
         rights=[right for right in Right if f"right-{right}" in form],
-        profiles=_listed(form.get("profiles", "")),
-        labels=_listed(form.get("labels", "")),
-        networks=_listed(form.get("networks", "")),
+        profiles=_listed(form["profiles"]),
+        labels=_listed(form["labels"]),
+        networks=_listed(form["networks"]),
         names_sources="names_sources" in form,
         expires_at=expiry_of(days, now()) if days else None,
     )
@@ -449,17 +443,14 @@ async def make_key(request: Request, app: ApplicationDep) -> Response:
 
 
 @managing.post("/keys/revoke")
-async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
+async def revoke_key_page(request: Request, app: App, form: Form) -> Response:
     """Revoke a key."""
-    name = (await read_form(request)).get("name", "")
-    await revoke_key(request, name, app)
-    return see_other("/ui/keys", revoked=name)
+    await revoke_key(request, form["name"], app)
+    return see_other("/ui/keys", revoked=form["name"])
 
 
 @managing.get("/people")
-async def people_page(
-    request: Request, app: ApplicationDep, done: Field = ""
-) -> Response:
+async def people_page(request: Request, app: App, done: Field = "") -> Response:
     """Show the people who can sign in."""
     return render(
         request,
@@ -472,35 +463,33 @@ async def people_page(
 
 
 @managing.post("/people")
-async def add_person_page(request: Request, app: ApplicationDep) -> Response:
+async def add_person_page(request: Request, app: App, form: Form) -> Response:
     """Add a person."""
-    form = await read_form(request)
     await _added(
         request,
         app,
-        name=form.get("name", "").strip(),
-        role=form.get("role", ""),
-        password=form.get("password", ""),
-        profile=form.get("profile", "").strip() or None,
+        name=form["name"],
+        role=form["role"],
+        password=form["password"],
+        profile=form["profile"] or None,
     )
     return see_other("/ui/people", done="added")
 
 
 @managing.post("/people/password")
-async def set_password_page(request: Request, app: ApplicationDep) -> Response:
+async def set_password_page(request: Request, app: App, form: Form) -> Response:
     """Set the password of a person."""
-    form = await read_form(request)
-    principal = principal_of(request)
-    name, password = form.get("name", ""), form.get("password", "")
-    await in_thread(PASSWORDS, app.set_password, name, password, principal=principal)
+    name, principal = form["name"], principal_of(request)
+    new = form["password"]
+    await in_thread(PASSWORDS, app.set_password, name, new, principal=principal)
     return see_other("/ui/people", done="changed")
 
 
 @managing.post("/people/remove")
-async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
+async def remove_person_page(request: Request, app: App, form: Form) -> Response:
     """Remove a person."""
-    name = (await read_form(request)).get("name", "")
-    await in_database(app.remove_person, name, actor=principal_of(request).name)
+    actor = principal_of(request).name
+    await in_database(app.remove_person, form["name"], actor=actor)
     return see_other("/ui/people", done="removed")
 
 

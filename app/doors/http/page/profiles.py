@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -21,11 +20,11 @@ from app.doors.documents.profile import (
     ProfilesOut,
     SettingsOut,
 )
-from app.doors.http.body import Body, ProfileName, at_most, json_body, read_document
-from app.doors.http.guard import asking, principal_of, profile_of
+from app.doors.http.body import at_most, json_of
+from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
-from app.doors.http.page.forms import read_form
-from app.doors.http.routes import ApplicationDep, problems
+from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
+from app.doors.http.routes import App, Named, Queried, problems, takes
 from app.doors.serving.threads import computing, in_database
 from app.errors import Forbidden, InvalidInput
 from app.services.correspondents import forget_correspondent, list_correspondents
@@ -45,13 +44,12 @@ page = pages(asking(Right.READ))
 changing = pages(asking(Right.MANAGE))
 # A site with a profile for each user has thousands.
 MAX_LISTED: Final = 1000
-Name = Annotated[str, Path(max_length=128)]
 
 
 @router.get("/profiles", responses=problems(422))
 def profiles(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     after: Annotated[
         str, Query(max_length=128, description="Only names after this one.")
     ] = "",
@@ -62,41 +60,33 @@ def profiles(
     A profile that was created within the last second may be missing.
     """
     may_use = principal_of(request).may_use
-    rest = sorted(
-        (
-            (each.row.name, each)
-            for each in app.live
-            if each.row.name > after and may_use(each.row.name)
-        ),
-        key=itemgetter(0),
-    )
+    live = {each.row.name: each for each in app.live}
+    rest = sorted(name for name in live if name > after and may_use(name))
     listed = [
-        ListedOut(name=name, revision=each.revision, messages=learned(each))
-        for name, each in rest[:limit]
+        ListedOut(name=name, revision=live[name].revision, messages=learned(live[name]))
+        for name in rest[:limit]
     ]
     more = len(rest) > limit
     return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
 
 
 @router.get("/profiles/{name}", responses=problems(404, 422, 503))
-def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
+def profile(name: Named, app: App) -> ProfileOut:
     """Return the specification and the counts of a profile."""
-    return ProfileOut.of(app, profile_of(request, name))
+    return ProfileOut.of(app, name)
 
 
 @managed.post(
     "/profiles",
-    responses=problems(400, 408, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(ProfileIn, {"name": "ann@example.org", "kind": "mail"}),
+    **takes(ProfileIn, {"name": "ann@example.org", "kind": "mail"}, 409, 503),
 )
 async def create_profile(
-    request: Request, body: Body, app: ApplicationDep
+    request: Request, document: Annotated[ProfileIn, json_of(ProfileIn)], app: App
 ) -> ProfileOut:
     """Create a profile, and return it; a profile with these labels is kept.
 
     It works at once in this worker, and within a second in the others.
     """
-    document = await read_document(request, body, ProfileIn)
     await create(request, app, document)
     return await computing(partial(ProfileOut.of, app, document.name), 0)
 
@@ -114,11 +104,13 @@ async def create(request: Request, app: Application, document: ProfileIn) -> Non
 
 @managed.patch(
     "/profiles/{name}",
-    responses=problems(400, 404, 408, 413, 415, 422, 503),
-    openapi_extra=json_body(PolicyIn, {"reject_from": {"probability": 0.99999}}),
+    **takes(PolicyIn, {"reject_from": {"probability": 0.99999}}, 404, 503),
 )
 async def change_policy(
-    request: Request, name: Name, body: Body, app: ApplicationDep
+    request: Request,
+    name: Named,
+    document: Annotated[PolicyIn, json_of(PolicyIn)],
+    app: App,
 ) -> ProfileOut:
     """Change the policy of a profile, and return the profile.
 
@@ -126,13 +118,9 @@ async def change_policy(
     settings of the service. The worker that answers applies the policy from its next
     message on, all others within a second; earlier verdicts do not change.
     """
-    profile_of(request, name)
-    document = await read_document(request, body, PolicyIn)
-    changes = document.changes()
+    actor = principal_of(request).name
     # It waits for the database.
-    await in_database(
-        app.change_policy, name, changes, actor=principal_of(request).name
-    )
+    await in_database(app.change_policy, name, document.changes(), actor=actor)
     return await computing(partial(ProfileOut.of, app, name), 0)
 
 
@@ -146,9 +134,8 @@ MAX_WORD: Final = 512
 
 @router.get("/profiles/{name}/figures", responses=problems(404, 422, 503))
 def figures(
-    request: Request,
-    name: Name,
-    app: ApplicationDep,
+    name: Named,
+    app: App,
     window: Annotated[
         int,
         Query(
@@ -163,7 +150,7 @@ def figures(
     Each of these messages was scored before it was learned, so these are error
     rates on mail that the filter had not seen. A corrected label counts as corrected.
     """
-    return FiguresOut.of_figures(app.figures(profile_of(request, name), window=window))
+    return FiguresOut.of_figures(app.figures(name, window=window))
 
 
 Correspondent = Annotated[
@@ -171,22 +158,15 @@ Correspondent = Annotated[
 ]
 
 
-@router.get(
-    "/profiles/{name}/correspondents",
-    responses=problems(404, 422, 503),
-)
+@router.get("/profiles/{name}/correspondents", responses=problems(404, 422, 503))
 def correspondents(
-    request: Request, name: Name, app: ApplicationDep, address: Correspondent = ""
+    name: Named, app: App, address: Correspondent = ""
 ) -> CorrespondentsOut:
     """Count the correspondents of the users of a profile.
 
     The database has only digests of addresses. Messages of the last minute may be
     missing.
     """
-    return _correspondents(app, profile_of(request, name), address)
-
-
-def _correspondents(app: Application, name: str, address: str) -> CorrespondentsOut:
     found = list_correspondents(
         app.engine, app.settings, address=address or None, profile=name
     )
@@ -195,28 +175,24 @@ def _correspondents(app: Application, name: str, address: str) -> Correspondents
     return CorrespondentsOut.model_validate(found[0][1])
 
 
-@managed.delete(
-    "/profiles/{name}/correspondents",
-    responses=problems(404, 422, 503),
-)
+@managed.delete("/profiles/{name}/correspondents", responses=problems(404, 422, 503))
 def forget_correspondents(
-    request: Request, name: Name, app: ApplicationDep, address: Correspondent
+    request: Request, name: Named, app: App, address: Correspondent
 ) -> CorrespondentsOut:
     """Forget that the users of a profile have written to an address.
 
     The answer counts the remaining ones. Other workers forget within a minute.
     """
-    name, actor = profile_of(request, name), principal_of(request).name
+    actor = principal_of(request).name
     # Waiting messages would be counted afterwards.
     app.correspondents.flush()
     forget_correspondent(app.engine, app.settings, address, profile=name, actor=actor)
     app.correspondents.follow()
-    return _correspondents(app, name, "")
+    return correspondents(name, app)
 
 
 @router.get("/words/{word}", responses=problems(404, 422, 503))
 def word(
-    request: Request,
     word: Annotated[
         str,
         Path(
@@ -225,15 +201,14 @@ def word(
             "words with a blank.",
         ),
     ],
-    app: ApplicationDep,
-    profile: ProfileName = None,
+    app: App,
+    name: Queried,
 ) -> WordOut:
     """Return how often a word was learned, month by month, and its evidence.
 
     A word that was never learned has no views.
     """
-    state = app.words(profile_of(request, profile), word)
-    return WordOut.model_validate(state)
+    return WordOut.model_validate(app.words(name, word))
 
 
 PAGE: Final = "application/octet-stream"
@@ -245,9 +220,8 @@ PAGE: Final = "application/octet-stream"
     responses={200: {"content": {PAGE: {}}}, **problems(404, 409, 422, 503)},
 )
 async def offered(
-    request: Request,
-    name: Name,
-    app: ApplicationDep,
+    name: Named,
+    app: App,
     after: Annotated[
         str,
         Query(
@@ -263,7 +237,6 @@ async def offered(
     words and without the names of teachers. The header `Postbayes-Cursor` is the cursor
     of the next page, and `Postbayes-Left` the number of rows behind it.
     """
-    profile_of(request, name)
     if name not in app.settings.offer:
         raise Forbidden(
             f"the profile {name!r} is not offered to other sites; POSTBAYES_OFFER "
@@ -283,7 +256,7 @@ FIELDS: Final = {
 
 
 @operation.get("/settings", responses=problems(422))
-async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOut:
+async def settings_in_force(request: Request, app: App) -> SettingsOut:
     """Return the settings in force, and facts about the service.
 
     Passwords and other secrets are hidden; the names of files with secrets are not.
@@ -296,24 +269,23 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
 @page.get("/site")
 async def site_page(
     request: Request,
-    app: ApplicationDep,
+    app: App,
     listed: Annotated[ProfilesOut, Depends(profiles)],
-    profile: ProfileName = None,
+    name: Queried,
     changed: Annotated[str | None, Query(max_length=1)] = None,
     made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    name, principal = profile_of(request, profile), principal_of(request)
+    whole = principal_of(request).profiles is None
     return await computing(
         lambda: render(
             request,
             "site.html",
             here="site",
-            profile=profile,
             listed=listed,
             one=ProfileOut.of(app, name),
             # Settings are shared, so only clients that may use all profiles see them.
-            site=SettingsOut.of(app) if principal.profiles is None else None,
+            site=SettingsOut.of(app) if whole else None,
             made=made,
             fields=FIELDS,
             says=SAYS,
@@ -324,10 +296,9 @@ async def site_page(
 
 
 @changing.post("/site/profiles")
-async def create_profile_page(request: Request, app: ApplicationDep) -> Response:
+async def create_profile_page(request: Request, app: App, form: Form) -> Response:
     """Create a profile, and show it."""
-    form = await read_form(request)
-    name, kind = form.get("name", "").strip(), form.get("kind", "")
+    name, kind = form["name"], form["kind"]
     check_name(name)
     if kind not in {"", "mail"}:
         raise InvalidInput(
@@ -344,17 +315,14 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
 
 @changing.post("/site/policy")
 async def change_policy_page(
-    request: Request, app: ApplicationDep, profile: ProfileName = None
+    request: Request, app: App, name: Queried, form: Form
 ) -> Response:
     """Change the policy of a profile; an empty field leaves it to the settings."""
-    form = await read_form(request)
-    name = profile_of(request, profile)
     changes = {
-        field: value_of(field, form[field].strip() or DEFAULT, named=title)
+        field: value_of(field, form[field] or DEFAULT, named=title)
         for field, (title, _) in FIELDS.items()
         if field in form
     }
-    await in_database(
-        app.change_policy, name, changes, actor=principal_of(request).name
-    )
-    return see_other("/ui/site", profile=profile, changed="1", fragment="policy")
+    actor = principal_of(request).name
+    await in_database(app.change_policy, name, changes, actor=actor)
+    return see_other("/ui/site", request.query_params, changed="1", fragment="policy")
