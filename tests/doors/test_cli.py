@@ -327,6 +327,10 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     assert "other features" in lines[-1]
 
 
+# An export of another site can have any text as a source.
+EVE = "eve's\x1b[2J"
+
+
 def test_teachers_are_listed_with_the_way_back(run, tmp_path):
     """A suspect has a line that is not cut; nobody at all is said, too."""
     nobody = run("teachers")[1]
@@ -336,7 +340,7 @@ def test_teachers_are_listed_with_the_way_back(run, tmp_path):
             teach(app, ham(n), "ham")
             app.feedback.teach("default", spam(n), label="spam", source="ann")
         for n in range(80, 95):
-            app.feedback.teach("default", ham(n), label="spam", source="eve's")
+            app.feedback.teach("default", ham(n), label="spam", source=EVE)
 
     code, out, _ = run("teachers")
     lines = run("teachers", "--json")[1].splitlines()
@@ -344,10 +348,12 @@ def test_teachers_are_listed_with_the_way_back(run, tmp_path):
     assert "no scored message has been labelled yet" in nobody
     assert 0 == code
     assert re.search(
-        r"eve's +0 +15 +\d+ +\d+ \(\d+\.\d\d %\) +\d+ +0 +\d{4}-\d\d-\d\d\s", out
+        r"eve's\ufffd\[2J +0 +15 +\d+ +\d+ \(\d+\.\d\d %\) +\d+ +0 +\d{4}-\d\d-\d\d\s",
+        out,
     )
-    assert "postbayes undo --profile default --source 'eve'\"'\"'s' --dry-run" in out
-    assert {"test": False, "ann": False, "eve's": True} == {
+    assert "--profile default --source 'eve'\"'\"'s\ufffd[2J' --dry-run" in out
+    assert "\x1b" not in out
+    assert {"test": False, "ann": False, EVE: True} == {
         each["source"]: each["suspect"] for each in map(json.loads, lines)
     }
 

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 _BARS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_CELLS: Final = 20
 _WINDOW: Final = option(
-    "Number of the newest labelled messages to use.",
-    min=1,
-    max=100_000,
-    default=5_000,
+    "Number of the newest labelled messages to use.", min=1, max=100_000, default=5_000
 )
 
 
@@ -181,10 +178,11 @@ def teachers(
     for each in document.sources:
         if each.suspect:
             undo = undo_of(each.source, profile=document.profile)
-            OUT.print(
+            says = (
                 f"{each.source} contradicts confident verdicts of the filter. "
                 f"To see what an undo would take back: {undo} --dry-run"
             )
+            OUT.print(plain(says))
 
 
 def word(
