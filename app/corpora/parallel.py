@@ -110,8 +110,10 @@ def cluster(address: str) -> Iterator[Readers]:
 
 
 @contextmanager
-def readers(processes: int) -> Iterator[Readers | None]:
+def readers(processes: int | None = None) -> Iterator[Readers | None]:
     """Give an executor with some processes; None for one, because the caller reads.
+
+    By default it has a process for each core that this one may use.
 
     Call this before starting threads or opening a database: on Linux the processes are
     forks of this one, with everything that it has imported.
@@ -121,6 +123,8 @@ def readers(processes: int) -> Iterator[Readers | None]:
     OSError
         If the operating system starts no process, or has killed one.
     """
+    if processes is None:
+        processes = len(os.sched_getaffinity(0))
     if processes < 2:  # noqa: PLR2004
         yield None
         return

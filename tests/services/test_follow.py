@@ -316,7 +316,9 @@ def test_keys_are_read_before_each_request(engine, berlin, here, tmp_path):
 )
 def test_a_site_without_name_and_address_ends_the_start(given):
     """The error shows what to write."""
-    with pytest.raises(InvalidSetting, match=r"letters, digits, dots and.*berlin=https"):
+    with pytest.raises(
+        InvalidSetting, match=r"letters, digits, dots and.*berlin=https"
+    ):
         followed_sites(Settings(follow=(given,)))
 
 

@@ -114,8 +114,7 @@ def keys(
     if action == "list":
         with opened_database(load_settings()) as engine:
             listed = KeysOut.describing(keys=list_keys(engine))
-        lines = map(_key_line, listed.keys)
-        show(listed, lines, as_json=as_json, otherwise="no keys")
+        show(listed, map(_key_line, listed.keys), as_json=as_json, otherwise="no keys")
         return
     key_name = _required(name, f"the name of the key: `postbayes keys {action} NAME`")
     if action == "revoke":
@@ -305,10 +304,9 @@ def lists(
         with opened_database(settings) as engine:
             found = list_entries(engine, name)
         found = [each for each in found if not wanted or each.subject in wanted]
-        document = ListsOut.of(found)
         lines = (each.line() for each in found)
-        nothing = f"no such entries in {name}" if wanted else f"no entries in {name}"
-        show(document, lines, as_json=as_json, otherwise=nothing)
+        nothing = f"no {'such ' if wanted else ''}entries in {name}"
+        show(ListsOut.of(found), lines, as_json=as_json, otherwise=nothing)
         return
     if not given or (action == "import" and len(given) != 1):
         some = "the file" if action == "import" else "the entries"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
@@ -44,7 +44,7 @@ from app.services.startup import specification
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -254,8 +254,7 @@ def evaluate(
             "same command again to continue"
         )
     unreadable: list[tuple[str, str]] = []
-    crew = readers(processes or len(os.sched_getaffinity(0)))
-    with crew as executor, interruptible(left), progress() as bar:
+    with readers(processes) as executor, interruptible(left), progress() as bar:
         runs = experiment.carry_out(
             executor,
             cache=resume,
@@ -282,10 +281,11 @@ def evaluate(
         )
         _write(report, html)
     to = ERR if standard in {report, jsonl} else OUT
+    document = _document(runs, comparisons, seed)
     lines = (
-        _of_one(*runs, seed=seed) if len(runs) == 1 else _of_several(runs, comparisons)
+        _of_one(*runs, document) if len(runs) == 1 else _of_several(runs, comparisons)
     )
-    show(_document(runs, comparisons, seed), lines, as_json=as_json, to=to)
+    show(document, lines, as_json=as_json, to=to)
     if report not in {None, standard} and not as_json:
         to.print(plain(f"The diagrams are in {report}"))
     raise_for(len(unreadable))
@@ -371,13 +371,13 @@ def _parsed(trial: str) -> dict[str, str]:
 
 def _document(
     runs: Sequence[Run], comparisons: Sequence[Comparison], seed: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return one object: the figures of one run, or a list of several.
 
     Contract: the figures of one run are at the top level, under the names of
     `app.evaluation.run.EvaluationReport`.
     """
-    found: list[dict[str, object]] = [
+    found: list[dict[str, Any]] = [
         {
             **asdict(run.report()),
             "roca_interval_pct": interval(
@@ -415,7 +415,7 @@ def _of_several(
     yield from map(sentence, comparisons)
 
 
-def _of_one(run: Run, *, seed: int) -> Iterator[str]:
+def _of_one(run: Run, document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the figures of one run, with units and meaning."""
     report = run.report()
     errors = Errors.of(run.is_spam, run.decided_spam)
@@ -425,7 +425,7 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
         f"{report.spam:,} spam{_per_cent(report.spam_missed_pct)}; it was unsure of "
         f"{report.unsure:,}, and learned {report.learned:,} of {report.messages:,}."
     )
-    ends = interval(roca_replicates(run.log_odds, run.is_spam, seed=seed))
+    ends = document["roca_interval_pct"]
     between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
     at_0_1 = report.spam_missed_at_0_1_pct
     figures = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -138,40 +137,30 @@ def learn(
         named = {path for path in places if path.is_file()}
         _show([f for f in folders if f.label != label or f.path not in named])
     _doubt(folders, junk, settings)
+    if index is None:
+        total, in_order, parts_of = None, False, partial(folder_parts, folders)
+    else:
+        total, in_order = summarise_index(index)
+        parts_of = partial(index_parts, index)
+    in_order = in_order and not sums
+    left = (
+        "interrupted; the committed batches stay learned: run the same command again "
+        "to learn the rest"
+    )
     counted: Counter[str] = Counter()
-    with (
-        (
-            cluster(dask)
-            if dask
-            else readers(processes or len(os.sched_getaffinity(0)))
-        ) as reading,
-        opened_database(settings, make=True) as engine,
-    ):
+    crew = cluster(dask) if dask else readers(processes)
+    with crew as reading, opened_database(settings, make=True) as engine:
         taught = load_profiles(engine, settings).get(profile or settings.profile)
-        total, in_order = (None, False) if index is None else summarise_index(index)
-        in_order = in_order and not sums
         kind = LearnSums if sums else partial(Learn, in_order=in_order)
         learner = kind(
             engine, taught, now, source=source, store_words=settings.store_words
         )
         most = batch or learner.MOST
-        parts = (
-            folder_parts(folders, most=most)
-            if index is None
-            else index_parts(index, most=most)
-        )
         begun = time.perf_counter()
-        with (
-            interruptible(
-                "interrupted; the committed batches stay learned: run the same command "
-                "again to learn the rest"
-            ),
-            _reporting_learned(counted),
-            progress() as bar,
-        ):
+        with interruptible(left), _reporting_learned(counted), progress() as bar:
             task = bar.add_task("learning", total=total, rate="")
             for more in learner.batches(
-                parts, most=most, readers=reading, on_unreadable=_name
+                parts_of(most=most), most=most, readers=reading, on_unreadable=_name
             ):
                 counted.update(more)
                 done = counted.total()
