@@ -14,6 +14,7 @@ from app.classifier.policy import MAX_COST
 from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, RequestDocument
+from app.doors.documents.verdict import by_label
 from app.errors import InvalidInput
 from app.services.profiles import learned
 from app.services.startup import in_force
@@ -191,10 +192,8 @@ class ProfileOut(AnswerDocument):
             policy=row.read_policy().document(),
             fusion=FusionOut.describing(
                 fusion,
-                weights=dict(zip(terms, fusion.weights.tolist(), strict=True)),
-                bias=dict(
-                    zip(specification.sides.labels, fusion.bias.tolist(), strict=True)
-                ),
+                weights=by_label(terms, fusion.weights),
+                bias=by_label(specification.sides.labels, fusion.bias),
             ),
             undo_days=application.settings.vector_days or None,
             decay=specification.decay,

@@ -13,6 +13,8 @@ from app.doors.documents import AnswerDocument, OfProfileOut
 from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -70,11 +72,11 @@ def verdict_fields(
         "label": labels[verdict.label],
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,
-        "log_posterior": _by_label(labels, verdict.log_posterior),
+        "log_posterior": by_label(labels, verdict.log_posterior),
         "views": {
             name: {
                 "event_model": view.event_model,
-                "log_posterior": _by_label(labels, view.log_posterior),
+                "log_posterior": by_label(labels, view.log_posterior),
                 "log_odds": view.log_odds,
                 "features": view.features,
             }
@@ -84,7 +86,8 @@ def verdict_fields(
     }
 
 
-def _by_label(labels: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, float]:
+def by_label(labels: Iterable[str], values: NDArray[np.float64]) -> dict[str, float]:
+    """Return numbers by the labels, or other names, that they belong to."""
     return dict(zip(labels, values.tolist(), strict=True))
 
 
