@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from app.storage.runs import ClassRow
 
 
-# Rows read at once, and bytes of features in a block: some 130 messages.  Rows with
-# dropped features are limited too, because they have scores of about 1 kB.
-_ROWS: Final = 200
+# Bytes of features in a block: some 130 messages.  Rows with dropped features are
+# limited too, because they have scores of about 1 kB.
 _BLOCK_BYTES: Final = 1024 * 1024
 _ROWS_PER_BLOCK: Final = 1_000
 _NAMES_PER_BLOCK: Final = 20_000
@@ -189,7 +188,7 @@ def _batches(
     """Yield blocks of ledger rows, of which the last has this revision."""
     batch: list[LedgerRow] = []
     revision = held = 0
-    rows = batches_after(connection, profile_id, revision=0, at_once=_ROWS)
+    rows = batches_after(connection, profile_id, revision=0)
     for row in chain.from_iterable(rows):
         revision = row.revision
         batch.append(row)

@@ -26,7 +26,12 @@ from app.classifier.specification import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage import runs, tables
-from app.storage.ledger import batches_after, rows_after, weight
+from app.storage.ledger import (
+    BYTES_AT_ONCE,
+    batches_after,
+    pages_after,
+    rows_after,
+)
 from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Select
 
     from app.classifier.specification import Decay
-    from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
     from app.storage.runs import RunPart
 
@@ -53,7 +57,7 @@ class Step:
     messages : sequence of (Key, int)
         Additions to the class counts.
     parts : tuple of RunPart
-        Additions to the counts of features and fields.
+        Additions to the counts of features.
     """
 
     rows: int
@@ -68,9 +72,6 @@ class Step:
 # thread that prepares a thousand rows pauses after some.  Unit: seconds.
 ROWS_AT_ONCE: Final = 32
 PAUSE: Final = 0.005
-# Vectors of a batch, but for the last rows: a thousand messages have 7 MB, and a dozen
-# of the largest that there are (`app.features.extract.MOST_WORDS`).
-BYTES: Final = 8 * 1024 * 1024
 
 
 def prepare(
@@ -78,7 +79,7 @@ def prepare(
     profile: ProfileRow,
     *,
     limit: int,
-    room: int = BYTES,
+    room: int = BYTES_AT_ONCE,
     pause: float = PAUSE,
 ) -> Step | None:
     """Return the next rows to fold, summed.
@@ -89,7 +90,7 @@ def prepare(
     ----------
     limit : int
         Rows at most, counted as `app.storage.ledger.rows_after` does.
-    room : int, default `BYTES`
+    room : int, default `BYTES_AT_ONCE`
         Bytes of their vectors, but for the last rows.
     pause : float, default `PAUSE`
         Pause for other threads after some rows.  Unit: seconds.
@@ -106,7 +107,14 @@ def prepare(
         return None
     upto, rows = after, 0
     parts: list[History] = []
-    for some in _next(connection, profile.id, after=after, limit=limit, room=room):
+    for some in pages_after(
+        connection,
+        profile.id,
+        revision=after,
+        limit=limit,
+        room=room,
+        at_once=ROWS_AT_ONCE,
+    ):
         if rows and pause:
             time.sleep(pause)
         rows += len(some)
@@ -157,23 +165,6 @@ def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool
     return bool(rows_after(connection, profile_id, revision=folded, limit=1))
 
 
-def _next(
-    connection: Connection, profile_id: int, *, after: int, limit: int, room: int
-) -> Iterator[list[LedgerRow]]:
-    """Give the rows that follow a revision, some at a time, and so many in all."""
-    left = limit
-    while left > 0 and room > 0:
-        at_once = min(left, ROWS_AT_ONCE)
-        rows = rows_after(connection, profile_id, revision=after, limit=at_once)
-        # The first is given however much it stands for.
-        if not rows or (left < limit and weight(rows[0]) > left):
-            return
-        yield rows
-        after = rows[-1].revision
-        left -= sum(map(weight, rows))
-        room -= sum(len(row.vector or b"") for row in rows)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """The result of an audit; a sound database has three zeros.
@@ -182,8 +173,7 @@ class Audit:
     ----------
     difference : int
         Sum over all cells of ``|tables + unfolded rows - replayed ledger|``.
-        Unit: messages, occurrences, and the steps and steps squared of sums of
-        measurements.
+        Unit: messages and occurrences.
     missing_revisions : int
         Revisions that were given out and have no ledger row.
     broken_rows : int
@@ -225,8 +215,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     CorruptVector
         If a stored vector or sealed sum cannot be read.
     InconsistentCounts
-        If the tables hold a label that the profile has not, or a view of
-        another kind than the ledger does.
+        If the tables hold a label that the profile has not.
     """
     revision = require_revision(connection, profile)
     counts = runs.load(connection, profile, "counts")
@@ -252,8 +241,7 @@ def replayed(connection: Connection, profile: ProfileRow) -> History:
     CorruptVector
         If a stored vector or sealed sum cannot be read.
     InconsistentCounts
-        If a row has a label that the profile has not, or a view holds features in
-        one row and measurements in another.
+        If a row has a label that the profile has not.
     """
     # What was dropped for its age is in the sealed sums.
     epochs = runs.load(connection, profile, "sealed")

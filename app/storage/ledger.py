@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import chain
 from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,8 +39,14 @@ WEIGHT_OF_SUM: Final = 8
 Folding a sum of 5,000 features took 44 ms on SQLite (median of 200, into up to a
 million counts), and folding eight messages 45.
 """
-# Rows held in memory at once while they are summed: some 10 MB.
+# Rows held at once while they are summed, and bytes of their vectors, but for the last
+# rows: a thousand messages have 7 MB, and a dozen of the largest that there are
+# (`app.features.extract.MOST_WORDS`), which take several times as much once decoded.
 ROWS_AT_ONCE: Final = 1000
+BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+# Rows read by one query, after which their sizes are known; with half as many, a start
+# took a tenth longer.
+ROWS_OF_QUERY: Final = 64
 # The fields of `LedgerRow` that are columns.
 _FIELDS: Final = [
     column.label(column.key) for column in _LEDGER.columns if column.key != "profile_id"
@@ -122,17 +129,56 @@ def identities(
     return {row[0]: Identity(*row[1:]) for row in connection.execute(query)}
 
 
-def batches_after(
+def pages_after(
     connection: Connection,
     profile_id: int,
     *,
     revision: int,
-    at_once: int = ROWS_AT_ONCE,
+    limit: int,
+    room: int,
+    at_once: int,
 ) -> Iterator[list[LedgerRow]]:
-    """Give all rows after a revision, some at a time, oldest first."""
-    while rows := rows_after(connection, profile_id, revision=revision, limit=at_once):
+    """Give the rows that follow a revision, a few at a time, and so many in all.
+
+    Parameters
+    ----------
+    limit : int
+        Rows at most, counted as `rows_after` does; the first is given in any case.
+    room : int
+        Bytes of their vectors, but for the last rows.
+    at_once : int
+        Rows of a page.
+    """
+    left = limit
+    while left > 0 and room > 0:
+        size = min(left, at_once)
+        rows = rows_after(connection, profile_id, revision=revision, limit=size)
+        if not rows or (left < limit and weight(rows[0]) > left):
+            return
         yield rows
         revision = rows[-1].revision
+        left -= sum(map(weight, rows))
+        room -= sum(len(row.vector or b"") for row in rows)
+
+
+def batches_after(
+    connection: Connection, profile_id: int, *, revision: int
+) -> Iterator[list[LedgerRow]]:
+    """Give all rows after a revision, as many at a time as may be decoded at once."""
+    while True:
+        pages = pages_after(
+            connection,
+            profile_id,
+            revision=revision,
+            limit=ROWS_AT_ONCE,
+            room=BYTES_AT_ONCE,
+            at_once=ROWS_OF_QUERY,
+        )
+        batch = list(chain.from_iterable(pages))
+        if not batch:
+            return
+        yield batch
+        revision = batch[-1].revision
 
 
 def newest_epoch(

@@ -677,7 +677,6 @@ def test_large_profiles_are_written_in_many_blocks(engine, monkeypatch, contents
     monkeypatch.setattr(exporting, "FEATURES_PER_ROW", 3)
     monkeypatch.setattr(exporting, "_NAMES_PER_BLOCK", 3)
     monkeypatch.setattr(exporting, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(exporting, "_ROWS", 2)
     profile = new_profile(engine)
     words = {f"word{n}": n + 1 for n in range(10)}
     teach(engine, profile, *(taught(n, "ham", words) for n in range(5)))

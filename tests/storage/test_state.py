@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from app.bayes.counts import FeatureCounts
 from app.errors import UnknownProfile
 from app.features.observation import Observation
-from app.ledger.entry import ScoredRow
-from app.storage import tables
+from app.ledger.entry import ScoredRow, sum_by_epoch
+from app.storage import fold as folding
+from app.storage import ledger, tables
 from app.storage.database.engine import reading, writing
-from app.storage.fold import load
+from app.storage.fold import audit, load
 from app.storage.ledger import batches_after
 from tests.support.builders import (
     APRIL,
@@ -104,17 +105,38 @@ def test_a_state_is_one_snapshot(engine):
     assert (2, 1) == (after.revision, folded(engine, profile))
 
 
-def test_many_rows_are_read_a_part_at_a_time(engine):
+def test_many_rows_are_read_a_part_at_a_time(engine, monkeypatch):
     """In order, without a gap, and the last part may be short."""
+    monkeypatch.setattr(ledger, "ROWS_AT_ONCE", 3)
     profile = new_profile(engine)
     teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(7)))
     with reading(engine) as connection:
         batches = [
             [row.revision for row in rows]
-            for rows in batches_after(connection, profile.id, revision=0, at_once=3)
+            for rows in batches_after(connection, profile.id, revision=0)
         ]
 
     assert [[1, 2, 3], [4, 5, 6], [7]] == batches
+
+
+def test_few_large_rows_are_decoded_at_once(engine, monkeypatch):
+    """A thousand of the largest messages took 10 GB, at a start and in an audit."""
+    summed = []
+
+    def sum_some(rows, labels):
+        summed.append(len(rows))
+        return sum_by_epoch(rows, labels)
+
+    monkeypatch.setattr(folding, "sum_by_epoch", sum_some)
+    monkeypatch.setattr(ledger, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(ledger, "ROWS_OF_QUERY", 3)
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(7)))
+    with reading(engine) as connection:
+        found = load(connection, profile).tables, audit(connection, profile).sound
+
+    assert ([3, 3, 1] * 3, True) == (summed, found[1])
+    assert [7, 0] == found[0]["words"].messages.tolist()
 
 
 def test_a_profile_that_is_gone_is_an_error(engine):
