@@ -165,7 +165,7 @@ def ledger_page(
             connection, row.id, {each.revision for each in rows}
         )
         force = in_force(undo_records.all_of(connection, row.id)) if taken else ()
-        unfinished = undo_work.pending(connection, row.id)
+        unfinished = undo_work.rows_left(connection, row.id)
     return LedgerPage(
         profile=row.name,
         rows=rows,

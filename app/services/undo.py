@@ -314,7 +314,7 @@ def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
     """
     with writing(engine) as connection:
         rows = undo_work.step(connection, profile, limit=undo_work.STEP)
-        return rows, undo_work.pending(connection, profile.id) > 0
+        return rows, undo_work.pending(connection, profile.id)
 
 
 def require_something(selection: Selection) -> None:

@@ -205,7 +205,9 @@ def correspondents_in_parts(
         # Profile by profile, in the order of the index; otherwise every row is read.
         whose = correspondent.c.profile_id.in_(select(profile.c.id))
         query = _ALL.where(whose, correspondent.c.last >= since)
-    for part in connection.execute(query).partitions(_PART):
+    # Of the statement: a connection would keep the option.
+    parts = connection.execute(query.execution_options(yield_per=_PART))
+    for part in parts.partitions():
         yield [CorrespondentRow(*row) for row in part]
 
 

@@ -342,10 +342,17 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
     return True
 
 
-def pending(connection: Connection, profile_id: int) -> int:
+def pending(connection: Connection, profile_id: int) -> bool:
+    """Return whether any rows remain to be put right."""
+    # Not by their number: each step would count all that are left.
+    mine = tables.undo_work.c.profile_id == profile_id
+    return connection.execute(select(exists().where(mine))).scalar_one()
+
+
+def rows_left(connection: Connection, profile_id: int) -> int:
     """Return the number of rows that remain to be put right."""
     mine = tables.undo_work.c.profile_id == profile_id
-    return connection.scalar(select(func.count()).where(mine)) or 0
+    return connection.execute(select(func.count()).where(mine)).scalar_one()
 
 
 def profiles_pending(connection: Connection) -> set[int]:

@@ -295,7 +295,7 @@ def test_an_undo_that_was_cut_short_is_finished_first(engine):
     begin(engine, profile, Selection(source="anna"))
     with writing(engine) as connection:
         undo_work.step(connection, profile, limit=3)
-        left = undo_work.pending(connection, profile.id)
+        left = undo_work.rows_left(connection, profile.id)
     with reading(engine) as connection:
         waiting = undo_work.profiles_pending(connection)
     halfway = labels_of(engine, profile)

@@ -331,7 +331,7 @@ def finish(engine, profile):
     while pending:
         with writing(engine) as connection:
             undo_work.step(connection, profile, limit=undo_work.STEP)
-            pending = undo_work.pending(connection, profile.id) > 0
+            pending = undo_work.pending(connection, profile.id)
 
 
 CHAPTERS: Final = {
