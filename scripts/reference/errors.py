@@ -151,6 +151,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Correct the input as the error describes. With `--url`, the error is the "
         "answer of the service.",
+        operations=(
+            *(FEEDBACK, FORGET, CREATE),
+            *(LISTS, SET_ENTRIES, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
+            *(MAKE_KEY, ADD_PERSON, SET_PASSWORD, OWN_PASSWORD),
+        ),
         commands=(
             "learn",
             "classify",
@@ -185,24 +190,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "The error names the field or query parameter. Unknown names are refused, "
         "so that misspellings are noticed, and the error lists the known names. The "
         "status is 422 for a query parameter, and 400 for the body.",
-        operations=(
-            *READING,
-            FORGET,
-            PROFILES,
-            PROFILE,
-            FIGURES,
-            WORD,
-            LEDGER,
-            HISTORY,
-            LINES,
-            REVIEW,
-            OVERVIEW,
-            SETTINGS,
-            LISTS,
-            REMOVE_ENTRY,
-            WRITTEN,
-            FORGET_WRITTEN,
-        ),
+        operations=ASKING,
     ),
     errors.InvalidSelection: Advice(
         "Give at least one of ids, source, from and until. Times are in ISO 8601 and, "
@@ -325,7 +313,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidSetting: Advice(
         "Correct the setting that the error names; [settings.md](settings.md) lists "
         "the allowed values.",
-        operations=(CREATE,),
+        operations=(CREATE, MAKE_KEY, ADD_PERSON),
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
@@ -573,11 +561,9 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    without_body = {
-        *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
-        *(LINES, REVIEW, OVERVIEW, LISTS, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
-    }
-    return [wrong] if operation in without_body else [status, wrong]
+    # A history also has cursors of its own.
+    parsed = operation is None or operation in {*READING, HISTORY}
+    return [status, wrong] if parsed else [wrong]
 
 
 def exit_code(cls: ErrorClass) -> int:

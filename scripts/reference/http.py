@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -65,7 +66,15 @@ def openapi() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         app = exchanges.application(Path(folder))
         app.state.application.engine.dispose()
-        return app.openapi()
+        api: dict[str, Any] = app.openapi()
+    # A set of values belongs to the field that has it.
+    written = json.dumps(api)
+    for name, schema in api["components"]["schemas"].items():
+        if "enum" in schema:
+            link = json.dumps({"$ref": f"#/components/schemas/{name}"})
+            written = written.replace(link, json.dumps(schema))
+    inlined: dict[str, Any] = json.loads(written)
+    return inlined
 
 
 def page() -> str:
@@ -133,7 +142,7 @@ def _operation(
         schema = content[JSON]["schema"]
         fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
         parts += ["The answer has these fields.", fields]
-    else:
+    elif path == "/metrics":
         parts.append(table(("metric", "type", "meaning"), _metrics()))
     parts.append(table(("status", "problem type"), _statuses(f"{method} {path}")))
     return "\n\n".join(parts)

@@ -143,10 +143,14 @@ _PROBLEM: Final = {"application/problem+json": {"schema": schema_of(ProblemOut)}
 
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of a route's errors."""
+    # Every route checks the origin of a request, and most check the client.
+    found = {403, 429, *statuses} | (set() if public else {401})
+    # A database that can be away can be damaged.
+    if HTTPStatus.SERVICE_UNAVAILABLE in found:
+        found.add(500)
     return {
         status: {"description": name_of(HTTPStatus(status)), "content": _PROBLEM}
-        # Every route checks the origin of a request, and most check the client.
-        for status in sorted({403, 429, *statuses} | (set() if public else {401}))
+        for status in sorted(found)
     }
 
 
@@ -302,7 +306,8 @@ async def forget(
     """Forget one message for good, as if it had never been scored or learned.
 
     No undo restores it. Its words are deleted before the answer, and its features
-    within two minutes.
+    within two minutes. What is stored of a message that was only scored is deleted as
+    well, with the answer 404.
     """
     name = profile_of(request, profile, recipient)
     principal = principal_of(request)
