@@ -467,7 +467,8 @@ def _row(
         raise ValueError(f"a row is of the unknown kind {values['kind']!r}")
     if values["scores"] is not None:
         require_record(values["scores"])
-    undo = values["undo"]
+    # The first exports had no undos.
+    undo = values.get("undo")
     return LedgerRow(
         revision=integer(values["revision"]),
         digest=digest(values["digest"]),

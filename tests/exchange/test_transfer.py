@@ -466,6 +466,18 @@ def test_a_ledger_that_nobody_exported_is_refused(engine, change, said):
 
 
 @on_sqlite
+def test_a_ledger_of_a_time_without_undos_is_read(engine):
+    """Its rows do not say which undo wrote them."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught("one", "ham", {"a": 1}), taught("two", "spam"))
+    data = exported(engine, profile, contents="ledger")
+    old = b',"undo":null'
+    imported(engine, rebuilt(data, odd_text(old, b" " * len(old))), "new")
+
+    assert state(engine, profile.name) == state(engine, "new")
+
+
+@on_sqlite
 def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
     """The profile could not be folded, or loaded, ever again."""
     profile = new_profile(engine)
