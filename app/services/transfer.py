@@ -530,9 +530,9 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
     if survey.dropped:
         raise OtherProfile(
             f"in {survey.dropped:,} ledger rows of this export, the features were "
-            "dropped for their age or are in a sum, so their messages could be "
-            "learned twice. Import it into a new profile with --profile NEWNAME, "
-            "replace this one with --replace, or export the counts"
+            "dropped for their age or forgotten, or are in a sum, so their messages "
+            "could be learned twice. Import it into a new profile with --profile "
+            "NEWNAME, replace this one with --replace, or export the counts"
         )
     if header.contents == "counts" and header.created == profile.created_at:
         raise OtherProfile(
