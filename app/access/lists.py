@@ -7,7 +7,6 @@ depend on the number of entries.
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import unicodedata
@@ -413,6 +412,38 @@ def expiry_of(text: str, now: datetime) -> datetime:
         ) from error
 
 
+def read_entry(
+    verb: str,
+    subject: str,
+    *,
+    source: str,
+    now: datetime,
+    nats: str | float | None = None,
+    expires: str | None = None,
+    note: str = "",
+) -> ListEntry:
+    """Return an entry as a person writes it: in a file, as options or in a form.
+
+    Raises
+    ------
+    InvalidInput
+        If a part of it is invalid.
+    """
+    try:
+        strength = None if nats is None else float(nats)
+    except ValueError as error:
+        msg = f"the nats of an entry must be a number such as 5, got {str(nats)[:40]!r}"
+        raise InvalidInput(msg) from error
+    return ListEntry(
+        subject=ListSubject.parse(subject),
+        nats=nats_of(verb, strength),
+        source=source,
+        created_at=now,
+        expires_at=None if expires is None else expiry_of(expires, now),
+        note=note,
+    )
+
+
 def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[ListEntry]:
     r"""Parse the entries of a file; the last one of a subject counts.
 
@@ -486,15 +517,4 @@ def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
                 "nats=8, expires=2026-12-31 and note='a friend', each once"
             )
         given[name] = value
-    try:
-        strength = float(given.get("nats", DEFAULT_NATS))
-    except ValueError:
-        strength = math.nan
-    return ListEntry(
-        subject=ListSubject.parse(subject),
-        nats=nats_of(verb, strength),
-        source=source,
-        created_at=now,
-        expires_at=expiry_of(given["expires"], now) if "expires" in given else None,
-        note=given.get("note", ""),
-    )
+    return read_entry(verb, subject, source=source, now=now, **given)

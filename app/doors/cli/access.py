@@ -6,16 +6,15 @@ import json
 import sys
 from datetime import timedelta
 from getpass import getpass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.access.lists import (
     DEFAULT_NATS,
     SAYS,
     ListEntry,
     ListSubject,
-    expiry_of,
-    nats_of,
     parse_lists,
+    read_entry,
 )
 from app.access.rights import MAX_LIFE, MEANINGS, Right
 from app.classifier.verdict import MAX_NATS
@@ -324,16 +323,10 @@ def lists(
     else:
         if allow == deny:
             raise InvalidInput("give --allow or --deny, and not both")
+        verb = "allow" if allow else "deny"
+        more: Any = {"nats": nats, "expires": expires, "note": note}
         entries = [
-            ListEntry(
-                subject=ListSubject.parse(each),
-                nats=nats_of("allow" if allow else "deny", nats),
-                source=actor,
-                created_at=time,
-                expires_at=None if expires is None else expiry_of(expires, time),
-                note=note,
-            )
-            for each in given
+            read_entry(verb, each, source=actor, now=time, **more) for each in given
         ]
     with opened_database(settings) as engine:
         add_entries(engine, name, entries, actor=actor)

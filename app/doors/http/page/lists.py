@@ -10,10 +10,8 @@ from app.access.lists import (
     DEFAULT_NATS,
     MAX_VALUE,
     SAYS,
-    ListEntry,
     ListSubject,
-    expiry_of,
-    nats_of,
+    read_entry,
 )
 from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
@@ -23,7 +21,6 @@ from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
 from app.doors.http.routes import App, Named, Queried, problems, takes
 from app.doors.serving.threads import in_database
-from app.errors import InvalidInput
 from app.services.clock import now
 from app.services.lists import list_entries
 
@@ -132,21 +129,9 @@ async def set_entry_page(
     request: Request, app: App, name: Queried, form: Form
 ) -> Response:
     """Set an entry."""
-    actor, time = principal_of(request).name, now()
-    strength, expires = form["nats"], form["expires"]
-    try:
-        nats = nats_of(form["verb"], float(strength) if strength else None)
-    except ValueError as error:
-        msg = f"the nats of an entry must be a number such as 5, got {strength[:40]!r}"
-        raise InvalidInput(msg) from error
-    entry = ListEntry(
-        subject=ListSubject.parse(form["entry"]),
-        nats=nats,
-        source=actor,
-        created_at=time,
-        expires_at=expiry_of(expires, time) if expires else None,
-        note=form["note"],
-    )
+    actor = principal_of(request).name
+    given = {each: form[each] for each in ("nats", "expires", "note") if form[each]}
+    entry = read_entry(form["verb"], form["entry"], source=actor, now=now(), **given)
     await in_database(app.add_list_entries, name, [entry], actor=actor)
     return see_other("/ui/lists", request.query_params, done="set")
 
