@@ -287,11 +287,8 @@ async def feedback(
         return document(feedback_fields(await answered(pending)))
     if raw is not None:
         raise MalformedRequest("send either the `id` or the message, not both")
-    digest = parse_id(given.id)
-    stored = await recalled(app, name, digest, within=app.recall.write_behind)
-    teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **teaching)
-    pending = await computing(teach, 0)
-    return document(feedback_fields(await answered(pending)))
+    lesson = await taught_by_id(app, name, parse_id(given.id), **teaching)
+    return document(feedback_fields(lesson))
 
 
 @router.delete("/feedback/{id}", responses=problems(404, 409, 422, 503))
@@ -446,6 +443,15 @@ async def recalled(
         look_up = partial(app.recall.look_up, within=within)
         stored = await in_thread(LEARNING, look_up, profile, digest)
     return stored
+
+
+async def taught_by_id(
+    app: Application, profile: str, digest: bytes, **teaching: Any
+) -> Taught:
+    """Teach a stored message, and return the outcome once it is on disk."""
+    stored = await recalled(app, profile, digest, within=app.recall.write_behind)
+    teach = partial(app.feedback.start_teach_by_id, profile, digest, stored, **teaching)
+    return await answered(await computing(teach, 0))
 
 
 async def answered(pending: PendingFeedback) -> Taught:

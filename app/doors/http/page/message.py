@@ -14,7 +14,7 @@ from app.doors.http.body import Body, Explain, ProfileName, openapi_body
 from app.doors.http.guard import Guarded, asking, document, principal_of, profile_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
-from app.doors.http.routes import App, Queried, answered, message_in, problems, recalled
+from app.doors.http.routes import App, Queried, message_in, problems, taught_by_id
 from app.doors.serving.threads import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
@@ -162,17 +162,10 @@ async def teach_by_id(
     label, source = form["label"], "digest"
     if who is not None:
         label, source = who.require_label(label), who.name
-    stored = await recalled(app, profile, digest, within=app.recall.write_behind)
-    teach = partial(
-        app.feedback.start_teach_by_id,
-        profile,
-        digest,
-        stored,
-        label=label,
-        source=source,
-        via=Via("http"),
+    taught = await taught_by_id(
+        app, profile, digest, label=label, source=source, via=Via("http")
     )
-    return (await answered(await computing(teach, 0))).outcome
+    return taught.outcome
 
 
 # The link itself is the proof, because its holder has no account.  Unknown parameters
