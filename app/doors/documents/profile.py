@@ -6,7 +6,7 @@ import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from app import __version__
 from app.bayes.posterior import probability_of
@@ -22,6 +22,11 @@ from app.services.startup import in_force
 if TYPE_CHECKING:
     from app.classifier.specification import Specification
     from app.services.application import Application
+
+# openapi-python-client takes a number for the one text that a `const` allows.
+_Never = Annotated[
+    Literal["never"], WithJsonSchema({"enum": ["never"], "type": "string"})
+]
 
 
 class ViewStateOut(AnswerDocument):
@@ -148,7 +153,7 @@ class ProfileOut(AnswerDocument):
     """The doors that can quarantine do so from here up; null: never."""
     reject_from: ThresholdOut | None
     """The doors that can reject do so from here up; null: never."""
-    policy: dict[str, float | Literal["never"]]
+    policy: dict[str, float | _Never]
     """Where the profile differs from the settings of the service: `ham_cost`, and
     `ham_threshold`, `quarantine_from` and `reject_from` in nats.
     """
@@ -268,8 +273,7 @@ def _kind(value: object) -> str | None:
 
 # A tag, so that only the kind that was meant has errors.
 _Where = Annotated[
-    Annotated[ThresholdIn, Tag("[threshold]")]
-    | Annotated[Literal["never"], Tag("[never]")],
+    Annotated[ThresholdIn, Tag("[threshold]")] | Annotated[_Never, Tag("[never]")],
     Discriminator(
         _kind,
         custom_error_type="threshold",
