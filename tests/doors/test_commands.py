@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from app.doors.cli.main import COMMANDS, FILES, load, summary
+from app.doors.cli.main import COMMANDS, FILES, load, main, summary
 
 # What takes some 50 ms of CPU or more to import.
 LARGE = (
@@ -38,6 +38,18 @@ def test_the_line_of_a_command_is_the_first_paragraph_of_its_help(name):
     first = " ".join(load(name).help.split("\n\n")[0].split())
 
     assert first == summary(name)
+
+
+@pytest.mark.parametrize("arguments", [[], ["undo"]])
+def test_a_flag_takes_no_value_in_the_help(arguments, capsys):
+    """Nobody is led to write `--dry-run true`."""
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--help"])
+    out = capsys.readouterr().out
+
+    assert 0 == ended.value.code
+    assert "--help" in out
+    assert "bool" not in out
 
 
 def test_a_command_is_in_one_file():

@@ -33,7 +33,19 @@ if TYPE_CHECKING:
 _FILES: Final = {"file", "paths", "database_url"}
 
 
-class CheckedCommand(TyperCommand):
+class _PlainFlags:
+    """Help in which a flag, which takes no value, has no `<bool>`."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters of a command."""
+        parameters: Any = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return parameters
+
+
+class CheckedCommand(_PlainFlags, TyperCommand):
     """A command with error messages for users.
 
     typer passes on the messages of pydantic, which are for programmers, and accepts any
@@ -142,7 +154,7 @@ def summary(name: str) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
-class Commands(TyperGroup):
+class Commands(_PlainFlags, TyperGroup):
     """A group that lists all commands, and imports the one that is called."""
 
     def __init__(self, **given: Any) -> None:
