@@ -97,7 +97,7 @@ def test_the_figures_of_a_run_are_said_and_then_printed_one_by_one(run, index):
 
     first, *figures = out.splitlines()
     assert first.startswith("It would have lost 0 of 4 ham (0.00 %), and missed ")
-    assert "learned 7 of 7" in first
+    assert first.endswith(" and learned 7 messages.")
     assert re.match(r"1-ROCA +\d+\.\d{3} % \(\d+\.\d{3} to \d+\.\d{3}\) ", figures[0])
     assert re.match(r"Brier score +\d\.\d{4} ", figures[4])
     assert re.match(r"speed +[\d,]+/s ", figures[5])
@@ -176,6 +176,14 @@ def test_a_comparison_is_printed_in_words(run, index):
 def test_there_are_other_ways_to_evaluate(run, index, options, scored):
     """Each of them scores the messages that it should."""
     assert scored == figures(run, "--index", index, *options)["messages"]
+
+
+def test_folds_learn_more_messages_than_there_are(run, index):
+    """Each fold learns the others, which is not so many of so many."""
+    options = "--folds", "4", "--seed", "3", "--processes", "1"
+    said = run("evaluate", "--index", index, *options)[1]
+
+    assert "and learned 60 messages.\n" in said
 
 
 def test_a_half_life_is_tried_on_a_stream_of_so_many_months(run, index):

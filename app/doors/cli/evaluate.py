@@ -18,6 +18,7 @@ from app.doors.cli.console import (
     complete_or_absent,
     grid,
     interruptible,
+    number_of,
     option,
     plain,
     progress,
@@ -423,7 +424,7 @@ def _of_one(run: Run, document: Mapping[str, Any]) -> Iterator[str]:
         f"It would have lost {errors.ham_lost:,} of {report.ham:,} ham"
         f"{_per_cent(report.ham_lost_pct)}, and missed {errors.spam_missed:,} of "
         f"{report.spam:,} spam{_per_cent(report.spam_missed_pct)}; it was unsure of "
-        f"{report.unsure:,}, and learned {report.learned:,} of {report.messages:,}."
+        f"{report.unsure:,}, and learned {number_of(report.learned, 'message')}."
     )
     ends = document["roca_interval_pct"]
     between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
