@@ -13,7 +13,8 @@ from functools import reduce
 from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
+from sqlalchemy import or_ as any_of
 from sqlalchemy.exc import IntegrityError
 
 from app.classifier.policy import Policy
@@ -26,6 +27,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage.database.dialect import (
+    PER_QUERY,
     Prepared,
     chunks,
     insert_into,
@@ -267,18 +269,31 @@ def count_by_month(
             ).where(counted.profile_id.in_(some))
         ):
             found[profile_id][tuple(key)] += n
-        for profile_id, epoch, before, label, n in connection.execute(
-            select(row.profile_id, row.epoch, row.label_before, row.label, func.count())
-            .join(fold, fold.c.profile_id == row.profile_id)
+        behind = connection.execute(
+            select(fold.c.profile_id, fold.c.folded_revision)
+            .join(profile, profile.c.id == fold.c.profile_id)
             .where(
-                row.profile_id.in_(some),
-                row.revision > fold.c.folded_revision,
-                row.kind == "message",
+                fold.c.profile_id.in_(some),
+                profile.c.revision > fold.c.folded_revision,
             )
-            .group_by(row.profile_id, row.epoch, row.label_before, row.label)
-        ):
-            found[profile_id][None, epoch, before] -= n
-            found[profile_id][None, epoch, label] += n
+        ).all()
+        # As values, two for each: PostgreSQL expects a third of the ledger of a join
+        # with `fold`, and reads all of it, 0.1 s for 100,000 rows.
+        for part in filter(None, (behind[: PER_QUERY // 2], behind[PER_QUERY // 2 :])):
+            of_part = (
+                and_(row.profile_id == key, row.revision > folded)
+                for key, folded in part
+            )
+            for profile_id, epoch, before, label, n in connection.execute(
+                select(
+                    *(row.profile_id, row.epoch, row.label_before, row.label),
+                    func.count(),
+                )
+                .where(any_of(*of_part), row.kind == "message")
+                .group_by(row.profile_id, row.epoch, row.label_before, row.label)
+            ):
+                found[profile_id][None, epoch, before] -= n
+                found[profile_id][None, epoch, label] += n
     return found
 
 

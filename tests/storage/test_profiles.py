@@ -6,12 +6,19 @@ from collections import Counter
 from threading import Thread
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from app.errors import ProfileExists, UnknownProfile
 from app.storage import hidden, profiles, tables
 from app.storage.database.engine import reading, writing
-from tests.support.builders import APRIL, MARCH
+from tests.support.builders import (
+    APRIL,
+    MARCH,
+    fold_all,
+    new_profile,
+    taught,
+    teach,
+)
 from tests.support.databases import on_postgresql
 
 
@@ -134,3 +141,22 @@ def test_messages_are_those_of_the_view_that_has_seen_most():
     )
 
     assert {"ham": 4, "spam": 6} == profiles.by_label(counts)
+
+
+def test_messages_are_counted_without_the_ledger_where_all_is_folded(engine):
+    """PostgreSQL would read all of it for the rows that are not there."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}), taught(2, "spam", {"b": 1}))
+    fold_all(engine, profile)
+    asked = []
+    event.listen(engine, "before_cursor_execute", lambda *a: asked.append(a[2]))
+    with reading(engine) as connection:
+        folded = profiles.count_by_month(connection, [profile.id])[profile.id]
+    read = [statement for statement in asked if "FROM ledger" in statement]
+    teach(engine, profile, taught(2, "ham"), taught(3, "ham", {"c": 1}))
+    with reading(engine) as connection:
+        later = profiles.count_by_month(connection, [profile.id])[profile.id]
+
+    assert [] == read
+    assert {"ham": 1, "spam": 1} == profiles.by_label(folded)
+    assert {"ham": 3} == +profiles.by_label(later)
