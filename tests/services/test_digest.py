@@ -99,8 +99,8 @@ def test_a_long_digest_says_how_many_there_are_beside(app, monkeypatch):
 
     assert {*ids[3:]} == {entry.line.digest for entry in found.entries}
     assert 3 == found.more
-    assert "3 older messages" in text
-    assert "3 older messages" in html
+    assert "not listed: 3" in text
+    assert "not listed: 3" in html
 
 
 def test_a_mail_names_each_message_with_a_link_that_opens(app):
@@ -114,6 +114,7 @@ def test_a_mail_names_each_message_with_a_link_that_opens(app):
     assert "win@prizes.example" in text
     assert "You are a WINNER" in html
     assert "Postbayes: 1 held or unsure" == read["subject"]
+    assert "UTC: 1\n" in text
     assert "auto-generated" == read["auto-submitted"]
 
 
