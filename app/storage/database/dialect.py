@@ -520,10 +520,10 @@ PER_QUERY: Final = 512
 """Values in one query: below the 999 variables that SQLite allowed before 3.32."""
 
 
-def chunks(values: Iterable[T]) -> Iterator[list[T]]:
+def chunks(values: Iterable[T], *, most: int = PER_QUERY) -> Iterator[list[T]]:
     """Give values in lists that fit into one query."""
     left = iter(values)
-    while chunk := list(islice(left, PER_QUERY)):
+    while chunk := list(islice(left, most)):
         yield chunk
 
 
