@@ -29,12 +29,13 @@ from app.storage.database.dialect import chunks
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
+    from app.storage.bulk import EncodedSum
     from app.storage.profiles import ProfileRow
 
 _LEDGER: Final = tables.ledger
@@ -48,12 +49,12 @@ class Pruning:
     ----------
     revision : int
         Revision of the newest ledger row at the time of the search.
-    sums : History
+    sums : sequence of EncodedSum
         The sums to add to each month, with negative counts.
     """
 
     revision: int
-    sums: History
+    sums: Sequence[EncodedSum]
     features: Mapping[str, int]
     rows: int
 
@@ -107,9 +108,14 @@ def find(
                 np.zeros_like(x.messages), x.ids[found], x.columns[found]
             )
             rows += int(part.documents.astype(np.bool_).sum())
-            sums += History({month: State({view: -part})})
-    features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
-    return Pruning(revision=revision, sums=sums, features=features, rows=rows)
+            sums.setdefault(month, State())[view] = -part
+    return Pruning(
+        revision=revision,
+        # Here, since whoever carries it out holds the one write lock of SQLite.
+        sums=encoded(sums, profile.labels),
+        features={view: int(ids.size) for view, ids in rare.items() if ids.size},
+        rows=rows,
+    )
 
 
 def carry_out(
@@ -128,8 +134,7 @@ def carry_out(
             "a pruning, import or undo ran in the meantime; nothing was pruned, so "
             "try again"
         )
-    sums = encoded(pruning.sums, profile.labels)
-    return append_sums(connection, profile, sums, source=PRUNED, time=time)
+    return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
 
 
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:

@@ -151,7 +151,7 @@ def test_what_can_still_be_taken_back_is_not_pruned(engine, profile):
     teach(engine, profile, taught(4, None))
     fold_all(engine, profile)
 
-    assert (0, {}, {}) == (nothing.rows, dict(nothing.features), dict(nothing.sums))
+    assert (0, {}, []) == (nothing.rows, dict(nothing.features), nothing.sums)
     assert [None] == labels_of(engine, profile, [4])
     assert {"old", "both"} == words_of(engine, profile)
     assert (True, 7) == audited(engine, profile)
