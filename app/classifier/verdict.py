@@ -277,8 +277,7 @@ class HistoryFilter:
     Parameters
     ----------
     search : str
-        Substring of sender, subject, recipients or envelope; ASCII letters match in any
-        case.
+        Substring of sender, subject, recipients or envelope; letters match in any case.
     decision, door : str or None
         Decision and door of the line.
     taught : bool or None

@@ -1,7 +1,7 @@
 """Staging: writes the blocks of an export to a hidden profile.
 
 Contract of this file: the file was surveyed, and the profile is hidden
-(`app.storage.profiles`), so no other process writes to it or folds it.
+(`app.storage.hidden`), so no other process writes to it or folds it.
 
 The counts of a hidden profile are not visible, so its whole ledger is summed first, and
 each count is written only once.

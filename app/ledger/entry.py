@@ -261,7 +261,7 @@ class LedgerRow(ScoredRow):
         return self.source == OWN
 
     def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-        """Return the features or fields in the row, by view.
+        """Return the features of the row, by view.
 
         Raises
         ------

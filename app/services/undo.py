@@ -46,7 +46,7 @@ class Forecast:
     Parameters
     ----------
     features : int
-        Features and measured fields whose counts would change.
+        Features whose counts would change.
     errors_before, errors_after : Errors
         The live error figures of all scored messages, before and after the undo.
     confirm : str or None
