@@ -253,21 +253,14 @@ def _write(
 
 def cursor_of(connection: Connection, profile_id: int, site: str) -> str:
     """Return the cursor of a followed site; empty for a new one."""
-    found = connection.execute(
-        select(_FOLLOWING.c.cursor).where(
-            _FOLLOWING.c.profile_id == profile_id, _FOLLOWING.c.site == site
-        )
-    ).scalar_one_or_none()
-    return found or ""
+    mine = _FOLLOWING.c.profile_id == profile_id, _FOLLOWING.c.site == site
+    return connection.scalar(select(_FOLLOWING.c.cursor).where(*mine)) or ""
 
 
 def restart(connection: Connection, profile: ProfileRow, site: str) -> None:
     """Reset a site to be read from its first row."""
-    connection.execute(
-        delete(_FOLLOWING).where(
-            _FOLLOWING.c.profile_id == profile.id, _FOLLOWING.c.site == site
-        )
-    )
+    mine = _FOLLOWING.c.profile_id == profile.id, _FOLLOWING.c.site == site
+    connection.execute(delete(_FOLLOWING).where(*mine))
 
 
 def take(

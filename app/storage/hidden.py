@@ -21,7 +21,7 @@ from app.errors import DatabaseUnavailable
 from app.storage import lists, tables
 from app.storage.database.dialect import tuple_of
 from app.storage.database.engine import writing_then_pause
-from app.storage.profiles import HIDDEN, find
+from app.storage.profiles import HIDDEN, change, find
 from app.storage.tables import fold, ledger, profile
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
     DatabaseUnavailable
         If it was removed, because it was not renewed for longer than `LEASE`.
     """
-    kept = connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
-        .values(created_at=now)
-    )
-    if not kept.rowcount:
+    if not _date(connection, hidden, now):
         raise DatabaseUnavailable(
             "this import was idle for so long that its data were removed; nothing was "
             "learned. Import it again"
@@ -85,10 +80,12 @@ def show(
     """
     hide(connection, instead_of, why="replaced")
     lists.move(connection, instead_of.id, hidden.id)
-    connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id)
-        .values(name=instead_of.name, created_at=created_at, policy=policy or None)
+    change(
+        connection,
+        hidden.id,
+        name=instead_of.name,
+        created_at=created_at,
+        policy=policy or None,
     )
     return find(connection, instead_of.name)
 
@@ -96,26 +93,30 @@ def show(
 def hide(connection: Connection, row: ProfileRow, *, why: str) -> None:
     """Hide a profile for `remove_step`; the caller holds its lock."""
     connection.execute(delete(fold).where(fold.c.profile_id == row.id))
-    connection.execute(
-        update(profile)
-        .where(profile.c.id == row.id)
-        .values(
-            name=f"{row.name} ({why} {row.id})",
-            created_at=_GONE,
-            # An older version would append to the profile that it holds, by the key
-            # alone.  With a row 1 it fails, and loses nothing.
-            revision=0,
-        )
+    change(
+        connection,
+        row.id,
+        name=f"{row.name} ({why} {row.id})",
+        created_at=_GONE,
+        # An older version would append to the profile that it holds, by the key
+        # alone.  With a row 1 it fails, and loses nothing.
+        revision=0,
     )
 
 
 def abandon(connection: Connection, hidden: ProfileRow) -> None:
     """End the lease of a hidden profile; one that was shown stays."""
-    connection.execute(
+    _date(connection, hidden, _GONE)
+
+
+def _date(connection: Connection, hidden: ProfileRow, time: datetime) -> bool:
+    """Set the time of a hidden profile; return whether it is there and hidden."""
+    dated = connection.execute(
         update(profile)
         .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
-        .values(created_at=_GONE)
+        .values(created_at=time)
     )
+    return dated.rowcount > 0
 
 
 def abandoned(connection: Connection, *, now: datetime) -> list[int]:
@@ -211,9 +212,5 @@ def move(connection: Connection, hidden: ProfileRow, into: ProfileRow) -> int:
         )
         .values(profile_id=into.id, revision=last + numbered.c.number)
     ).rowcount
-    connection.execute(
-        update(profile)
-        .where(profile.c.id == into.id)
-        .values(revision=profile.c.revision + moved)
-    )
+    change(connection, into.id, revision=profile.c.revision + moved)
     return moved

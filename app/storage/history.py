@@ -7,6 +7,7 @@ state.  `app.storage.scored` drops lines, as it drops messages.
 from __future__ import annotations
 
 from dataclasses import fields
+from operator import ge, lt
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, cast, exists, extract, func, or_, select, tuple_
@@ -181,11 +182,10 @@ def _stretch(
     criteria: HistoryFilter, before: Place | None
 ) -> list[ColumnElement[bool]]:
     """Return the conditions that the index can answer."""
-    found: list[ColumnElement[bool]] = []
-    if criteria.since is not None:
-        found.append(_HISTORY.c.time >= criteria.since)
-    if criteria.until is not None:
-        found.append(_HISTORY.c.time < criteria.until)
+    given = (ge, criteria.since), (lt, criteria.until)
+    found: list[ColumnElement[bool]] = [
+        compare(_HISTORY.c.time, time) for compare, time in given if time is not None
+    ]
     if before is not None:
         found.append(tuple_of(_AT, before) > _PLACE)
     return found
@@ -193,11 +193,8 @@ def _stretch(
 
 def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
     columns = _HISTORY.c
-    found: list[ColumnElement[bool]] = []
-    if criteria.decision is not None:
-        found.append(columns.decision == criteria.decision)
-    if criteria.door is not None:
-        found.append(columns.door == criteria.door)
+    equal = (columns.decision, criteria.decision), (columns.door, criteria.door)
+    found = [column == value for column, value in equal if value is not None]
     if criteria.search:
         places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
         found.append(

@@ -311,10 +311,9 @@ def lines(
         Only rows older than this revision; None means all.
     """
     ledger = _LEDGER.c
-    conditions = [ledger.profile_id == profile_id]
+    conditions = [ledger.profile_id == profile_id, *asked_for(selection)]
     if selection.ids:
         conditions += [ledger.digest.in_(selection.ids), ledger.kind == "message"]
-    conditions += asked_for(selection)
     if label is not None:
         conditions.append(ledger.label == label)
     if before is not None:

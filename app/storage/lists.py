@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, insert, literal, select, tuple_, update
 
 from app.access.lists import ListEntry, ListKind, ListSubject
 from app.storage.database.dialect import insert_into, tuple_of, upsert
+from app.storage.profiles import change
 from app.storage.tables import correspondent, list_entry, profile
 
 if TYPE_CHECKING:
@@ -128,11 +129,7 @@ def move(connection: Connection, profile_id: int, to: int) -> None:
 
 
 def _changed(connection: Connection, profile_id: int) -> None:
-    connection.execute(
-        update(profile)
-        .where(profile.c.id == profile_id)
-        .values(lists=profile.c.lists + 1)
-    )
+    change(connection, profile_id, lists=profile.c.lists + 1)
 
 
 # Rows that are fetched at once.

@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Dialect
+    from sqlalchemy import Dialect, TextClause
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -114,6 +114,13 @@ fold: Final = Table(
     # Ledger rows up to this revision are in the counts.
     Column("folded_revision", BigInteger, nullable=False),
 )
+
+
+def _partial(name: str, *columns: str, where: TextClause) -> Index:
+    """Return an index of the rows that a condition is true of."""
+    return Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
 FORGOTTEN: Final = text("label IS NULL AND undo IS NULL AND vector IS NOT NULL")
 ledger: Final = Table(
     "ledger",
@@ -149,22 +156,10 @@ ledger: Final = Table(
     Index(None, "profile_id", "time"),
     Index(None, "profile_id", "source", "time"),
     # Of messages that were forgotten and are not erased yet; few at any time.
-    Index(
-        "ix_ledger_forgotten",
-        "profile_id",
-        "revision",
-        sqlite_where=FORGOTTEN,
-        postgresql_where=FORGOTTEN,
-    ),
+    _partial("ix_ledger_forgotten", "profile_id", "revision", where=FORGOTTEN),
     # Retention looks for the oldest vectors, and must not walk past all rows
     # that have none.
-    Index(
-        "ix_ledger_kept",
-        "profile_id",
-        "time",
-        sqlite_where=text("vector IS NOT NULL"),
-        postgresql_where=text("vector IS NOT NULL"),
-    ),
+    _partial("ix_ledger_kept", "profile_id", "time", where=text("vector IS NOT NULL")),
 )
 # Sums of statistics (`app.storage.runs`): "counts" of the folded rows, "sealed"
 # of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock

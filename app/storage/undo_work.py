@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 
 
+# The fields of `MessageRow` that are columns.
+_PLAIN: Final = ("revision", "label_before", "label", "epoch", "source", "time")
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
 # in a figure.
 _DECISION: Final = case(
@@ -240,15 +242,10 @@ def histories(
         found = connection.execute(
             select(
                 _LEDGER.c.digest,
-                _LEDGER.c.revision,
-                _LEDGER.c.label_before,
-                _LEDGER.c.label,
-                _LEDGER.c.epoch,
+                *(_LEDGER.c[name] for name in _PLAIN),
                 _LEDGER.c.undo.is_(None).label("taught"),
                 _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
-                _LEDGER.c.source,
-                _LEDGER.c.time,
                 (_LEDGER.c.kind == "note").label("note"),
             )
             .where(
