@@ -30,7 +30,7 @@ PROFILES = ("default", "other")
 # second: what has changed, and the undos that are not carried out.  Each minute: what
 # is too old, and what was forgotten.
 EXCEPTIONS = (
-    "SELECT count(*) AS count_1, sum(profile.id) AS ",
+    "SELECT count(*) AS count_1, max(profile.created_at) AS ",
     "SELECT profile.id, profile.name, profile.revision, profile.lists, fold.",
     "SELECT DISTINCT undo_work.profile_id FROM undo_work",
     "SELECT profile.id FROM profile WHERE profile.id > ",
