@@ -1,15 +1,14 @@
 """Moment sums: exact integer sums of measurements and of their products.
 
-Contract of this file: a sum is stored in 64 bits only while twice its size fits into
-them, and as a Python integer beyond that.  So two stored sums can be added without a
-check, and every result is exact.  Callers get Python integers, which cannot overflow.
+Contract of this file: sums are Python integers, which cannot overflow.  The products of
+the values of a table, of up to 37 bits, would not fit into 64.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,41 +22,8 @@ if TYPE_CHECKING:
 
     from app.bayes.sparse import Measurements
 
-ROOM: Final = 2**62
-"""Sums below this are stored in 64 bits, because the sum of two of them fits too.
-
-The squares of measurements of mail reach it after some ten million messages; beyond
-it, adding a message of 16 fields takes 1.5 times as long.
-"""
-SMALL: Final = 2**31
-"""Values whose products stay below `ROOM`."""
 Integers = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""
-Kept = Any
-"""An array of 64-bit integers, or of Python integers where one has no room."""
-
-
-def narrowed(sums: Integers) -> Kept:
-    """Return sums in the form in which they are stored."""
-    return sums.astype(np.int64) if _has_room(sums) else sums
-
-
-def added(left: Kept, right: Kept) -> Kept:
-    """Return the sum of two stored sums."""
-    found = left + right
-    if found.dtype == object or _has_room(found):
-        return found
-    return found.astype(object)
-
-
-def _has_room(sums: Kept) -> bool:
-    """Return whether 64 bits hold integers, and the sum of two as large."""
-    return _largest(sums) < ROOM
-
-
-def _largest(values: Kept) -> int:
-    """Return the largest magnitude of some integers."""
-    return int(np.maximum.reduce(np.abs(values), axis=None, initial=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +37,12 @@ class MomentSums(Statistics):
     ids : ndarray of int64, shape (D,)
         Field ids, strictly increasing; a field without any sum is left out,
         so equal statistics are equal arrays.
-    first : ndarray of int64 or of Python int, shape (D, K)
-        `sums`, as stored.
+    sums : ndarray of Python int, shape (D, K)
+        Sum of each field over the messages of each class.  Unit: steps.
     pairs : ndarray of int64, shape (D, D, K)
         Messages of each class that have both fields.
-    second : ndarray of int64 or of Python int, shape (D, D, K)
-        `products`, as stored.
+    products : ndarray of Python int, shape (D, D, K)
+        Sum of the products of two fields.  Unit: steps squared.
 
     Notes
     -----
@@ -96,26 +62,9 @@ class MomentSums(Statistics):
 
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
-    first: Kept
+    sums: Integers
     pairs: NDArray[np.int64]
-    second: Kept
-
-    @classmethod
-    def of_sums(
-        cls,
-        messages: NDArray[np.int64],
-        ids: NDArray[np.int64],
-        sums: Integers,
-        pairs: NDArray[np.int64],
-        products: Integers,
-    ) -> MomentSums:
-        """Return the statistics of sums in Python's integers.
-
-        Fields without any sum are left out.
-        """
-        return _without_empty_fields(
-            cls(messages, ids, narrowed(sums), pairs, narrowed(products))
-        )
+    products: Integers
 
     @classmethod
     def zero(cls, n_classes: int) -> Self:
@@ -123,9 +72,9 @@ class MomentSums(Statistics):
         return cls(
             np.zeros(n_classes, np.int64),
             np.empty(0, np.int64),
-            np.zeros((0, n_classes), np.int64),
+            np.zeros((0, n_classes), object),
             np.zeros((0, 0, n_classes), np.int64),
-            np.zeros((0, 0, n_classes), np.int64),
+            np.zeros((0, 0, n_classes), object),
         )
 
     @classmethod
@@ -138,14 +87,14 @@ class MomentSums(Statistics):
             If `label` is not in ``range(n_classes)``.
         """
         mine = one_hot(label, n_classes)
-        values = x.values if _largest(x.values) < SMALL else x.values.astype(object)
-        squares = np.multiply.outer(values, values)
+        values = x.values.astype(object)
+        products = np.multiply.outer(values, values)
         return cls(
             mine,
             x.ids,
             np.multiply.outer(values, mine),
-            np.multiply.outer(np.ones(squares.shape, np.int64), mine),
-            np.multiply.outer(squares, mine),
+            np.multiply.outer(np.ones(products.shape, np.int64), mine),
+            np.multiply.outer(products, mine),
         )
 
     @classmethod
@@ -160,14 +109,14 @@ class MomentSums(Statistics):
     def __neg__(self) -> MomentSums:
         """Return the inverse element."""
         return MomentSums(
-            -self.messages, self.ids, -self.first, -self.pairs, -self.second
+            -self.messages, self.ids, -self.sums, -self.pairs, -self.products
         )
 
     def __mul__(self, times: int) -> MomentSums:
         """Return the statistics of the same messages, each so many times."""
         if times == 0:
             return MomentSums.zero(self.n_classes)
-        return MomentSums.of_sums(
+        return MomentSums(
             self.messages * times,
             self.ids,
             self.sums * times,
@@ -178,31 +127,12 @@ class MomentSums(Statistics):
     @property
     def documents(self) -> NDArray[np.int64]:
         """Messages of each class that have the field, shape (D, K)."""
-        documents: NDArray[np.int64] = _of_each(self.pairs)
-        return documents
-
-    @property
-    def sums(self) -> Integers:
-        """Sum of each field over the messages of each class, shape (D, K).
-
-        Unit: steps.
-        """
-        return self.first.astype(object)
+        return self.pairs.diagonal().T
 
     @property
     def squares(self) -> Integers:
         """Sum of the square of each field, shape (D, K).  Unit: steps squared."""
-        return _of_each(self.second).astype(object)
-
-    @property
-    def products(self) -> Integers:
-        """Sum of the products of two fields, shape (D, D, K).  Unit: steps squared."""
-        return self.second.astype(object)
-
-
-def _of_each(pairs: Kept) -> Kept:
-    """Return the diagonal of an array of shape (D, D, K), shape (D, K)."""
-    return pairs.diagonal().T
+        return self.products.diagonal().T
 
 
 def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
@@ -212,11 +142,11 @@ def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
     where = ids.searchsorted(part.ids)
     both = where[:, np.newaxis], where
     d, k = ids.size, part.n_classes
-    first = np.zeros((d, k), part.first.dtype)
+    sums = np.zeros((d, k), object)
     pairs = np.zeros((d, d, k), np.int64)
-    second = np.zeros((d, d, k), part.second.dtype)
-    first[where], pairs[both], second[both] = part.first, part.pairs, part.second
-    return MomentSums(part.messages, ids, first, pairs, second)
+    products = np.zeros((d, d, k), object)
+    sums[where], pairs[both], products[both] = part.sums, part.pairs, part.products
+    return MomentSums(part.messages, ids, sums, pairs, products)
 
 
 def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
@@ -224,25 +154,25 @@ def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
     return MomentSums(
         left.messages + right.messages,
         left.ids,
-        added(left.first, right.first),
+        left.sums + right.sums,
         left.pairs + right.pairs,
-        added(left.second, right.second),
+        left.products + right.products,
     )
 
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    kept = (state.first != 0).any(axis=1)
-    kept |= ((state.pairs != 0) | (state.second != 0)).any(axis=(1, 2))
+    kept = (state.sums != 0).any(axis=1)
+    kept |= ((state.pairs != 0) | (state.products != 0)).any(axis=(1, 2))
     if kept.all():
         return state
     both = np.ix_(kept, kept)
     return MomentSums(
         state.messages,
         state.ids[kept],
-        state.first[kept],
+        state.sums[kept],
         state.pairs[both],
-        state.second[both],
+        state.products[both],
     )
 
 

@@ -137,7 +137,7 @@ def _varying(state: MomentSums) -> MomentSums:
     )
     kept = counts * squares != sums * sums
     both = np.ix_(kept, kept)
-    return MomentSums.of_sums(
+    return MomentSums(
         state.messages,
         state.ids[kept],
         state.sums[kept],
