@@ -22,7 +22,13 @@ from itsdangerous import BadData, TimestampSigner, URLSafeTimedSerializer
 from app.access.networks import network
 from app.access.rights import ROLES, Person, check_access_name
 from app.classifier.specification import check_name
-from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
+from app.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    InvalidInput,
+    TooManyRequests,
+    Unauthenticated,
+)
 from app.services.access import note
 from app.services.clock import Buckets, now
 from app.storage import access
@@ -214,10 +220,13 @@ class Sessions:
         return self._signed_in(person)
 
     def _renewed(self, person: Person, hashed: str) -> Person:
-        with writing(self.engine) as connection:
-            if not access.renew_password(connection, person, hashed):
-                # Changed since it was proved: the session is of the old revision.
-                return person
+        renewed = False
+        # Where nothing can be stored, people sign in all the same; it waits.
+        with suppress(DatabaseUnavailable), writing(self.engine) as connection:
+            renewed = access.renew_password(connection, person, hashed)
+        if not renewed:
+            # If it was changed since it was proved, the session is of no use.
+            return person
         self.keys.refresh()
         return replace(person, revision=person.revision + 1)
 

@@ -152,9 +152,8 @@ def renew_password(connection: Connection, old: Person, password: str) -> bool:
     """Store another hash of an unchanged password; return False if it was changed."""
     unchanged = person.c.name == old.name, person.c.revision == old.revision
     values = {"password": password, "revision": old.revision + 1}
-    return (
-        connection.execute(update(person).where(*unchanged).values(values)).rowcount > 0
-    )
+    renewed = connection.execute(update(person).where(*unchanged).values(values))
+    return renewed.rowcount > 0
 
 
 def _added(

@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from operator import attrgetter, or_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, insert, select, update
-from sqlalchemy import or_ as any_of
+from sqlalchemy import and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from app.classifier.policy import Policy
@@ -245,7 +244,7 @@ def by_label(messages: MonthlyCounts) -> Counter[str]:
         if label is not None:
             of_view[view][label] += n
     unfolded = of_view.pop(None, Counter())
-    found: Counter[str] = reduce(or_, of_view.values(), Counter())
+    found: Counter[str] = reduce(Counter.__or__, of_view.values(), Counter())
     found.update(unfolded)
     return found
 
@@ -285,13 +284,11 @@ def count_by_month(
                 and_(row.profile_id == key, row.revision > folded)
                 for key, folded in part
             )
+            of_message = row.profile_id, row.epoch, row.label_before, row.label
             for profile_id, epoch, before, label, n in connection.execute(
-                select(
-                    *(row.profile_id, row.epoch, row.label_before, row.label),
-                    func.count(),
-                )
-                .where(any_of(*of_part), row.kind == "message")
-                .group_by(row.profile_id, row.epoch, row.label_before, row.label)
+                select(*of_message, func.count())
+                .where(or_(*of_part), row.kind == "message")
+                .group_by(*of_message)
             ):
                 found[profile_id][None, epoch, before] -= n
                 found[profile_id][None, epoch, label] += n

@@ -150,6 +150,21 @@ def test_a_hash_is_not_renewed_over_another_password(engine, keys, sessions, cos
     assert sessions.sign_in("ann", "another horse", host=None)
 
 
+def test_a_hash_that_cannot_be_renewed_keeps_nobody_out(
+    sessions, costlier, monkeypatch
+):
+    """A disk may be full while people look for the reason."""
+
+    def full(*_):
+        raise DatabaseUnavailable("the disk is full")
+
+    costlier()
+    monkeypatch.setattr(access, "renew_password", full)
+    cookie = sessions.sign_in("ann", PASSWORD, host=None)
+
+    assert ("user:ann", False) == name(sessions.find(cookie))
+
+
 def test_somebody_without_a_password_signs_in_elsewhere(engine, keys, sessions):
     """A proxy vouches for them; no password is theirs."""
     add_person(engine, "eve", role="reader", password=None, actor="test")
