@@ -15,7 +15,7 @@ from app.services.application import Application
 from app.services.clock import JUMP, PROOF, Failures, SteadyClock
 from app.settings import Settings
 from app.storage import scored, tables
-from app.storage.database.engine import reading, writing
+from app.storage.database.engine import disposing, reading, writing
 from app.storage.retention import last_used
 from tests.support.application import running, teach
 from tests.support.builders import observed
@@ -195,18 +195,17 @@ def test_the_last_use_is_found_without_reading_all_rows(database_url):
     """A start costs the same after some years."""
     with running(database_url=database_url) as app:
         live = app.live.get("default")
-    engine = app.engine
     found = []
-    for rows in (range(10), range(10, 1000)):
-        with writing(engine) as connection:
-            seen = [
-                ScoredRow.of(observed(n, {"a": 1}), time=MARCH + timedelta(minutes=n))
-                for n in rows
-            ]
-            scored.put_many(connection, live.row.id, seen)
-        with counting(engine) as counted, reading(engine) as connection:
-            used = last_used(connection, now=MARCH + AHEAD, gap=JUMP, proof=PROOF)
-        found.append((used, counted.instructions))
+    # Its threads have ended; they would be counted as well.
+    with disposing(app.engine) as engine:
+        for rows in (range(10), range(10, 1000)):
+            times = ((n, MARCH + timedelta(minutes=n)) for n in rows)
+            seen = [ScoredRow.of(observed(n, {"a": 1}), time=at) for n, at in times]
+            with writing(engine) as connection:
+                scored.put_many(connection, live.row.id, seen)
+            with counting(engine) as counted, reading(engine) as connection:
+                used = last_used(connection, now=MARCH + AHEAD, gap=JUMP, proof=PROOF)
+            found.append((used, counted.instructions))
     (_, few), (last, many) = found
 
     assert MARCH + timedelta(minutes=999) == last
