@@ -195,7 +195,7 @@ Smoothing = Lidstone | Epsilon | NoSmoothing
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class Interpolation:
     r"""Mix the estimate of a class with that of all classes together.
 
     Parameters
@@ -236,7 +236,7 @@ class Backoff:
 
     Examples
     --------
-    >>> Backoff(3.0).trust(np.array([0, 3, 27])).tolist()
+    >>> Interpolation(3.0).weights(np.array([0, 3, 27])).tolist()
     [0.0, 0.5, 0.9]
     """
 
@@ -246,11 +246,11 @@ class Backoff:
         """Refuse an invalid number of messages."""
         if not (math.isfinite(self.messages) and self.messages > 0):
             raise InvalidObservation(
-                "the number of messages of a back-off must be positive and finite, "
-                f"got {self.messages!r}"
+                "the number of messages of an interpolation must be positive and "
+                f"finite, got {self.messages!r}"
             )
 
-    def trust(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight of each class's own estimate, shape (K,)."""
         # Counts of messages are far below 2**53, so the division is exact enough.
         share: NDArray[np.float64] = messages / (messages + self.messages)

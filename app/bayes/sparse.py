@@ -9,7 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Self
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    get_args,
+)
 
 import numpy as np
 
@@ -38,6 +47,19 @@ def require_room(total: float) -> None:
             f"a sum of counts comes to {total:.4g}, which 64 bits do not hold; divide "
             "the counts"
         )
+
+
+def require_choice(parameter: str, given: object, choices: Any) -> None:
+    """Raise if a parameter is none of the strings of a `Literal`.
+
+    Raises
+    ------
+    InvalidObservation
+        With the choices.
+    """
+    if given not in get_args(choices):
+        known = " or ".join(map(repr, get_args(choices)))
+        raise InvalidObservation(f"{parameter} must be {known}, got {given!r}")
 
 
 def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -234,8 +234,8 @@ class PartialSums:
         Messages of each class, in each sum.
     vocabulary : int
         The features of the largest table: the exact number of a sum would take a pass
-        through all of them, and only the pseudo-counts of a smoothing without a
-        back-off depend on it.
+        through all of them, and only the pseudo-counts of a smoothing without an
+        interpolation depend on it.
 
     Notes
     -----

@@ -18,7 +18,7 @@ from app.bayes.models.chain import Chain
 from app.bayes.models.differential import Differential
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import PartialSums
-from app.classifier.snapshot import Scorer
+from app.classifier.snapshot import ByLevel, Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,9 +192,9 @@ class BackedOff(Scorer):
         )
         self.learned = np.sum([each.messages for each in snapshots], axis=0)
         above = BackedOff(levels[1:]) if len(others) > 1 else others[0]
-        self.rows = _stacked(self, above)
+        self.by_level = _stacked(self, above)
         if self.sides is not self:
-            self.sides.rows = _stacked(self.sides, above.sides)
+            self.sides.by_level = _stacked(self.sides, above.sides)
 
     def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over the levels, in which each message counts once."""
@@ -224,6 +224,6 @@ class BackedOff(Scorer):
         )
 
 
-def _stacked(own: Scorer, above: Scorer) -> tuple[NDArray[np.float64], ...]:
-    """Return the rows of a scorer above those of another."""
-    return tuple(map(np.vstack, zip(own.rows, above.rows, strict=True)))
+def _stacked(own: Scorer, above: Scorer) -> ByLevel:
+    """Return the levels of a scorer before those of another."""
+    return ByLevel(*map(np.vstack, zip(own.by_level, above.by_level, strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,22 @@ if TYPE_CHECKING:
     from app.bayes.likelihood import Likelihood
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
+
+
+class ByLevel(NamedTuple):
+    """What the verdicts at L levels need besides the counts.
+
+    Parameters
+    ----------
+    raised, weights : ndarray of float64, shape (L, T)
+        `Scorer.raised`, and the weights of the fusion.
+    added : ndarray of float64, shape (L, K)
+        What is added for all messages alike: log-prior and bias.  Unit: nats.
+    """
+
+    raised: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    added: NDArray[np.float64]
 
 
 class Scorer:
@@ -56,9 +72,8 @@ class Scorer:
     sides : Scorer
         The same for wanted mail and spam, with the counts of all labels of a side
         together; this scorer itself where it has two labels.
-    rows : tuple of ndarray of float64, shapes (L, T), (L, T) and (L, K)
-        For a verdict at each level, `raised`, the weights of the fusion, and what is
-        added for all messages alike; one level unless there are others above it.
+    by_level : ByLevel
+        What a verdict needs of each level; one unless there are others above it.
     """
 
     def __init__(
@@ -137,8 +152,8 @@ class Scorer:
             added = added + fusion.bias
         else:
             self.sides = _Sides(self)
-        self.rows = tuple(
-            [row[np.newaxis] for row in (self.raised, fusion.weights, added)]
+        self.by_level = ByLevel(
+            self.raised[np.newaxis], fusion.weights[np.newaxis], added[np.newaxis]
         )
 
 
@@ -347,7 +362,7 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
         for name in specification.deciding
     }
     terms = specification.verdict.terms
-    factors_of_views, weights, added = snapshot.rows
+    by_level = snapshot.by_level
     sums = {name: part.totals.tolist() for name, part in parts.items()}
     factors = [
         [
@@ -356,15 +371,15 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
             )
             for term in terms
         ]
-        for level in range(len(factors_of_views))
+        for level in range(len(by_level.raised))
     ]
     evidence, posteriors, odds = likelihood.verdict(
         np.array([*sums.values()]),
         snapshot.log_prior,
         specification.places,
-        factors_of_views * factors,
-        weights,
-        added,
+        by_level.raised * factors,
+        by_level.weights,
+        by_level.added,
         specification.spam_mask,
     )
     last = len(parts)

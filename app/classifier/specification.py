@@ -19,7 +19,7 @@ from app.bayes.models.chain import Chain
 from app.bayes.models.differential import Differential
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.prior import SmoothedPrior
-from app.bayes.smoothing import Backoff, Lidstone
+from app.bayes.smoothing import Interpolation, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.classifier.rule import (
     CORRECTIONS,
@@ -51,11 +51,13 @@ def in_parts(model: EventModel) -> EventModel:
     Lidstone(alpha=512.0)
     """
     match model:
-        case Multinomial(smoothing=smoothing, backoff=backoff):
+        case Multinomial(smoothing=smoothing, interpolation=interpolation):
             return replace(
                 model,
                 smoothing=_smoothing(smoothing),
-                backoff=None if backoff is None else Backoff(backoff.messages * PARTS),
+                interpolation=None
+                if interpolation is None
+                else Interpolation(interpolation.messages * PARTS),
             )
         case Bernoulli(smoothing=smoothing):
             return replace(model, smoothing=_smoothing(smoothing))
@@ -121,7 +123,7 @@ The corrections are made of them."""
 # of 60, 28 and 22, and 95, 84 and 94 % caught instead of 98, 86 and 95; whole streams
 # are ranked as before (experiment 0090).
 TEXT_SMOOTHING: Final = Lidstone(0.02)
-TEXT_BACKOFF: Final = Backoff(3.0)
+TEXT_INTERPOLATION: Final = Interpolation(3.0)
 MIN_LABELS: Final = 2
 MAX_LABELS: Final = 64
 """Most labels.  POPFile's users had a dozen buckets; each label is a column in
@@ -212,7 +214,7 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
             f"learn every message, got {list(text_views)}"
         )
     multinomial = Multinomial(
-        smoothing=TEXT_SMOOTHING, counting="presence", backoff=TEXT_BACKOFF
+        smoothing=TEXT_SMOOTHING, counting="presence", interpolation=TEXT_INTERPOLATION
     )
     classifiers = {
         view: ViewModel(view=view, event_model=multinomial)

@@ -69,8 +69,8 @@ def multinomial(
     n_values: int,
     rule: int,
     parameter: float,
-    backed: bool,
-    trust: NDArray[np.float64],
+    by_frequency: bool,
+    weights: NDArray[np.float64],
     declared: NDArray[np.bool_],
 ) -> Apart:
     """Return what each feature adds to each class; 0 where it does not take part.
@@ -89,10 +89,10 @@ def multinomial(
         Size of the vocabulary.
     rule, parameter
         The smoothing.
-    backed : bool
+    by_frequency : bool
         Whether pseudo-counts are proportional to the frequency of the feature in all
         classes together, not uniform over the vocabulary.
-    trust : ndarray of float64, shape (L, K)
+    weights : ndarray of float64, shape (L, K)
         Weight of each class's own estimate; the rest is the weight of all classes
         together.
     declared : ndarray of bool, shape (n,)
@@ -114,12 +114,12 @@ def multinomial(
                 continue
             seen[i] = True
             # Added to the count and, multiplied by this number, to the total.
-            spread = of_all / count if backed else float(n_values)
+            spread = of_all / count if by_frequency else float(n_values)
             whole = _share(rule, parameter, count, of_all, spread)
             for c in range(k):
                 own = found[level, i, c]
                 share = _share(rule, parameter, own, totals[level, c], spread)
-                weight = trust[level, c]
+                weight = weights[level, c]
                 term = math.log(weight * share + (1.0 - weight) * whole)
                 terms[level, c, i] = term * values[i] if weighted else term
     return np.zeros(k), terms[0], seen, _total(np.zeros(k), terms)

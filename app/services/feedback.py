@@ -338,7 +338,7 @@ class Feedback:
         """Hand a teaching to the writer, and count its outcome.
 
         If there is no evidence, the ledger already has the features of the message.
-        `came` tells whether the message was scored on arrival.
+        `was_scored` tells whether the message was scored on arrival.
         """
         if label is not None:
             self.teachers.require(live.row.id, source)

@@ -11,7 +11,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.models.logistic import GaussianPull, fit
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior
-from app.bayes.smoothing import Backoff
+from app.bayes.smoothing import Interpolation
 from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.table import FeatureTable
 from app.errors import InvalidObservation
@@ -47,7 +47,7 @@ def test_the_counts_of_all_classes_may_have_more_than_64_bits():
     state = FeatureCounts.of_counts(
         np.array([1, 1]), np.array([1]), np.array([[HALF, HALF]]), np.array([[1, 1]])
     )
-    model = Multinomial(counting="occurrences", backoff=Backoff(3.0))
+    model = Multinomial(counting="occurrences", interpolation=Interpolation(3.0))
     found = model.estimate(state)(SparseCounts.of({1: 1}))
 
     assert [0.0, 0.0] == pytest.approx(found.tolist(), abs=1e-9)

@@ -44,7 +44,7 @@ class Learned:
         self.found[label].update(found)
 
     def multinomial(self, found):
-        """Return the log-odds of section 5, with its back-off."""
+        """Return the log-odds of section 5, with its interpolation."""
         sizes = [counts.total() for counts in self.found]
         odds = 0.0
         for i in found:

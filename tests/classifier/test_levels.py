@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.smoothing import Backoff, Lidstone
+from app.bayes.smoothing import Interpolation, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable, PartialSums
 from app.classifier.explain import attribute, explain
@@ -260,7 +260,7 @@ def test_counts_that_decay_weigh_as_many_messages():
                 **SHIPPED.classifiers,
                 "words": replace(
                     SHIPPED.classifiers["words"],
-                    event_model=Multinomial(backoff=Backoff(9.0)),
+                    event_model=Multinomial(interpolation=Interpolation(9.0)),
                 ),
             },
         ),

@@ -21,7 +21,7 @@ from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_odds, log_posterior, odds_weights
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
-from app.bayes.smoothing import Backoff, Epsilon, Lidstone, NoSmoothing
+from app.bayes.smoothing import Epsilon, Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
 from app.bayes.table import FeatureTable
 
@@ -94,7 +94,7 @@ SMOOTHINGS = (Lidstone(0.1), Epsilon(1e-6), NoSmoothing())
 CASES = [
     Case(
         f"{type(model).__name__} {getattr(model, 'counting', '')} {model.smoothing}"
-        f" {getattr(model, 'backoff', None) or ''}",
+        f" {getattr(model, 'interpolation', None) or ''}",
         model,
         texts,
         FeatureCounts.zero,
@@ -106,7 +106,7 @@ CASES = [
     for model in (
         Multinomial(smoothing=smoothing, counting="occurrences"),
         Multinomial(smoothing=smoothing, counting="presence"),
-        Multinomial(smoothing=smoothing, backoff=Backoff(2.0)),
+        Multinomial(smoothing=smoothing, interpolation=Interpolation(2.0)),
         Bernoulli(smoothing=smoothing),
     )
 ]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
+from app.classifier.specification import TEXT_INTERPOLATION, TEXT_SMOOTHING
 from app.storage.database.engine import writing
 from tests.support.application import learn_batch, running
 from tests.support.builders import fold
@@ -80,7 +80,7 @@ def test_the_weight_is_the_difference_of_the_log_likelihoods(app):
     totals = table.totals("presence")
     whole = 4 / totals.sum()
     spread = TEXT_SMOOTHING.alpha / whole
-    trust = TEXT_BACKOFF.trust(np.array([3, 6]))
+    trust = TEXT_INTERPOLATION.weights(np.array([3, 6]))
     own = (np.array([0, 4]) + TEXT_SMOOTHING.alpha) / (totals + spread)
     ham, spam = trust * own + (1 - trust) * whole
 

@@ -18,7 +18,7 @@ from app.bayes.models.gaussian import (
     population_variance,
 )
 from app.bayes.moments import MeasurementModel
-from app.bayes.sparse import FRACTION_BITS, Measurements
+from app.bayes.sparse import FRACTION_BITS, Measurements, require_choice
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
@@ -215,6 +215,10 @@ class Discriminant(MeasurementModel):
     shrinkage: Shrinkage = ESTIMATED
     floor: Floor | Added = FLOOR
     constant: Constant = "floor"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown choice."""
+        require_choice("constant", self.constant, Constant)
 
     def estimate(self, state: MomentSums) -> DiscriminantLikelihood:
         """Return the likelihood under a training state; O(D^3) work."""

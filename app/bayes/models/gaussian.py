@@ -10,7 +10,7 @@ import numpy as np
 
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.moments import MeasurementModel
-from app.bayes.sparse import FRACTION_BITS, Measurements
+from app.bayes.sparse import FRACTION_BITS, Measurements, require_choice
 from app.errors import InvalidObservation
 from app.kernels import likelihood
 
@@ -215,6 +215,11 @@ class Gaussian(MeasurementModel):
     floor: Floor | Added = FLOOR
     constant: Constant = "floor"
     variances: Variances = "class"
+
+    def __post_init__(self) -> None:
+        """Refuse unknown choices."""
+        require_choice("constant", self.constant, Constant)
+        require_choice("variances", self.variances, Variances)
 
     def estimate(self, state: MomentSums) -> GaussianLikelihood:
         """Return the likelihood under a training state; O(D K) work."""

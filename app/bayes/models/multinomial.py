@@ -11,12 +11,12 @@ from app.bayes.counts import FeatureModel
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import (
     LAPLACE,
-    Backoff,
+    Interpolation,
     Smoothing,
     are_declared,
     vocabulary_size,
 )
-from app.bayes.sparse import Counting, SparseCounts
+from app.bayes.sparse import Counting, SparseCounts, require_choice
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Multinomial(FeatureModel):
     vocabulary : int or None, default None
         Number of declared features, numbered from 0; None means the features
         that training has seen.
-    backoff : Backoff or None, default None
+    interpolation : Interpolation or None, default None
         How the estimates of a class with few messages are mixed with those of all
         classes; None keeps the classes apart, as in textbooks.
 
@@ -60,8 +60,8 @@ class Multinomial(FeatureModel):
     evidence for the class with less text that says nothing about the message.  A
     declared feature adds exactly that, because it is one of the *V*.
 
-    With a `backoff` and no declared vocabulary, the pseudo-counts follow the share
-    :math:`N_i / N` of the feature in all classes together, with
+    With an `interpolation` and no declared vocabulary, the pseudo-counts follow the
+    share :math:`N_i / N` of the feature in all classes together, with
     :math:`N_i = \sum_c N_{ci}` and :math:`N = \sum_i N_i`:
 
     .. math:: \hat\theta_{ci} = \frac{N_{ci} + \alpha}{N_c + \alpha N / N_i} .
@@ -96,7 +96,11 @@ class Multinomial(FeatureModel):
     smoothing: Smoothing = LAPLACE
     counting: Counting = "presence"
     vocabulary: int | None = None
-    backoff: Backoff | None = None
+    interpolation: Interpolation | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown way of counting."""
+        require_choice("counting", self.counting, Counting)
 
     def estimate(self, source: CountSource) -> MultinomialLikelihood:
         """Return the likelihood under a training state; O(K) work.
@@ -114,10 +118,10 @@ class Multinomial(FeatureModel):
             self.counting,
             source.totals(self.counting).reshape(-1, k),
             max(1, vocabulary_size(source, self.vocabulary)),
-            self.backoff is not None and self.vocabulary is None,
+            self.interpolation is not None and self.vocabulary is None,
             np.ones_like(messages, np.float64)
-            if self.backoff is None
-            else self.backoff.trust(messages),
+            if self.interpolation is None
+            else self.interpolation.weights(messages),
             self.vocabulary,
         )
 
@@ -138,10 +142,10 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
         Sum of the counts of each class, at each level; one unless `source` has more.
     n_values : int
         Size of the vocabulary.
-    backed : bool
+    by_frequency : bool
         Whether the pseudo-counts follow the frequency of each feature.
-    trust : ndarray of float64, shape (L, K)
-        Weight of each class's own estimate (`Backoff.trust`).
+    weights : ndarray of float64, shape (L, K)
+        Weight of each class's own estimate (`Interpolation.weights`).
     declared : int or None
         Number of declared features.
     """
@@ -151,8 +155,8 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
     counting: Counting
     totals: NDArray[np.int64]
     n_values: int
-    backed: bool
-    trust: NDArray[np.float64]
+    by_frequency: bool
+    weights: NDArray[np.float64]
     declared: int | None = None
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
@@ -170,8 +174,8 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
                 self.totals,
                 self.n_values,
                 *self.smoothing.rule,
-                self.backed,
-                self.trust,
+                self.by_frequency,
+                self.weights,
                 are_declared(x.ids, self.declared),
             )
         )

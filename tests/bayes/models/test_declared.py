@@ -12,7 +12,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.smoothing import Backoff, Epsilon, Lidstone, NoSmoothing
+from app.bayes.smoothing import Epsilon, Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
@@ -58,7 +58,9 @@ def test_the_multinomial_draws_a_declared_word(smoothing, ham, spam):
 
 def test_presence_counts_a_declared_word_once():
     """Repeats in a message do not count, and a class backs off to all classes."""
-    model = Multinomial(smoothing=Lidstone(1.0), vocabulary=3, backoff=Backoff(1.0))
+    model = Multinomial(
+        smoothing=Lidstone(1.0), vocabulary=3, interpolation=Interpolation(1.0)
+    )
     ham = (Fraction(2, 5) + Fraction(4, 7)) / 2 * (Fraction(1, 5) + Fraction(1, 7)) / 2
     spam = (
         (2 * Fraction(3, 5) + Fraction(4, 7))

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
+from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.gaussian import Added, Floor, Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
@@ -203,3 +205,21 @@ def test_what_is_added_to_a_variance_is_positive(amount):
     """A variance must not fall, or become no number."""
     with pytest.raises(InvalidObservation, match="must be positive and finite"):
         Added({0: amount})
+
+
+@pytest.mark.parametrize(
+    ("model", "choice"),
+    [
+        (Gaussian, {"variances": "pooled"}),
+        (Gaussian, {"constant": "skip"}),
+        (Discriminant, {"constant": "skip"}),
+        (Multinomial, {"counting": "occurrence"}),
+    ],
+)
+def test_an_unknown_choice_is_refused(model, choice):
+    """A wrong choice is not taken for the other one."""
+    [(parameter, given)] = choice.items()
+    with pytest.raises(
+        InvalidObservation, match=rf"{parameter} must be '.*' or '.*', got '{given}'"
+    ):
+        model(**choice)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.smoothing import Backoff, Lidstone, NoSmoothing
+from app.bayes.smoothing import Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
-MODEL = Multinomial(smoothing=Lidstone(0.1), backoff=Backoff(3.0))
+MODEL = Multinomial(smoothing=Lidstone(0.1), interpolation=Interpolation(3.0))
 texts = st.dictionaries(st.integers(0, 6), st.just(1), max_size=7).map(SparseCounts.of)
 
 
@@ -57,7 +57,7 @@ def test_classes_of_one_size_differ_as_in_the_textbook():
     """The share of the whole vanishes, and the denominators are equal."""
     x = SparseCounts.of({1: 1, 2: 1})
     taught = state([x] * 9, [SparseCounts.of({2: 1, 3: 1})] * 9)
-    few = Multinomial(smoothing=Lidstone(0.1), backoff=Backoff(1e-9))
+    few = Multinomial(smoothing=Lidstone(0.1), interpolation=Interpolation(1e-9))
     textbook = Multinomial(smoothing=Lidstone(0.1))
 
     expected = log_odds(textbook, taught, x)
@@ -90,7 +90,7 @@ def test_a_rare_feature_says_little_against_a_small_class():
 def test_what_is_impossible_in_both_is_impossible_in_the_mixture():
     """Without smoothing a probability may be zero."""
     taught = state([SparseCounts.of({1: 1})], [SparseCounts.of({2: 1})])
-    model = Multinomial(smoothing=NoSmoothing(), backoff=Backoff(1.0))
+    model = Multinomial(smoothing=NoSmoothing(), interpolation=Interpolation(1.0))
 
     logs = model.estimate(taught)(SparseCounts.of({1: 1}))
 
@@ -99,6 +99,6 @@ def test_what_is_impossible_in_both_is_impossible_in_the_mixture():
 
 @pytest.mark.parametrize("messages", [0.0, -1.0, math.inf, math.nan])
 def test_messages_must_be_positive_and_finite(messages):
-    """The number of messages of a back-off is positive and finite."""
-    with pytest.raises(InvalidObservation, match="of a back-off must be"):
-        Backoff(messages)
+    """The number of messages of an interpolation is positive and finite."""
+    with pytest.raises(InvalidObservation, match="of an interpolation must be"):
+        Interpolation(messages)
