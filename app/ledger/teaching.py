@@ -32,11 +32,12 @@ Kind = Literal[
 """The outcome of a teaching; only the first three add a row.
 
 ``learned``: also if a person confirms a label that the filter taught itself.
-``unchanged``: the message already has that label.  ``unknown``: it is to be forgotten
-but was not learned, or it is taught by id and its features are not stored. ``expired``:
-its vector was dropped because of its age, or is in a sum, so it cannot be taken back
-separately.  ``full``: the teacher, or the filter for its own verdicts, has reached the
-limit for the day.
+``forgotten``: without a row if the message was only scored.  ``unchanged``: the message
+already has that label.  ``unknown``: it is to be forgotten but nothing of it is stored,
+or it is taught by id and its features are not stored.  ``expired``: its vector was
+dropped because of its age, or is in a sum, so it cannot be taken back separately.
+``full``: the teacher, or the filter for its own verdicts, has reached the limit for the
+day.
 """
 
 
@@ -64,6 +65,9 @@ class Teaching:
     arrived : int or None
         Number of messages scored on arrival since the previous teaching; None if this
         message was not scored on arrival, as in an archive.
+    dropped : bool
+        Whether the message, which is to be forgotten, was dropped from memory, where it
+        was since it was scored.
     """
 
     digest: bytes
@@ -74,6 +78,7 @@ class Teaching:
     scores: Mapping[str, Any] | None = None
     per_day: int | None = None
     arrived: int | None = None
+    dropped: bool = False
 
     @property
     def own(self) -> bool:
@@ -116,6 +121,7 @@ def decide(
     remembered: ScoredRow | None,
     revision: int,
     taught_before: int = 0,
+    deleted: bool = False,
 ) -> Outcome:
     """Return the effect of a teaching on a message.
 
@@ -130,6 +136,9 @@ def decide(
         Revision of the new row, if there is one.
     taught_before : int, default 0
         Number of rows that its source has written on the day.
+    deleted : bool, default False
+        Whether stored data from when it was scored were deleted, because it is to be
+        forgotten.
     """
     # The present state, which is taken back.
     learned = before if before is not None and before.label is not None else None
@@ -140,6 +149,9 @@ def decide(
             kind=kind, digest=teaching.digest, label_before=label_before, row=row
         )
 
+    without: Kind = "forgotten" if deleted or teaching.dropped else "unknown"
+    if learned is not None:
+        without = "expired"
     # The filter never overrides a person's decision, even to forget the message.
     if teaching.own and before is not None:
         return outcome("unchanged")
@@ -154,7 +166,7 @@ def decide(
     # A message taken back by an undo is not learned, but still has its features.
     there = before is not None and before.kept and not before.forgotten
     if teaching.label is None and not there:
-        return outcome("unknown" if learned is None else "expired")
+        return outcome(without)
     if teaching.label is not None and teaching.label == label_before and not confirms:
         return outcome("unchanged")
     bound = math.inf if teaching.per_day is None else teaching.per_day
@@ -162,7 +174,7 @@ def decide(
         return outcome("full")
     evidence = learned or teaching.evidence or remembered or (before if there else None)
     if evidence is None or evidence.vector is None or (learned and not learned.kept):
-        return outcome("unknown" if learned is None else "expired")
+        return outcome(without)
     time = teaching.time
     # This feedback must count as the latest, whatever the clocks of other sites say.
     if before is not None and before.merged:

@@ -83,7 +83,7 @@ class PendingFeedback:
         Expired
             If the message was learned too long ago to be changed.
         UnknownMessage
-            If it was to be forgotten but is not learned.
+            If it was to be forgotten but nothing of it is stored.
         """
         outcome = taught.outcome
         if outcome.kind == "full":
@@ -98,7 +98,7 @@ class PendingFeedback:
             if self.forgets:
                 msg += ". Its lines in the history were deleted all the same"
             raise Expired(msg)
-        if outcome.kind == "unknown" and taught.verdict_before is None:
+        if outcome.kind == "unknown":
             raise UnknownMessage(
                 f"the profile {taught.profile.row.name!r} has not learned message "
                 f"{self.digest.hex()}, and nothing is stored from when it was scored; "
@@ -198,7 +198,7 @@ class Feedback:
     def forget(
         self, profile: str, digest: bytes, *, source: str, via: Via | None = None
     ) -> Taught:
-        """Take back a message for good, as if it had never been learned.
+        """Take back a message for good, as if it had never been scored or learned.
 
         Its words are deleted before the answer, and its features once the counts have
         followed (`app.storage.retention`).  Its scored features are deleted too.
@@ -206,7 +206,7 @@ class Feedback:
         Raises
         ------
         UnknownMessage
-            If it is not learned.
+            If nothing of it is stored.
         UnknownProfile
             If there is no such profile.
         DatabaseUnavailable
@@ -301,9 +301,8 @@ class Feedback:
             If too much is waiting already.
         """
         live = self.live.get(profile)
-        if self.recent is not None:
-            self.recent.drop(live.row.id, digest)
-        return self._submit(live, digest, None, source, via=via)
+        dropped = self.recent is not None and self.recent.drop(live.row.id, digest)
+        return self._submit(live, digest, None, source, dropped=dropped, via=via)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest under which a message is taught, for `forget`.
@@ -333,6 +332,7 @@ class Feedback:
         evidence: ScoredRow | None = None,
         *,
         was_scored: bool = False,
+        dropped: bool = False,
         via: Via | None,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
@@ -353,6 +353,7 @@ class Feedback:
             time=self.clock(),
             per_day=self.teachers.bound(source),
             arrived=arrived,
+            dropped=dropped,
         )
         begun = time.perf_counter()
         taught = self.tally.teaching()

@@ -188,14 +188,19 @@ class RecentMessages:
 
     def drop(
         self, profile_id: int, digest: bytes, *, upto: datetime | None = None
-    ) -> None:
-        """Drop a message that is to be forgotten; with `upto`, as scored until then."""
-        key = profile_id, digest
+    ) -> bool:
+        """Drop a message that is to be forgotten, and return whether it was there.
+
+        With `upto`, only as scored until then.
+        """
+        key, dropped = (profile_id, digest), False
         with self._lock:
             for cache in self._waiting, self._noted, self._written:
                 seen = cache.get(key)
                 if seen is not None and (upto is None or seen.time <= upto):
                     cache.drop(key)
+                    dropped = True
+        return dropped
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
         """Drop written messages from before a time, and those of other profiles."""

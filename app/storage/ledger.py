@@ -387,6 +387,9 @@ def append(
         }
         - learned,
     )
+    # Also of messages that are not learned, but may have been scored.
+    gone = {teaching.digest for teaching in teachings if teaching.label is None}
+    deleted = scored.forget(connection, profile.id, gone)
     of_day = _rows_of_day(connection, profile.id, teachings)
     outcomes = []
     written: list[LedgerRow] = []
@@ -397,6 +400,7 @@ def append(
             remembered=scored_rows.get(teaching.digest),
             revision=revision + len(written) + 1,
             taught_before=of_day[teaching.source],
+            deleted=teaching.digest in deleted,
         )
         outcomes.append(outcome)
         if outcome.row is not None:
@@ -404,11 +408,7 @@ def append(
             written.append(outcome.row)
             of_day[teaching.source] += 1
     write(connection, profile.id, written)
-    # Including those that are not learned, which may have been scored.
-    gone = {teaching.digest for teaching in teachings if teaching.label is None}
-    if gone:
-        scored.forget(connection, profile.id, gone)
-        _forget_words(connection, profile.id, [row for row in written if row.forgotten])
+    _forget_words(connection, profile.id, [row for row in written if row.forgotten])
     return outcomes
 
 

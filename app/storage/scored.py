@@ -73,13 +73,23 @@ def forget(
     digests: Collection[bytes],
     *,
     upto: datetime | None = None,
-) -> None:
-    """Delete messages and their lines; with `upto`, only those scored until then."""
+) -> set[bytes]:
+    """Delete messages and their lines; with `upto`, only those scored until then.
+
+    Returns
+    -------
+    set of bytes
+        The digests of those of which something was stored.
+    """
+    found: set[bytes] = set()
     for table in (tables.scored, tables.history):
+        digest = table.c.digest
         statement = delete(table).where(table.c.profile_id == profile_id)
         if upto is not None:
             statement = statement.where(table.c.time <= upto)
-        where_in(connection, statement, table.c.digest, digests)
+        rows = where_in(connection, statement.returning(digest), digest, digests)
+        found.update(row.digest for row in rows)
+    return found
 
 
 def get_many(

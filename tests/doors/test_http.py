@@ -211,7 +211,7 @@ def test_two_labels_of_one_message_are_refused(client):
 
 
 def test_a_message_is_forgotten_by_its_id(client):
-    """DELETE takes it back; a second time there is nothing to forget."""
+    """DELETE takes it back, and what was stored when it was scored again."""
     score = client.post("/classify", content=spam(3), headers=RAW).json()["log_odds"]
     taught = client.post("/feedback?label=spam", content=spam(3), headers=RAW).json()
 
@@ -224,6 +224,12 @@ def test_a_message_is_forgotten_by_its_id(client):
     )
     after = client.post("/classify", content=spam(3), headers=RAW).json()["log_odds"]
     assert score == after
+    scored = client.delete(f"/feedback/{taught['id']}").json()
+    assert ("forgotten", None, None) == (
+        scored["outcome"],
+        scored["label"],
+        scored["label_before"],
+    )
     again = problem(client.delete(f"/feedback/{taught['id']}"))
     assert (404, "unknown-message") == again[:2]
 

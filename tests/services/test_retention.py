@@ -148,15 +148,25 @@ def test_a_process_that_has_not_followed_loads_anew(database_url, caplog):
         assert expected == live.snapshot.tables["words"].flatten()
 
 
-def test_what_is_forgotten_is_not_stored_behind_the_answer(database_url):
-    """A scored message waits in memory for half a second, and is dropped there too."""
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_message_that_was_only_scored_is_forgotten_once(database_url, stored):
+    """It waits in memory for half a second, and is dropped there and in the tables."""
     with running(database_url=database_url) as app:
         app.scheduler.stop()
         seen = app.classify("default", spam(1), strongest=0).observation
+        if stored:
+            app.recent.flush(app.engine)
+            app.recent.drop(app.live.get("default").row.id, seen.digest)
+        forgotten = app.feedback.forget("default", seen.digest, source="ann")
+        flushed = app.recent.flush(app.engine)
         with pytest.raises(UnknownMessage, match="nothing to forget"):
             app.feedback.forget("default", seen.digest, source="ann")
-        flushed = app.recent.flush(app.engine)
 
+    assert ("forgotten", None, 0) == (
+        forgotten.outcome.kind,
+        forgotten.outcome.row,
+        forgotten.revision,
+    )
     assert 0 == flushed
 
 

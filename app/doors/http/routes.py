@@ -303,8 +303,7 @@ async def forget(
     """Forget one message for good, as if it had never been scored or learned.
 
     No undo restores it. Its words are deleted before the answer, and its features
-    within two minutes. What is stored of a message that was only scored is deleted as
-    well, with the answer 404.
+    within two minutes. If nothing of the message is stored, the answer is 404.
     """
     name = profile_of(request, profile, recipient)
     principal = principal_of(request)

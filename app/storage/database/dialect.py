@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from sqlalchemy import Dialect as Compiler
     from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy.sql.dml import ReturningDelete
 
     from app.errors import PostbayesError
 
@@ -529,7 +530,7 @@ def chunks(values: Iterable[T], *, most: int = PER_QUERY) -> Iterator[list[T]]:
 
 def where_in(
     connection: Connection,
-    statement: Select[Any] | Delete,
+    statement: Select[Any] | Delete | ReturningDelete[Any],
     column: ColumnElement[Any],
     values: Iterable[object],
 ) -> list[Row[Any]]:
@@ -538,7 +539,7 @@ def where_in(
     Returns
     -------
     list of rows
-        What a query has found, in no order; empty for a deletion.
+        What the statement returns, in no order.
     """
     found: list[Row[Any]] = []
     for chunk in chunks(values):

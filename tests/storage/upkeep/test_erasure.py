@@ -123,14 +123,16 @@ def test_the_words_of_a_forgotten_message_go_with_the_answer(engine):
 
 
 def test_what_was_only_scored_is_forgotten(engine):
-    """Nothing was learned, and nothing is left."""
+    """Nothing was learned, and nothing is left to forget a second time."""
     profile = new_profile(engine)
     with writing(engine) as connection:
         put_many(connection, profile.id, [scored_row(1)])
 
     (outcome,) = teach(engine, profile, taught(1, None))
+    (again,) = teach(engine, profile, taught(1, None))
 
-    assert "unknown" == outcome.kind
+    assert ("forgotten", None) == (outcome.kind, outcome.row)
+    assert "unknown" == again.kind
     assert [] == rows_of(engine, tables.scored, profile)
 
 
