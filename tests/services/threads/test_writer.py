@@ -73,8 +73,9 @@ def test_feedback_that_waits_shares_a_commit(engine, live):
     """What gathers while the thread is busy is committed together, in order."""
     writer = Writer(engine)
     writer.start()
+    given = [teaching(spam(n), "spam") for n in range(20)]
     with busy(engine):
-        jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
+        jobs = [writer.submit(live, each) for each in given]
 
     outcomes = [job.result(PATIENCE).outcome for job in jobs]
     writer.stop()
@@ -110,8 +111,9 @@ def test_what_was_submitted_cannot_be_cancelled(engine, live):
     """A sender that gives up changes nothing: the row is written, and told."""
     writer = Writer(engine)
     writer.start()
+    given = teaching(ham(1), "ham")
     with busy(engine):
-        given_up = writer.submit(live, teaching(ham(1), "ham"))
+        given_up = writer.submit(live, given)
         cancelled = given_up.cancel()
     after = writer.submit(live, teaching(ham(2), "ham")).result(PATIENCE).outcome
     writer.stop()
@@ -278,7 +280,7 @@ def test_who_was_handed_on_keeps_nobody_else_from_it(engine, live):
     def alone(row):
         return LiveProfile(row, Snapshot.empty(Specification()))
 
-    row = created(engine, "other")
+    other = alone(created(engine, "other"))
     second = alone(replaced(engine, live.row))
     third = alone(replaced(engine, second.row))
     asked, go = threading.Event(), threading.Event()
@@ -299,8 +301,9 @@ def test_who_was_handed_on_keeps_nobody_else_from_it(engine, live):
     writer.start()
     handed_on = writer.submit(live, teaching(spam(1), "spam"))
     asked.wait(PATIENCE)
-    with busy(engine):
-        writer.submit(alone(row), teaching(ham(2), "ham"))
+    # Not by the lock of the database, for which the thread waits 5 s only.
+    with other.held():
+        writer.submit(other, teaching(ham(2), "ham"))
         until_waiting(0)
         fresh = writer.submit(second, teaching(ham(1), "ham"))
         go.set()
