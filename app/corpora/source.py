@@ -57,7 +57,7 @@ from app.features.headers import read_date
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from app.corpora.mailbox import CorpusMessage, Use
 
@@ -406,6 +406,8 @@ class StreamSurvey:
     moments : tuple of int or None
         Arrival of each message by its own header, in the order of reading; empty
         unless it was asked for.  Unit: seconds since 1970.
+    spread : bool, default False
+        Whether no message has a date, so those of each label are spread evenly.
     """
 
     labels: tuple[str, ...]
@@ -413,6 +415,7 @@ class StreamSurvey:
     order: tuple[int, ...]
     digest: str
     moments: tuple[int | None, ...] = ()
+    spread: bool = False
 
 
 def survey(
@@ -440,7 +443,7 @@ def survey(
     labels: list[str] = []
     where: list[str] = []
     moments: list[int | None] = []
-    places: list[int] = []
+    places: list[float] = []
     digest = sha256()
     place = 0
     for number, entry in enumerate(source.entries(), 1):
@@ -459,6 +462,9 @@ def survey(
         tick()
     if not labels:
         raise UnreadableSource(f"there is no message in {source.name}")
+    spread = source.sorts and set(moments) == {None}
+    if spread:
+        places = _evenly(labels)
     # A stable sort: an index, whose places are all 0, stays as it is.
     order = sorted(range(len(labels)), key=places.__getitem__)
     return StreamSurvey(
@@ -467,7 +473,24 @@ def survey(
         order=tuple(order),
         digest=digest.hexdigest(),
         moments=tuple(moments) if dated else (),
+        spread=spread,
     )
+
+
+def _evenly(labels: Sequence[str]) -> list[float]:
+    """Return places from 0 to 1 that spread the messages of each label.
+
+    Examples
+    --------
+    >>> _evenly(["ham", "ham", "ham", "spam"])
+    [0.16666666666666666, 0.5, 0.8333333333333334, 0.5]
+    """
+    total, before = Counter(labels), Counter[str]()
+    places = []
+    for label in labels:
+        places.append((before[label] + 0.5) / total[label])
+        before[label] += 1
+    return places
 
 
 def arrival(raw: bytes) -> int | None:

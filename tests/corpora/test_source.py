@@ -84,7 +84,20 @@ def test_a_message_without_a_date_stays_with_its_neighbour(tmp_path):
     for name, raw in (("a", dated(5)), ("b", b"\n\nundated"), ("c", dated(1))):
         (tmp_path / name).write_bytes(raw)
 
-    assert (2, 0, 1) == survey(folders(tmp_path)).order
+    seen = survey(folders(tmp_path))
+
+    assert ((2, 0, 1), False) == (seen.order, seen.spread)
+
+
+def test_without_any_date_each_label_is_spread_evenly(tmp_path):
+    """All ham before all spam would be learned of one side only."""
+    for folder, number in (("ham", 4), ("spam", 2)):
+        (tmp_path / folder).mkdir()
+        for at in range(number):
+            (tmp_path / folder / f"{at}.eml").write_bytes(b"Subject: %d\n\nHi" % at)
+    seen = survey(folders(tmp_path / "ham", tmp_path / "spam"))
+
+    assert ((0, 4, 1, 2, 5, 3), True) == (seen.order, seen.spread)
 
 
 @pytest.mark.parametrize(

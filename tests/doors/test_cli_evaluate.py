@@ -155,6 +155,18 @@ def test_what_is_learned_can_be_tried_beside_everything(run, index):
     assert {20} == {each["messages"] for each in said["runs"]}
 
 
+def test_mail_without_dates_is_said_to_be_spread(run, tmp_path):
+    """In the output and on the page, because the order is not that of arrival."""
+    for label in ("ham", "spam"):
+        (tmp_path / f"{label}.eml").write_text(f"Subject: {label}\n\nsome {label}\n")
+    mail = "--ham", tmp_path / "ham.eml", "--spam", tmp_path / "spam.eml"
+    page = tmp_path / "page.html"
+    said = run("evaluate", "--processes", 1, "--report", page, *mail)[1]
+
+    for text in (said, page.read_text()):
+        assert "No message has a date, so those of each label were spread" in text
+
+
 def test_a_comparison_is_printed_in_words(run, index):
     """Below the table of figures."""
     options = "--index", index, "--processes", 1

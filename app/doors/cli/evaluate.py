@@ -69,6 +69,7 @@ HEADINGS: Final = {
     "ece_pct": "ece %",
 }
 """The figures in the table of several runs."""
+_SPREAD: Final = "No message has a date, so those of each label were spread evenly."
 _DIGITS: Final = {"Brier score": 4, "speed": 0}
 """Digits after the point of a figure, if not three."""
 
@@ -264,6 +265,7 @@ def evaluate(
         )
     for place, reason in unreadable:
         complain(f"{place} is treated as a message without features: {reason}")
+    notes = (_SPREAD,) if any(run.survey.spread for run in runs) else ()
     first, *others = (
         [run for run in runs if run.configuration == name]
         for name in experiment.configurations
@@ -276,7 +278,7 @@ def evaluate(
             runs,
             comparisons,
             command=this_command(),
-            protocol=experiment.protocol.sentences(),
+            protocol=(*experiment.protocol.sentences(), *notes),
             reasons=named(experiment.sources, runs),
             seed=seed,
         )
@@ -286,7 +288,7 @@ def evaluate(
     lines = (
         _of_one(*runs, document) if len(runs) == 1 else _of_several(runs, comparisons)
     )
-    show(document, lines, as_json=as_json, to=to)
+    show(document, [*lines, *notes], as_json=as_json, to=to)
     if report not in {None, standard} and not as_json:
         to.print(plain(f"The diagrams are in {report}"))
     raise_for(len(unreadable))
