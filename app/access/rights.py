@@ -145,9 +145,10 @@ class Principal:
         Raises
         ------
         Forbidden
-            If it lacks one; otherwise a client with the right to manage could gain
-            rights.
+            If it lacks one, or is limited to some labels; otherwise a client with the
+            right to manage could gain rights.
         """
+        self.require_every_label("give rights to others")
         lacking = sorted(right for right in rights if not self.may(right))
         if lacking:
             raise Forbidden(

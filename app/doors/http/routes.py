@@ -307,6 +307,7 @@ async def forget(
     """
     name = profile_of(request, profile, recipient)
     principal = principal_of(request)
+    principal.require_every_label("forget messages")
     origin, via = _source(principal, source), Via("http", principal)
     begin = partial(
         app.feedback.start_forget, name, parse_id(id), source=origin, via=via

@@ -360,6 +360,41 @@ def test_a_key_of_a_label_teaches_no_other(application):
     assert "its labels: spam" in answers[1].json()["detail"]
 
 
+def test_a_key_of_a_label_takes_nothing_back(application):
+    """Forgetting and undoing concern messages of other labels too."""
+    app = application()
+    key = add(app, labels=["spam"])
+    with serving(app) as client:
+        lesson = client.local.post("/feedback?label=ham", content=ham(1), headers=RAW)
+        trap, taught = client(STRANGER, key), lesson.json()["id"]
+        answers = [
+            trap.delete(f"/feedback/{taught}"),
+            trap.post(f"/ui/history/{taught}/undo", data={"back": ""}),
+            trap.post("/feedback/undo", json={"ids": [taught]}),
+            trap.post("/ui/ledger/undo", data={"id": taught, "act": "undo"}),
+        ]
+        kept = client.local.get(f"/history/{taught}").json()["taught"]
+
+    assert 4 * [403] == [each.status_code for each in answers]
+    assert "limited to some labels" in answers[0].json()["detail"]
+    assert ["ham"] == [each["label"] for each in kept]
+
+
+def test_a_key_of_a_label_gives_no_rights(application):
+    """Otherwise its new key, or the person whom it adds, could teach every label."""
+    app = application()
+    key = add(app, labels=["spam"])
+    with serving(app) as client:
+        trap = client(STRANGER, key)
+        person = {"name": "eve", "role": "teacher", "password": "correct horse"}
+        answers = [
+            trap.post("/keys", json={"name": "x", "rights": ["teach"]}),
+            trap.post("/people", json=person),
+        ]
+
+    assert [403, 403] == [each.status_code for each in answers]
+
+
 BODIES = {
     ("post", "/profiles/{name}/lists"): (
         {},

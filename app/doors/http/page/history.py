@@ -286,6 +286,7 @@ async def undo_from_history(
     form: Form,
 ) -> Response:
     """Take back the feedback on a message, and come back."""
+    principal_of(request).require_every_label("take feedback back")
     undone = await in_thread(
         UNDO_THREADS,
         app.undo,

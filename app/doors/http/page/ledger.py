@@ -97,6 +97,8 @@ async def undo(
     taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
+    principal = principal_of(request)
+    principal.require_every_label("take feedback back")
     selection = Selection(
         ids=frozenset(parse_id(each) for each in document.ids),
         source=document.source,
@@ -106,9 +108,7 @@ async def undo(
     act = (
         app.undo.forecast
         if document.dry_run
-        else partial(
-            app.undo, source=principal_of(request).name, confirm=document.confirm
-        )
+        else partial(app.undo, source=principal.name, confirm=document.confirm)
     )
     undone = await in_thread(UNDO_THREADS, act, name, selection)
     return UndoOut.of(undone)
@@ -142,6 +142,8 @@ async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Re
     A recorded undo is carried out by the service, step by step: a large one takes
     longer than a browser waits.
     """
+    principal = principal_of(request)
+    principal.require_every_label("take feedback back")
     given = {key: form[key] for key in ("id", "source", "from", "until")}
     selected = _selection(
         given["id"],
@@ -158,7 +160,7 @@ async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Re
         app.undo.begin,
         name,
         selected,
-        source=principal_of(request).name,
+        source=principal.name,
         confirm=form["confirm"] or None,
     )
     undone_as = recorded.name or "nothing"
