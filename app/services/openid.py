@@ -220,7 +220,9 @@ class OpenIDProvider:
             return name
         # Some providers write booleans as text. An unverified address may be anybody's.
         verified = claims.get("email_verified") in (True, "true")
-        return name.lower() if verified else None
+        # The Kelvin sign is a small k in lower case: only ASCII has no such twins, and
+        # no name here has anything else.
+        return (name.lower() if name.isascii() else name) if verified else None
 
     def _discover(self) -> Mapping[str, Any]:
         """Return the metadata of a provider (OpenID Connect Discovery 1.0)."""

@@ -171,7 +171,7 @@ def make(given, tmp_path, monkeypatch):
     def browser(**more):
         settings = Settings(_env_file=None, database_url=url, **{**given, **more})
         app = Application(settings)
-        for name in ("anna@example.org", "tim"):
+        for name in ("anna@example.org", "kim@example.org", "tim"):
             app.add_person(name, role="admin", password=None, actor="test")
         served = create_app(app)
         local = TestClient(served, client=("127.0.0.1", 50000))
@@ -276,6 +276,9 @@ def test_a_secret_in_the_form(make, provider):
         ("email", {"email_verified": "false"}, 401),
         ("email", {"email": ["anna@example.org"]}, 401),
         ("email", {"email": "eve@example.org"}, 401),
+        ("email", {"email": "Kim@example.org"}, 303),
+        # In lower case, the Kelvin sign is a k.
+        ("email", {"email": "\u212aim@example.org"}, 401),
         ("email", {"email": "tim"}, 303),
     ],
 )
