@@ -290,6 +290,8 @@ UNDOS: Final = b"U"
 # Of a block of rows or names; those of Postbayes have some 5 MB at most.  ``[],``
 # takes 28 times its size in memory: a file of 65 kB, unpacked to 64 MiB, took 1.8 GB.
 _LARGEST_JSON: Final = 16 * 1024 * 1024
+# Brackets of an undo; its two sources, of 255 characters each, may be of brackets.
+_MOST_LISTS: Final = 1_000
 _EPOCH: Final = struct.Struct("<i")
 _LENGTH: Final = struct.Struct("<I")
 _NUMBER: Final = np.dtype("<i8")
@@ -422,6 +424,9 @@ def read_undo(content: bytes) -> UndoRow:
         If the block cannot be read.
     """
     with _reading("an undo in this export"):
+        # Not by its size, since an undo of eight million rows has 64 MiB.
+        if sum(map(content.count, (b"[", b"{"))) > _MOST_LISTS:
+            raise ValueError(f"more than {_MOST_LISTS} lists; it needs five")
         values = json.loads(content)
         return UndoRow(
             number=integer(values["number"], most=SMALL),

@@ -27,6 +27,7 @@ from app.exchange.format import (
     SUM,
     UNDOS,
     read_names,
+    read_undo,
     surveyed_rows,
     write_names,
     write_sum,
@@ -331,6 +332,16 @@ def test_json_that_takes_much_memory_is_not_parsed(reader):
 
     with pytest.raises(MalformedExport, match=r"bytes of JSON; 16777216 are allowed"):
         reader(struct.pack("<I", length) + nothing)
+
+
+def test_an_undo_of_many_lists_is_not_parsed():
+    """An undo of many rows may be large, but it has five lists and objects."""
+    _, hostile = undone(takes=[[]] * 1_000)
+    _, large = undone(source="[" * 255, takes=[], revisions=list(range(1, 300_000)))
+
+    with pytest.raises(MalformedExport, match="more than 1000 lists"):
+        read_undo(hostile)
+    assert 299_999 == len(read_undo(large).revisions)
 
 
 @pytest.mark.parametrize("view", ["a\0", "\ud800", "v" * 256])
