@@ -97,6 +97,16 @@ class PostbayesError(Exception):
         super().__init__(*args)
         self.confidential = confidential
 
+    @property
+    def public(self) -> str:
+        """Its sentence for strangers."""
+        if not self.confidential:
+            return str(self)
+        return (
+            "the database cannot be used at the moment; try again in a minute. The log "
+            "of the service has the reason"
+        )
+
 
 class InvalidInput(PostbayesError):
     """The input cannot be used."""

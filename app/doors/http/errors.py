@@ -188,19 +188,13 @@ def problem_type(error: type[errors.PostbayesError]) -> str:
     return f"urn:postbayes:problem:{name.lstrip('-')}"
 
 
-_AWAY: Final = (
-    "the database cannot be used at the moment; try again in a minute. The log of the "
-    "service has the reason"
-)
-
-
 def described(error: errors.PostbayesError, principal: Principal) -> ProblemOut:
     """Return an error as a problem document for a principal.
 
     A confidential sentence is for those who may read all profiles.
     """
     trusted = principal.profiles is None and principal.may(Right.READ)
-    detail = str(error) if trusted or not error.confidential else _AWAY
+    detail = str(error) if trusted else error.public
     return _problem(status_of(error), problem_type(type(error)), detail)
 
 

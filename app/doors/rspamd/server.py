@@ -279,7 +279,9 @@ class Rspamd:
         except errors.PostbayesError as error:
             status = errors.answer_to(error, STATUS)
             self._log.warning("rspamd: %s: %s", request.url.path, error)
-            response = codec.failure(status, str(error))
+            gate = self._application.gate
+            local = gate.needs_no_key(caller_of(scope, gate.proxies))
+            response = codec.failure(status, str(error) if local else error.public)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:

@@ -10,7 +10,7 @@ import pytest
 from app.access.rights import AccessKey, Right, digest_of, text_of
 from app.doors.rspamd.server import Rspamd
 from app.doors.serving.sockets import Unix
-from app.errors import InvalidSetting
+from app.errors import DatabaseUnavailable, InvalidSetting
 from tests.support.rspamd import SPAM, ask, exchange, opened, request
 from tests.support.standin import Application
 
@@ -107,6 +107,24 @@ def test_health_is_for_everybody(path):
             return (await exchange(connect, [request(path, method="GET")]))[0]
 
     assert 200 == asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("keyless", "said"),
+    [((), "the database cannot be used"), (("127.0.0.1",), "/srv/mail.db is away")],
+)
+def test_strangers_see_no_path_of_a_database_that_is_away(monkeypatch, keyless, said):
+    """The reason is for clients of this machine, and for the log."""
+    app = Application(keyless_from=keyless)
+
+    def ping():
+        raise DatabaseUnavailable("/srv/mail.db is away", confidential=True)
+
+    monkeypatch.setattr(app, "ping", ping)
+    [(status, told)] = ask(request("/ready", method="GET"), application=app)
+
+    assert 503 == status
+    assert told["error"].startswith(said)
 
 
 def test_a_proxy_lets_nobody_teach_without_a_key():
