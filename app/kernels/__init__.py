@@ -8,10 +8,11 @@ bit, with a few plain lines, and run it with checked indices.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core import caching, config
@@ -81,11 +82,32 @@ config.CACHE_LOCATOR_CLASSES = ",".join(  # type: ignore[attr-defined]
 )
 
 
+class _Cache(caching.FunctionCache):
+    """Code on disk, where there is a folder for it and space."""
+
+    def save_overload(self, *code: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(*code)  # type: ignore[no-untyped-call]
+
+
+def _made(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    # Without fast-math or fused operations: sums follow IEEE 754, in order.
+    made: Callable[P, R] = numba.njit(error_model="numpy", **options)(function)
+    return made
+
+
+def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    made: Any = _made(function, **options)
+    # Without a folder, each process compiles the kernels that it calls.  A mail server
+    # may run a command under a user without a home.
+    with suppress(RuntimeError):
+        made._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return cast("Callable[P, R]", made)
+
+
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function at its first call, and cache the code on disk."""
-    # Without fast-math or fused operations: sums follow IEEE 754, in order.
-    made: Callable[P, R] = numba.njit(cache=True, error_model="numpy")(function)
-    return made
+    return _cached(function)
 
 
 def unlocked(function: Callable[P, R]) -> Callable[P, R]:
@@ -94,19 +116,12 @@ def unlocked(function: Callable[P, R]) -> Callable[P, R]:
     Like a sort of numpy.  For functions of some microseconds, `compiled` is better: a
     busy thread returns the interpreter's lock only after 5 ms.
     """
-    made: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(
-        function
-    )
-    return made
+    return _cached(function, nogil=True)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Inline a function into the kernels that call it."""
-    made: Callable[P, R] = numba.njit(error_model="numpy")(function)
-    return made
-
-
-_UNCOUNTED: Final[dict[str, Any]] = {"error_model": "numpy", "_nrt": False}
+    return _made(function)
 
 
 def in_place(function: Callable[P, R]) -> Callable[P, R]:
@@ -116,11 +131,9 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
     that reads bytes, counting the references of arrays that are passed between
     functions takes four fifths of the time: 130 us for 3 kB of text, and 27 without it.
     """
-    made: Callable[P, R] = numba.njit(cache=True, **_UNCOUNTED)(function)
-    return made
+    return _cached(function, _nrt=False)
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Inline a function into the in-place kernels that call it."""
-    made: Callable[P, R] = numba.njit(**_UNCOUNTED)(function)
-    return made
+    return _made(function, _nrt=False)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import app.kernels
 
 ONE = """
@@ -29,14 +31,29 @@ found = np.zeros(1, np.int64)
 fill(found)
 print(found[0], sum(fill.stats.cache_hits.values()))
 """
+NO_SPACE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
 
 
-def run(folder):
+@pytest.fixture
+def kernels(tmp_path):
+    """Return the folder of a package of kernels that has one of them."""
+    folder = tmp_path / "app/kernels"
+    folder.mkdir(parents=True)
+    (tmp_path / "app/__init__.py").touch()
+    source = Path(app.kernels.__file__)
+    (folder / "__init__.py").write_bytes(source.read_bytes())
+    (folder / "one.py").write_text(ONE.format(number=1))
+    (folder / "kernel.py").write_text(KERNEL)
+    return folder
+
+
+def run(kernels, **environment):
     """Run the kernel in a process of its own; return its result and its cache hits."""
+    place = kernels.parents[1]
     done = subprocess.run(
         [sys.executable, "-c", "import app.kernels.kernel"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(place)} | environment,
         check=True,
         capture_output=True,
         text=True,
@@ -44,17 +61,26 @@ def run(folder):
     return done.stdout.split()
 
 
-def test_a_kernel_is_compiled_anew_when_a_part_in_another_file_changes(tmp_path):
+def test_a_kernel_is_compiled_anew_when_a_part_in_another_file_changes(kernels):
     """Else it would go on with the machine code of the old part."""
-    folder = tmp_path / "app/kernels"
-    folder.mkdir(parents=True)
-    (tmp_path / "app/__init__.py").touch()
-    source = Path(app.kernels.__file__)
-    (folder / "__init__.py").write_bytes(source.read_bytes())
-    (folder / "kernel.py").write_text(KERNEL)
     found = []
     for number in (1, 1, 2):
-        (folder / "one.py").write_text(ONE.format(number=number))
-        found.append(run(tmp_path))
+        (kernels / "one.py").write_text(ONE.format(number=number))
+        found.append(run(kernels))
 
     assert [["1", "0"], ["1", "1"], ["2", "0"]] == found
+
+
+def test_a_kernel_runs_without_a_folder_for_its_code(kernels):
+    """As for `nobody`, as whom mail servers run commands: it has no home."""
+    (kernels / "__pycache__").touch()
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
+
+    assert ["1", "0"] == run(kernels, **nowhere)
+
+
+def test_a_kernel_runs_without_space_for_its_code(kernels):
+    """A service starts on a full disk, even if its kernels are new."""
+    (kernels / "kernel.py").write_text(NO_SPACE + KERNEL)
+
+    assert ["1", "0"] == run(kernels)
