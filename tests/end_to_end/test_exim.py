@@ -80,12 +80,12 @@ def exim(request, spamd_site):
     for path in (home, home / "spool"):
         shutil.chown(path, "Debian-exim", "Debian-exim")
 
-    def send(raw):
+    def send(raw, *options):
         head = b"EHLO client\nMAIL FROM:<a@example.net>\nRCPT TO:<bob@example.org>\n"
         dialogue = head + b"DATA\n" + raw + b".\nQUIT\n"
         done = subprocess.run(
             # -odi: delivered before it ends.
-            [program, "-C", str(home / "conf"), "-odi", "-bs"],
+            [program, "-C", str(home / "conf"), *options, "-odi", "-bs"],
             input=dialogue.replace(b"\n", b"\r\n"),
             capture_output=True,
             check=True,
@@ -108,6 +108,17 @@ def test_exim_asks_by_its_spam_condition(exim):
     assert "X-Spam-Score: -" in mailbox
     assert "POSTBAYES_WORDS" in mailbox
     assert "WINNER" not in mailbox
+
+
+def test_exim_does_not_score_mail_of_its_users(exim):
+    """They forward spam, to teach it, and would be refused."""
+    taken, mailbox = exim(
+        SPAM[0], "-oMa", "192.0.2.1", "-oMaa", "PLAIN", "-oMai", "ann"
+    )
+
+    assert "250 OK id=" in taken
+    assert "WINNER" in mailbox
+    assert "X-Spam-Score" not in mailbox
 
 
 def test_exim_lets_mail_pass_while_the_service_is_away(exim, spamd_site):
