@@ -231,6 +231,17 @@ def test_a_digest_by_a_clock_that_was_ahead_hides_no_message(digest, tmp_path):
     assert [(0, "1 digest\n"), (0, "0 digests\n")] == [first[:2], second[:2]]
 
 
+def test_without_a_place_for_its_memory_nothing_is_sent(digest, server, monkeypatch):
+    """Else every run would send the same mail again."""
+    monkeypatch.setenv("POSTBAYES_DIGEST_STATE", "/proc/digest.json")
+
+    code, out, told = digest()
+
+    assert (78, "") == (code, out)
+    assert "POSTBAYES_DIGEST_STATE, /proc/digest.json, cannot be written" in told
+    assert server.mail.empty()
+
+
 @pytest.mark.parametrize("text", ["no json", "[1]", json.dumps({ANN: 3})])
 def test_a_broken_memory_is_named(digest, tmp_path, text):
     """Rather than a second mail with all of it."""

@@ -65,6 +65,9 @@ def digest(
         links, (sender, url) = links_of(settings), sending_of(settings)
         store = StateFile(settings.digest_state, "POSTBAYES_DIGEST_STATE")
         times = _last_digests(store)
+        if not stdout:
+            # Before any mail, which every run would send again if this failed later.
+            _write(store, times)
         sent = refused = 0
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
@@ -86,7 +89,7 @@ def digest(
                     sent += 1
                 if not stdout:
                     times[name] = until
-                    store.write(_TIMES.dump_json(times).decode())
+                    _write(store, times)
     if not stdout:
         OUT.print(number_of(sent, "digest"))
     if refused:
@@ -190,6 +193,10 @@ class _Replies(RawIOBase):
 
 
 _TIMES: Final = TypeAdapter(dict[str, AwareDatetime], config=ConfigDict(strict=True))
+
+
+def _write(file: StateFile, times: dict[str, datetime]) -> None:
+    file.write(_TIMES.dump_json(times).decode())
 
 
 def _last_digests(file: StateFile) -> dict[str, datetime]:
