@@ -123,7 +123,7 @@ def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
     Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
     Networks(settings.proxies, of="POSTBAYES_PROXIES")
     parse_flag(settings.spam_header)
-    parse_authserv_id(settings.milter_authserv_id)
+    parse_authserv_id(settings.milter_authserv_id, trusted=settings.authserv_id)
     found: list[tuple[str, str, Address]] = []
     for name in DOORS:
         text: str | None = getattr(settings, name)

@@ -65,6 +65,15 @@ def test_a_header_that_is_none_is_told_before_anything_opens():
         service.listen(settings)
 
 
+def test_results_under_the_name_of_the_milter_cannot_be_believed():
+    """The milter removes these headers before they are read."""
+    same = {"milter_authserv_id": "MX.example.org", "authserv_id": ["mx.example.org"]}
+    settings = Settings(_env_file=None, **same)
+
+    with pytest.raises(InvalidSetting, match="give the milter a different name"):
+        service.listen(settings)
+
+
 def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
     """Whether a door is open that anybody teaches by, or not."""
     settings = Settings(_env_file=None, keyless_from=["everybody"])

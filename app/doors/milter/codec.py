@@ -23,7 +23,7 @@ from app.mail.authentication import is_server_name
 from app.mail.headers import OUR_METHOD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from app.services.classify import Classified
 
@@ -236,27 +236,34 @@ _ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
 _MAX_COMMENTS_BYTES: Final = 2_048
 
 
-def parse_authserv_id(text: str | None) -> str | None:
+def parse_authserv_id(text: str | None, *, trusted: Collection[str] = ()) -> str | None:
     """Parse the name under which results are written; None for an empty text.
 
     Raises
     ------
     InvalidSetting
-        If it is not a host name.
+        If it is not a host name, or is one of the trusted names.
 
     Examples
     --------
     >>> parse_authserv_id(" mail.example.org ")
     'mail.example.org'
     """
-    if text is None or not text.strip():
+    name = (text or "").strip()
+    if not name:
         return None
-    if not is_server_name(text.strip()):
+    if not is_server_name(name):
         raise InvalidSetting(
             f"POSTBAYES_MILTER_AUTHSERV_ID is {text!r}; give a name such as "
             "mail.example.org, of letters, digits, dots and hyphens"
         )
-    return text.strip()
+    if name.lower() in {each.lower() for each in trusted}:
+        raise InvalidSetting(
+            f"POSTBAYES_MILTER_AUTHSERV_ID is {name!r}, whose headers the milter "
+            "removes, but POSTBAYES_AUTHSERV_ID trusts them; give the milter a "
+            "different name"
+        )
+    return name
 
 
 def result(classified: Classified, authserv_id: str) -> str:

@@ -23,7 +23,7 @@ from app.doors.milter.session import MilterSession, received
 from app.doors.mta import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.threads import computing
-from app.errors import InvalidSetting, PostbayesError
+from app.errors import PostbayesError
 from app.services.access import Caller
 from app.services.clock import now
 from app.services.log import SparingLog
@@ -61,14 +61,6 @@ class Milter:
         self._strongest = EXPLAINED if settings.explain_mail else 0
         self._ours = ours(self._flag)
         self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
-        if self._authserv_id and self._authserv_id.lower() in {
-            each.lower() for each in settings.authserv_id
-        }:
-            raise InvalidSetting(
-                f"POSTBAYES_MILTER_AUTHSERV_ID is {self._authserv_id!r}, whose "
-                "headers the milter removes, but POSTBAYES_AUTHSERV_ID trusts them; "
-                "give the milter a different name"
-            )
         self._skip_authenticated = settings.milter_skip_authenticated
 
     async def serve(self, connection: Connection) -> None:
@@ -164,8 +156,7 @@ def milter(application: Application) -> Door:
     Raises
     ------
     InvalidSetting
-        If the header that marks spam or the name for results is invalid, or if results
-        under that name are believed.
+        If the header that marks spam or the name for results is invalid.
     """
     serve = Milter(application).serve
     return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL, half_closes=False)

@@ -9,8 +9,7 @@ from email import message_from_bytes
 import pytest
 
 from app.doors.milter import codec
-from app.doors.milter.server import Milter, milter
-from app.errors import InvalidSetting
+from app.doors.milter.server import Milter
 from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
@@ -172,11 +171,3 @@ def test_the_mail_of_users_is_skipped_and_counted_as_such():
     assert {"skipped": 1, "unmarked": 0} == application.tally.counts(
         "postbayes_actions", "action"
     )
-
-
-def test_results_under_the_name_of_the_milter_cannot_be_believed():
-    """The milter removes these headers before they are read."""
-    given = {"milter_authserv_id": "MX.example.org", "authserv_id": (SERVER,)}
-
-    with pytest.raises(InvalidSetting, match="give the milter a different name"):
-        milter(Application(**given))
