@@ -224,9 +224,9 @@ class Staging:
             return False
         if row.source not in self._imports:
             with reading(self.new.engine) as connection:
-                self._imports[row.source] = row.source.startswith(
-                    "import:"
-                ) and sums_in_force(connection, self.joins.id, row.source)
+                self._imports[row.source] = row.source.startswith("import:") and bool(
+                    sums_in_force(connection, self.joins.id, row.source)
+                )
         return self._imports[row.source]
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:

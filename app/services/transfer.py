@@ -238,7 +238,7 @@ class Transfer:
         """
         source, header = self._source(file, survey, progress), survey.header
         require_feature_set(header, FEATURE_SET)
-        profile = None
+        profile = learned = None
         with reading(self.engine) as connection:
             with suppress(UnknownProfile):
                 profile = profiles.find(connection, name)
@@ -246,9 +246,11 @@ class Transfer:
             if profile is not None:
                 require_feature_set(header, profile.feature_set)
                 require_labels(header, profile)
-                if _counts_are_learned(connection, profile, source):
+                learned = _counts_are_learned(connection, profile, source)
+                if learned:
                     return _imported(source, profile, "unchanged")
         if profile is not None and profile.revision:
+            _require_joinable(survey, profile, taken_back=learned is False)
             return self._join(profile, source)
         with self._hidden(name, like=profile or header, id_key=id_key) as new:
             rows = _stage(new, source)
@@ -404,7 +406,6 @@ class Transfer:
 
     def _join(self, profile: ProfileRow, source: Source) -> Imported:
         """Add an export to a profile that has learned something."""
-        _require_joinable(source.survey, profile)
         self._require_room(
             profile,
             source.survey.amounts,
@@ -517,15 +518,19 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
 
 def _counts_are_learned(
     connection: Connection, profile: ProfileRow, source: Source
-) -> bool:
-    """Return whether the counts of an export were learned before."""
-    return source.header.contents == "counts" and sums_in_force(
-        connection, profile.id, source.name
-    )
+) -> bool | None:
+    """Return whether an export's counts are in force; None if never learned."""
+    if source.header.contents != "counts":
+        return None
+    return sums_in_force(connection, profile.id, source.name)
 
 
-def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
-    """Raise if a message may be in both export and profile without being noticed."""
+def _require_joinable(survey: Survey, profile: ProfileRow, *, taken_back: bool) -> None:
+    """Raise if a message may be in both export and profile without being noticed.
+
+    Counts that were learned and taken back cannot be: a profile that began with them
+    has the origin of the export.
+    """
     header = survey.header
     if survey.dropped:
         raise OtherProfile(
@@ -534,7 +539,8 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
             "could be learned twice. Import it into a new profile with --profile "
             "NEWNAME, replace this one with --replace, or export the counts"
         )
-    if header.contents == "counts" and header.created == profile.created_at:
+    copied = header.contents == "counts" and header.created == profile.created_at
+    if copied and not taken_back:
         raise OtherProfile(
             f"this export is of the profile {profile.name!r} itself, or of a copy: "
             "its messages would count twice. Use --replace to return to the export; "

@@ -141,10 +141,10 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
     return found
 
 
-def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
-    """Return whether sums of a source are learned, and were not taken back."""
+def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool | None:
+    """Return whether sums of a source are in force; None if they were never learned."""
     rows = undo_records.matching(connection, profile_id, Selection(source=source))
     sums = [row.revision for row in rows if row.is_sum]
     taken = undo_records.taken_by(connection, profile_id, sums)
     standing = in_force(undo_records.all_of(connection, profile_id))
-    return any(not taken.get(revision, set()) & standing for revision in sums)
+    return any(not taken.get(each, set()) & standing for each in sums) if sums else None

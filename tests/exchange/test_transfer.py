@@ -180,6 +180,20 @@ def test_counts_of_the_profile_itself_are_refused(engine):
         imported(engine, data, profile.name)
 
 
+@on_sqlite
+def test_counts_that_were_taken_back_can_be_imported_again(engine):
+    """Also where the profile began with them, and has the origin of the export."""
+    data = exported(engine, taught_profile(engine))
+    copy = imported(engine, data, "copy")
+    before = state(engine, "copy")
+    undo(engine, copy.profile, source=copy.source)
+    again = imported(engine, data, "copy")
+
+    assert "added" == again.outcome
+    assert before == state(engine, "copy")
+    assert audited(engine, "copy").sound
+
+
 def test_a_ledger_adds_the_messages_that_are_not_known(engine):
     """What a profile says of a message stays; the others come with their history."""
     here, there = new_profile(engine), new_profile(engine)

@@ -17,6 +17,7 @@ from app.doors.cli.console import (
     fields_of,
     flag,
     interruptible,
+    number_of,
     option,
     progress,
     run_stage,
@@ -134,10 +135,11 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
     """Delete a profile after confirmation."""
     (row,) = list_profiles(engine, name)
     if not yes:
+        revisions = number_of(row.revision, "revision")
         confirm(
-            f"Forget what {name!r} has learned in {row.revision} revisions?",
-            f"--delete forgets what the profile {name!r} has learned in "
-            f"{row.revision} revisions, and cannot be undone; give --yes as well",
+            f"Forget what {name!r} has learned in {revisions}?",
+            f"--delete forgets what the profile {name!r} has learned in {revisions}, "
+            "and cannot be undone; give --yes as well",
         )
     left = "interrupted; the profile is gone, and a running service removes the rest"
     with interruptible(left), progress() as bar:

@@ -263,10 +263,11 @@ def _agree(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
     if yes:
         return
     bar.stop()
+    revisions = number_of(revision, "revision")
     confirm(
-        f"Forget what {name!r} has learned in {revision} revisions?",
-        f"--replace forgets what the profile {name!r} has learned in {revision} "
-        "revisions; give --yes as well, or import without --replace",
+        f"Forget what {name!r} has learned in {revisions}?",
+        f"--replace forgets what the profile {name!r} has learned in {revisions}; give "
+        "--yes as well, or import without --replace",
     )
     bar.start()
 
