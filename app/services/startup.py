@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 HIDDEN: Final = "(hidden)"
 """Shown in place of a secret."""
 _SECRET: Final = ("password", "secret", "key", "token")
+_LOGIN: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 
 
 def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> Engine:
@@ -248,7 +250,8 @@ def _shown(name: str, value: Any) -> str | None:
         return f"{parts.scheme}://{parts.hostname}/{HIDDEN}"
     # Numbers and networks are not secrets, and a path only tells where one is.
     secret = any(each in name for each in _SECRET) and isinstance(value, str)
-    return HIDDEN if secret else _written(value)
+    # An address may have a name and a password before its host.
+    return HIDDEN if secret else _LOGIN.sub(HIDDEN, _written(value))
 
 
 def _written(value: Any) -> str:

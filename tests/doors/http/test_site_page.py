@@ -80,6 +80,28 @@ def test_no_secret_is_shown(name):
     assert state["value"] not in (None, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "written", "shown"),
+    [
+        ("traces", "https://ann:{}@a.example/x", "https://(hidden)@a.example/x"),
+        (
+            "follow",
+            "a=https://b.example/profiles/x,c=https://ann:{}@d.example/profiles/x",
+            "a=https://b.example/profiles/x, c=https://(hidden)@d.example/profiles/x",
+        ),
+    ],
+)
+def test_a_login_in_an_address_is_hidden(name, written, shown):
+    """The rest of the address is shown."""
+    given = {name: written.format(CANARY)}
+    found = {
+        each["variable"]: each["value"]
+        for each in in_force(Settings(_env_file=None, **given))
+    }
+
+    assert shown == found[f"POSTBAYES_{name.upper()}"]
+
+
 def test_a_webhook_that_is_no_address_is_hidden_whole():
     """The page of settings, and the command, show it without an error."""
     shown = in_force(Settings(_env_file=None, webhook=f"https://[{CANARY}"))
