@@ -147,7 +147,7 @@ def options(data: bytes) -> tuple[int, int, int]:
 def macros(data: bytes) -> dict[str, str]:
     """Return the values that a mail server sends before a command."""
     # The first byte is the command to which they belong.
-    words = data[1:].removesuffix(b"\0").split(b"\0")[: 2 * MAX_MACROS]
+    words = data[1:].removesuffix(b"\0").split(b"\0", 2 * MAX_MACROS)
     return dict(zip(map(text, words[::2]), map(text, words[1::2]), strict=False))
 
 
