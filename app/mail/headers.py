@@ -43,6 +43,7 @@ _PARAMETER: Final = re.compile(
     r";\s*+([^\s=;\"]++)\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^;]*+))", re.DOTALL
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_TOKEN: Final = re.compile(r"[^\s,()\"]+")
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
 
@@ -192,7 +193,7 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     Returns
     -------
     word : str
-        The part before the first semicolon, lower case.
+        The first word, lower case: mail programs drop a comment or a list after it.
     parameters : dict of str to str
         By lower-case name, decoded by RFC 2231 (continuations, charsets) and, like
         in mail programs but against its rules, by RFC 2047.
@@ -207,8 +208,10 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
         return "", found
     value = value[:MAX_PARAMETERS_CHARS]
     word, _, rest = value.partition(";")
+    token = _TOKEN.search(decode_value(word, budget=budget)[0].lower())
+    word = "" if token is None else token[0]
     if not rest:
-        return decode_value(word, budget=budget)[0].lower(), found
+        return word, found
     extended: dict[str, list[tuple[int, bool, str]]] = {}
     for match in _PARAMETER.finditer(";" + rest):
         name = match[1].lower()
@@ -224,7 +227,7 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
         extended.setdefault(name, []).append((number, encoded, text))
     for name, pieces in extended.items():
         found[name] = _join_extended(sorted(pieces), budget)
-    return decode_value(word, budget=budget)[0].lower(), found
+    return word, found
 
 
 def _join_extended(pieces: list[tuple[int, bool, str]], budget: Budget | None) -> str:

@@ -48,6 +48,10 @@ _FINGERPRINT_BYTES: Final = 16
 _UNREADABLE: Final = ValueError
 # Newsletters repeat themselves for Gmail and for watches, whose programs say so.
 _PAGES: Final = frozenset({"text/html", "text/x-amp-html", "text/watch-html"})
+# The containers of which mail programs show one part.
+_CHOICES: Final = frozenset(
+    {"multipart/alternative", "multipart/related", "multipart/signed"}
+)
 # The line before each message in an mbox; a sentence that begins with "From" does not
 # contain a time.
 _MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
@@ -269,16 +273,23 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
                     if name == "subject":
                         subject, _ = headers.decode_value(raw, budget=reader.budget)
                         reader.add_text("attached", subject)
-        among = node.media_type == "multipart/alternative"
-        shown = _shown(children) if among else None
+        among = node.media_type in _CHOICES
+        shown = _shown(node, children) if among else None
         waiting += [
             (child, other or (among and child is not shown))
             for child in reversed(children)
         ]
 
 
-def _shown(children: Sequence[Node]) -> Node | None:
-    """Return what mail programs show of alternatives: the last page, or text."""
+def _shown(node: Node, children: Sequence[Node]) -> Node | None:
+    """Return the part that mail programs show: of alternatives the last page, or text.
+
+    The others are pictures of the root, or its signature (RFC 2387, RFC 1847).
+    """
+    if node.media_type != "multipart/alternative":
+        start = node.parameter("start").strip("<> ")
+        ids = [child.first("content-id").strip("<> ") for child in children]
+        return children[ids.index(start) if start and start in ids else 0]
     for kinds in (("text/html", "multipart/"), ("text/plain",), ("",)):
         for child in reversed(children):
             if child.media_type.startswith(kinds) and _is_shown(child):

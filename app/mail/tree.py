@@ -18,7 +18,6 @@ from app.mail import headers
 from app.mail.limits import (
     MAX_DEPTH,
     MAX_HEADERS,
-    MAX_PARAMETERS_CHARS,
     MAX_PARTS,
     Budget,
 )
@@ -56,7 +55,6 @@ _BOUNDARY_LINE: Final = re.compile(
     r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
 )
 _WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
-_TOKEN: Final = re.compile(r"[^\s,()\"]+")
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 _UNENCODED: Final = frozenset({"", "7bit", "8bit", "binary"})
 # Deeper, the fast path would read the same text again and again.
@@ -178,13 +176,8 @@ class Node(_Message):
     @property
     def encoding(self) -> str:
         """Transfer encoding, lower case, or ""."""
-        value = self.first("content-transfer-encoding")[:MAX_PARAMETERS_CHARS]
-        if not value:
-            return ""
-        encoding, _ = headers.decode_value(value.partition(";")[0], budget=self.budget)
-        # Mail programs read the first word, and drop a comment or a list after it.
-        found = _TOKEN.search(encoding)
-        return "" if found is None else found[0].lower()
+        value = self.first("content-transfer-encoding")
+        return headers.parameters(value, self.budget)[0]
 
     def _content_disposition(self) -> tuple[str, dict[str, str]]:
         """Return the disposition and its parameters, read once."""

@@ -222,6 +222,12 @@ def alternatives(*parts):
     return parse(f"{head}{body}--b--\n".encode())
 
 
+def container(kind, *ids):
+    """Return a message of texts that are their ids."""
+    body = "".join(f"--b\nContent-Id: {x}\n\n{x}\n" for x in ids)
+    return parse(f"Content-Type: multipart/{kind}; boundary=b\n\n{body}--b--".encode())
+
+
 PLAIN, RICH = ("text/plain", "plain one"), ("text/html", "<b>rich</b> one")
 CALENDAR = ("text/calendar", "a date")
 ATTACHED = ("text/html\nContent-Disposition: attachment", "a file")
@@ -267,12 +273,29 @@ def test_of_alternatives_one_is_shown(parts, expected):
 
 
 @pytest.mark.parametrize("more", ["", "; x", " (x)", ", 7bit", " x"])
-def test_the_transfer_encoding_is_the_first_word(more):
+def test_type_and_transfer_encoding_are_the_first_word(more):
     """Mail programs drop what stands behind it."""
-    message = parse(f"Content-Transfer-Encoding: BASE64{more}\n\nc2hvd24=".encode())
+    head = f"Content-Type: TEXT/HTML{more}\nContent-Transfer-Encoding: BASE64{more}\n\n"
+    message = parse(head.encode() + base64.b64encode(b"sh<b>own"))
 
-    assert "shown" == message.texts[0].content
+    assert [("html", "shown")] == texts(message)
     assert () == message.defects
+
+
+@pytest.mark.parametrize("kind", ["related", "signed"])
+@pytest.mark.parametrize("start", ["", "; start=first", "; start='<none>'"])
+def test_what_a_container_shows_is_its_first_part(kind, start):
+    """The others are its pictures and its signature (RFC 2387, RFC 1847)."""
+    message = container(f"{kind}{start}", "<first>", "<second>")
+
+    assert [("plain", "<first>"), ("alternative", "<second>")] == texts(message)
+
+
+def test_the_first_part_may_be_another_one():
+    """The container names its root (RFC 2387 section 3.2)."""
+    message = container('related; start="<second>"', "<first>", "<second>")
+
+    assert [("plain", "<second>"), ("alternative", "<first>")] == texts(message)
 
 
 def test_what_is_not_shown_takes_no_room_and_gives_no_links():
