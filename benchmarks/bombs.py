@@ -189,11 +189,18 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, formatting around blocks": lambda: _parts(
         b"<b><i><u><s>" + b"<div>" * 2_000 + b"</b></i></u></s>" * 250
     ),
+    "HTML, formatting in colours": lambda: _parts(
+        b"<p>" + _named(b"<font color=#>", 2_000) + b"<p>x" * 4_000
+    ),
     "HTML, tables and links": _long_links,
     "HTML, hidden": _hidden,
     "HTML, colours": _colours,
     "HTML, colours of many styles": lambda: _parts(
         _named(b"<p style='a:#;color:red'>x", 120_000)
+    ),
+    "HTML, a long style": lambda: _parts(b"<p style='" + b"top:0;" * 80_000 + b"'>x"),
+    "HTML, many rules": lambda: _parts(
+        b"<style>" + _named(b".a#{top:0}", 480_000) + b"</style>x"
     ),
     "HTML, style sheets": lambda: _parts(
         b"<style>@media " + b"a," * 15_000 + b"{" + b"{}" * 15_000 + b"</style>x"

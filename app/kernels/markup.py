@@ -68,11 +68,12 @@ _TEXT, _NAME, _BEFORE, _ATTRIBUTE, _AFTER, _VALUE, _UNQUOTED, _QUOTED, _APOSTROP
 )
 _LESS, _GREATER, _SLASH, _EQUALS = b"<>/="
 _BANG, _DASH, _BLANK, _DOUBLE, _SINGLE = b"!- \"'"
+_SIGNS: Final = tuple(b"\"',:;{}")
 _MOST_COMMENT: Final = 200
 
 
 @in_place
-def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, int]:
+def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, int, int]:
     """Write HTML with a blank before each tag that breaks the line; count its tags.
 
     Parameters
@@ -100,6 +101,9 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
         An upper bound of half the elements that are opened again: the sum over all tags
         of the elements of `FORMATTING` that may be open; and a quarter of the tags
         before each end tag that may move the elements since its start tag.
+    signs : int
+        Quotes, commas, colons, semicolons and braces: an upper bound of the pieces of
+        styles.
     seen : int
         The kinds of elements found, and whether there are comments inside words.
 
@@ -111,7 +115,7 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
     foreign element limits what it closes, and nothing between is a comment, a quoted
     value or a script.
     """
-    size = tags = attributes = links = reopened = seen = 0
+    size = tags = attributes = links = reopened = signs = seen = 0
     quoted = piece = tag = start = 0
     formatting, recent, state, named = 0, 0, _TEXT, 0
     less = end = min(source.size, into.size // 2)
@@ -163,13 +167,14 @@ def spaced(source: Bytes, into: Bytes) -> tuple[int, int, int, int, int, int, in
             if at > named:
                 state = _next(state, code)
         attributes += code in (_SLASH, _EQUALS)
+        signs += code in _SIGNS
         before, blank = blank, _is_blank(code)
         attributes += before and not blank
         into[size] = code
         size += 1
     piece, tag = max(piece, end - start), max(tag, end - less)
     together = min(attributes, (quoted + 1) * (piece if quoted else tag) // 2)
-    return size, tags, attributes, together, links, reopened, seen
+    return size, tags, attributes, together, links, reopened, signs, seen
 
 
 @part

@@ -1,70 +1,116 @@
 """Hidden text: what no reader of an HTML part sees.
 
-It is found by the attributes of the elements, ``hidden``, ``style``, ``color`` and
-``bgcolor``, and by the rules of style sheets whose selectors are an element, a class or
-an id.  Other rules, and those for some screens only, are not read; small or pale text
-counts as visible.
+It is found by the elements that browsers do not show, by the attributes ``hidden``,
+``style``, ``color`` and ``bgcolor``, and by the rules of style sheets whose selectors
+are an element, a class or an id.  Other rules, and those for some screens only, are not
+read; small or pale text counts as visible.
 
 An element hides all of its content (``display:none``), or only that which declares
 nothing else (``font-size:0``, a colour): many newsletters set the size of each cell to
 0, and that of the text inside to 14 pixels.
 
-Contract of this file: the work is linear in the elements, and every expression in its
-input.
+Contract of this file: the work is linear in the elements and in the style sheets, and
+every expression in its input.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from colorsys import hls_to_rgb
+from functools import lru_cache, partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from app.mail.limits import MAX_HIDDEN, MAX_HTML_TAGS
+from app.mail.limits import MAX_HTML_ELEMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from selectolax.lexbor import LexborNode
 
 Colour = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""
+Declared = dict[str, Any]
+"""Values by property, those of important declarations also with "!" before it."""
+Rules = dict[str, tuple[int, Declared]]
+"""Declarations by selectors such as ``p.note``, each with its rank in the cascade."""
+_PAGE: Final = frozenset({"html", "body"})
+# What browsers do not show (HTML standard, 15.3.1), or show as a picture.
+_UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
+_OPENED: Final = frozenset({"details", "dialog", "summary"})
+# Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
+_CELLS: Final = frozenset({"table", "td", "th"})
 # What hides, shows or colours text, and what colours the ground behind it.
-_CANDIDATES: Final = "[hidden],[style],font[color],font[size],[bgcolor],[background]"
-_MAX_STYLE: Final = 1_000
-_MAX_SHEET: Final = 65_536
-_COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_CANDIDATES: Final = (
+    "[hidden],[style],font[color],font[size],[bgcolor],[background],body[text],"
+    "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN))
+)
+# So many elements as selectors, because each is one for the whole tree.
+_MAX_TAGS: Final = 20
+# Longer styles do not recur, and would take memory.
+_LONG: Final = 1_000
+_MAX_VALUE: Final = 200
+# Comments, and the content of strings and addresses.
+_OPAQUE: Final = re.compile(
+    r"/\*.*?(?:\*/|\Z)|<!--|-->|(url\()[^)]*+"
+    r"|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?")
 _BRACES: Final = re.compile(r"([{}])")
-# Elements without a class are few, because each is a selector for the whole tree.
 _SELECTOR: Final = re.compile(
-    r"[a-z0-9]{0,20}[.#][\w-]{1,80}\Z"
-    r"|(?:a|b|body|div|font|h[1-6]|i|li|p|span|strong|table|td|th|tr|u|ul)\Z",
-    re.ASCII,
+    r"[a-z0-9]{0,20}[.#][\w-]{1,80}\Z|[a-z][a-z0-9]{0,20}\Z|\*\Z", re.ASCII
 )
-_MAX_RULES: Final = 300
+_EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
 # A short form declares the same as the property that matters here.
-_LONG: Final = {"font": "font-size", "background": "background-color"}
-_BOXES: Final = ("height", "max-height", "width", "max-width")
-_FLAT: Final = re.compile(r"[01](?:px|pt|%)?(?![\d.a-z%])")
-_CLEARED: Final = re.compile(r"(?:0|(?=\.))(?:\.0\d{0,9})?(?![\d.])")
-# So far to the side that it is on no screen; by less, pictures overlap.
-_INDENTED: Final = re.compile(r"-(?:\d{3}|\d{2}(?:\.\d{0,9})?r?em)")
-_SHIFTED: Final = re.compile(r"-(?:\d{4}|\d{3}(?:\.\d{0,9})?r?em)")
-_SHIFTS: Final = ("left", "right", "top", "bottom", "margin-left", "margin-top")
-_SIZE: Final = re.compile(
-    r"(?<![\w.#(-])(?:(\d{0,5}\.?\d{1,5})(px|pt|pc|cm|mm|in|rem|vw|em|ex|ch|%)?"
-    r"|(?:x{1,3}-)?(?:small|large)|medium)(?![\w.-])"
+_WHOLE: Final = {"font": "font-size", "background": "background-color"}
+_LENGTH: Final = re.compile(
+    r"(?<![^\s,])(-?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,2})?)([a-z%]*+)(?![^\s,!/])"
 )
-_VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
-# Up to here text is too small.  A share of nothing is nothing: such a size shows no
-# text that is hidden.
-_TINY: Final = {None: 1.0, "px": 1.0, "pt": 1.0, "%": 10.0, "em": 0.1, "ex": 0.1}
-_RELATIVE: Final = frozenset({"%", "em", "ex", "ch"})
-_COLOUR: Final = re.compile(r"#?\w{1,20}(?:\([^)]{1,40}\))?")
-_HEX: Final = re.compile(r"#?([0-9a-f]{6}|[0-9a-f]{3})\Z")
-_RGB: Final = re.compile(
-    r"rgba?\(\s*(\d{1,3})\s*[\s,]\s*(\d{1,3})\s*[\s,]\s*(\d{1,3})\s*"
-    r"(?:[,/]\s*([\d.]{1,9})%?\s*)?\)\Z"
+# Values that are lengths by something else.
+_DEPENDS: Final = re.compile(
+    r"auto|none|normal|inherit|initial|unset|revert|calc|var|min|max|clamp|fit|medium"
+    r"|(?:x{1,3}-)?(?:small|large)"
+)
+# Pixels, in a window of 800 by 600.
+_UNITS: Final = {
+    "": 1.0, "px": 1.0, "pt": 1.33, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78,
+    "q": 0.94, "em": 16.0, "rem": 16.0, "ex": 8.0, "ch": 8.0, "%": 8.0, "vw": 8.0,
+    "vh": 6.0, "vmin": 6.0, "vmax": 8.0,
+}  # fmt: skip
+_SHARES: Final = {"%": 0.01, "em": 1.0, "ex": 0.5, "ch": 0.5}
+_TEXT_SIZE: Final = 16.0
+# Up to here text is too small or too pale to be read, and a box has no room.
+_TINY: Final = 3.0
+_FAINT: Final = 0.1
+_FLAT: Final = 3.0
+# So far to the side that it is on no screen; by less, pictures overlap.
+_INDENTED: Final = -150.0
+_SHIFTED: Final = -800.0
+_BOXES: Final = ("height", "max-height", "width", "max-width")
+_OVERFLOWS: Final = ("overflow", "overflow-x", "overflow-y")
+_SIDES: Final = ("left", "right", "top", "bottom", "inset")
+_MARGINS: Final = ("margin", "margin-left", "margin-top")
+# Values, from their beginning: those that show an element, and those that hide it.
+_SHOWN: Final = re.compile(
+    r"block|inline|flex|grid|table|list-item|contents|flow|ruby|-webkit-|-moz-|inherit"
+    r"|initial|unset|revert"
+)
+_GONE: Final = {
+    "clip": r"rect\((?:[\s,]*[01](?:px)?){4}",
+    "clip-path": r"inset\((?:[5-9]\d|100)%|(?:circle|ellipse)\(0",
+    "content-visibility": "hidden",
+    "filter": r"opacity\(0(?:\.0\d*)?%?\)",
+    "transform": r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}",
+}
+_AWAY: Final = (*_GONE, *_MARGINS, "text-indent")
+_FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
+_NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
+_HEX: Final = re.compile(r"#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})\Z")
+_WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
+_NO_COLOUR: Final = re.compile(
+    r"none|inherit|initial|unset|currentcolor|important|no-repeat|repeat|scroll|fixed"
+    r"|center|top|left|right|bottom|auto|cover|contain|-?\d"
 )
 _WHITE: Final = (255, 255, 255)
 # Text of any colour may be readable on an image.
@@ -75,7 +121,10 @@ _UNKNOWN: Final = (999, 999, 999)
 # The sixteen of HTML 4.01, and those that are nearly white (CSS Color 4, 6.1).
 _NAMED: Final[dict[str, Colour]] = {
     "white": _WHITE, "snow": (255, 250, 250), "ghostwhite": (248, 248, 255),
-    "mintcream": (245, 255, 250), "whitesmoke": (245, 245, 245), "black": (0, 0, 0),
+    "mintcream": (245, 255, 250), "whitesmoke": (245, 245, 245),
+    "ivory": (255, 255, 240), "lavenderblush": (255, 240, 245),
+    "azure": (240, 255, 255), "aliceblue": (240, 248, 255), "honeydew": (240, 255, 240),
+    "floralwhite": (255, 250, 240), "seashell": (255, 245, 238), "black": (0, 0, 0),
     "red": (255, 0, 0), "maroon": (128, 0, 0), "yellow": (255, 255, 0),
     "olive": (128, 128, 0), "lime": (0, 255, 0), "green": (0, 128, 0),
     "aqua": (0, 255, 255), "teal": (0, 128, 128), "blue": (0, 0, 255),
@@ -84,30 +133,32 @@ _NAMED: Final[dict[str, Colour]] = {
     "transparent": _CLEAR,
 }  # fmt: skip
 # "#fffffe on white" is a trick, light grey on white a footer.
-_SAME: Final = 12
+_SAME: Final = 20
 
 
 class _Style(NamedTuple):
-    """What a style declares; None where it says nothing.
+    """What an element declares; None where it says nothing.
 
     Parameters
     ----------
     gone : bool or None
         Whether all of the content is hidden.
-    tiny, unseen : bool or None
-        Whether text is too small to be read, or not visible.
+    unseen : bool or None
+        Whether text is hidden that declares nothing else.
+    size : (float, bool) or None
+        Of the text, and whether it is a share of the size above.
+    opacity : float
+        Of all of the content.
     colour, ground : (int, int, int) or None
-        Colour of text, and of the ground behind it.
+        Of the text, and of what is behind it.
     """
 
     gone: bool | None = None
-    tiny: bool | None = None
     unseen: bool | None = None
+    size: tuple[float, bool] | None = None
+    opacity: float = 1.0
     colour: Colour | None = None
     ground: Colour | None = None
-
-
-_NOTHING: Final = _Style()
 
 
 class _State(NamedTuple):
@@ -115,25 +166,29 @@ class _State(NamedTuple):
 
     Parameters
     ----------
-    gone, tiny, unseen, colour, ground
+    gone, unseen, colour, ground
         As in `_Style`; without a colour, it is that of the mail program.
+    size, opacity : float
+        Of the text.  Unit of the size: pixels.
     hider : int
         Identity of the outermost element that hides the text; 0 if it is shown.
     """
 
     gone: bool = False
-    tiny: bool = False
     unseen: bool = False
+    size: float = _TEXT_SIZE
+    opacity: float = 1.0
     colour: Colour | None = None
     ground: Colour = _WHITE
     hider: int = 0
 
 
+_NOTHING: Final = _Style()
 _OUTERMOST: Final = _State()
 
 
-def take_hidden(root: LexborNode, sheet: str = "") -> str:
-    """Remove hidden text from a tree, and return it.
+def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
+    """Remove hidden text from a tree, and return it; or None for too many elements.
 
     Parameters
     ----------
@@ -142,76 +197,85 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str:
 
     Returns
     -------
-    str
+    str or None
         The text taken out, piece by piece, with blanks between the pieces.
     """
     rules = _rules(sheet)
+    styles = _Styles(rules)
     states: dict[int, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
     # One match for each selector that fits, and what is above an element comes before
-    # it.  More elements than tags are copies, caused by open formatting elements.
+    # it.
     matches = {node.mem_id: node for node in root.css(_candidates(rules))}
-    for at, node in islice(matches.items(), MAX_HTML_TAGS):
+    if len(matches) > MAX_HTML_ELEMENTS:
+        return None
+    for at, node in matches.items():
         above = _inherited(node.parent, states)
-        state = _state(node, at, above, rules)
+        state = _state(node, at, above, styles)
         if state.hider == at:
-            if len(hidden) < MAX_HIDDEN:
-                hidden[at] = node, set()
-            else:
-                state = state._replace(hider=0)
+            hidden[at] = node, set()
         elif above.hider and not state.hider:
             hidden[above.hider][1].add(at)
         states[at] = state
-    return " ".join(_take(node, shown) for node, shown in hidden.values())
-
-
-def _rules(sheet: str) -> dict[str, _Style]:
-    """Return the rules of style sheets by their selectors, such as ``p.note``.
-
-    Examples
-    --------
-    >>> rules = _rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
-    >>> list(rules), rules[".b"].gone
-    (['.b', 'p#c'], True)
-    """
-    rules: dict[str, _Style] = {}
-    depth, left, doubtful = 0, _MAX_RULES, False
-    selectors: list[str] = []
-    read: list[str] = []
-    pieces = _BRACES.split(_COMMENT.sub("", sheet[:_MAX_SHEET]))
-    for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
-        if brace == "{":
-            depth += 1
-            if depth == 1:
-                # After a rule without braces, such as @import.
-                selectors = text.rpartition(";")[2].split(",")[:_MAX_RULES]
-                read = [*filter(_SELECTOR.match, map(str.strip, selectors))]
-            continue
-        if depth != 1 or len(read) < len(selectors):
-            doubtful = doubtful or "background" in text.lower()
-        if depth == 1 and read and left:
-            left -= 1
-            style = _declared(text[:_MAX_STYLE])
-            for name in read if style != _NOTHING else ():
-                rules[name] = _both(rules.get(name, _NOTHING), style)
-        depth = max(0, depth - 1)
-    return {name: _unsure(x) for name, x in rules.items()} if doubtful else rules
-
-
-def _unsure(style: _Style) -> _Style:
-    """Return a style without its colours: another rule may give them another ground."""
-    return style._replace(
-        colour=style.colour and _UNKNOWN, ground=style.ground and _IMAGE
+    # A page that shows nothing at all is rather one that is not understood.
+    return " ".join(
+        _take(node, shown)
+        for node, shown in hidden.values()
+        if shown or node.tag not in _PAGE
     )
 
 
-def _candidates(rules: Iterable[str]) -> str:
+def _rules(sheet: str) -> Rules:
+    """Return the rules of style sheets by their selectors.
+
+    Examples
+    --------
+    >>> _rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
+    {'.b': (0, {'display': True}), 'p#c': (1, {'display': True})}
+    """
+    found: dict[str, Declared] = {}
+    depth, doubtful = 0, False
+    selectors: list[str] = []
+    read: list[str] = []
+    pieces = _BRACES.split(_OPAQUE.sub(r"\1", sheet.lower()))
+    for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
+        if brace == "{":
+            # After a rule without braces, such as @import.
+            head = text.rpartition(";")[2]
+            depth += not _EVERY_SCREEN.match(head.strip())
+            if depth == 1:
+                selectors = head.split(",")
+                read = [*filter(_SELECTOR.match, map(str.strip, selectors))]
+            continue
+        if depth != 1 or len(read) < len(selectors):
+            doubtful = doubtful or "background" in text
+        declared = _declared(text) if depth == 1 and read else {}
+        for name in read if declared else ():
+            found[name] = found.pop(name, {}) | declared
+        depth = max(0, depth - 1)
+    if doubtful:
+        # Another rule, which is not read, may give them another ground.
+        found = {
+            name: {key: _DOUBT.get(key.lstrip("!"), x) for key, x in declared.items()}
+            for name, declared in found.items()
+        }
+    # The last one prevails, an id over a class, and a class over an element (Selectors
+    # 4, section 17).
+    order = sorted(found, key=lambda x: (x != "*", "#" in x, "." in x, x[0].isalpha()))
+    return {name: (rank, found[name]) for rank, name in enumerate(order)}
+
+
+_DOUBT: Final = {"color": _UNKNOWN, "background-color": _IMAGE}
+
+
+def _candidates(rules: Rules) -> str:
     """Return the selector of the elements that may hide, show or colour text."""
-    of_rules = {
-        f"[{'class' if '.' in name else 'id'}]" if "." in name or "#" in name else name
-        for name in rules
-    }
-    return ",".join([_CANDIDATES, *sorted(of_rules)])
+    tags = sorted(name for name in rules if name.isalnum())
+    if "*" in rules or len(tags) > _MAX_TAGS:
+        return "*"
+    marks = ["[class]"] * any("." in name for name in rules)
+    marks += ["[id]"] * any("#" in name for name in rules)
+    return ",".join([_CANDIDATES, *marks, *tags])
 
 
 def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
@@ -228,46 +292,60 @@ def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
     return state
 
 
-def _state(
-    node: LexborNode, at: int, above: _State, rules: Mapping[str, _Style]
-) -> _State:
+def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
     """Return the state of an element below another."""
-    attributes = node.attributes
-    style = _declared((attributes.get("style") or "")[:_MAX_STYLE])
-    if rules:
-        style = _ruled(node.tag or "", attributes, rules, style)
-    ground = style.ground or _rgb(attributes.get("bgcolor")) or above.ground
-    if attributes.get("background"):
+    attributes, tag = node.attributes, node.tag or ""
+    get = attributes.get
+    style = styles[tag, get("class") or "", get("id") or "", get("style") or ""]
+    gone, unseen, size = style.gone, style.unseen, above.size
+    if tag in _OPENED and "open" not in attributes:
+        gone = tag == "dialog" if gone is None else gone
+        unseen = tag == "details" if unseen is None else unseen
+    if gone is None:
+        gone = "hidden" in attributes or "popover" in attributes or tag in _UNSHOWN
+    if style.size is not None:
+        whole = _TEXT_SIZE if tag in _CELLS else size
+        size = style.size[0] * (whole if style.size[1] else 1.0)
+    elif tag == "font" and "size" in attributes:
+        size = _TEXT_SIZE
+    gone = gone or above.gone
+    unseen = above.unseen if unseen is None else unseen
+    opacity = style.opacity * above.opacity
+    colour = style.colour or _rgb(get("color")) or above.colour
+    ground = style.ground or _rgb(get("bgcolor")) or above.ground
+    if get("background"):
         ground = _IMAGE
-    if node.tag in {"html", "body"}:
-        return above._replace(ground=ground)
-    gone = above.gone or style.gone or "hidden" in attributes
-    tiny = above.tiny and not (node.tag == "font" and "size" in attributes)
-    if style.tiny is not None:
-        tiny = style.tiny
-    unseen = above.unseen if style.unseen is None else style.unseen
-    colour = style.colour or _rgb(attributes.get("color")) or above.colour
-    hides = gone or tiny or unseen or _is_like(colour, ground)
-    hider = (above.hider or at) if hides else 0
-    return _State(gone, tiny, unseen, colour, ground, hider)
+    if tag in _PAGE:
+        # Many programs show the content in a page of their own.
+        gone, unseen, opacity = False, False, 1.0
+        colour = style.colour or _rgb(get("text"))
+    hides = gone or unseen or size <= _TINY or opacity <= _FAINT
+    hider = (above.hider or at) if hides or _is_like(colour, ground) else 0
+    return _State(gone, unseen, size, opacity, colour, ground, hider)
 
 
-def _ruled(
-    tag: str,
-    attributes: Mapping[str, str | None],
-    rules: Mapping[str, _Style],
-    own: _Style,
-) -> _Style:
-    """Return what rules and an element's own style declare; the latter prevails."""
-    style = rules.get(tag, _NOTHING)
-    names = [f".{name}" for name in (attributes.get("class") or "").split()[:9]]
-    if attributes.get("id"):
-        names.append(f"#{attributes['id']}")
-    for name in names:
-        for selector in (name, tag + name):
-            if selector in rules:
-                style = _both(style, rules[selector])
-    return own if style is _NOTHING else _both(style, own)
+# The elements of a page share few styles: without this, and without the cache below,
+# reading a newsletter takes twice as long (experiment 0102).
+class _Styles(dict[tuple[str, str, str, str], _Style]):
+    """The styles of elements, by tag, classes, id and own style."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.rules = rules
+
+    def __missing__(self, key: tuple[str, str, str, str]) -> _Style:
+        """Return what rules and the element itself declare."""
+        tag, classes, identity, own = key
+        marks = [f".{name}" for name in classes.lower().split()]
+        marks += [f"#{identity.lower()}"]
+        names = {tag, "*", *marks, *[tag + mark for mark in marks]}
+        found = sorted(
+            [self.rules[name] for name in names if name in self.rules],
+            key=itemgetter(0),
+        )
+        style = _outcome([*[declared for _, declared in found], _declared(own)])
+        self[key] = style
+        return style
 
 
 def _take(node: LexborNode, shown: set[int]) -> str:
@@ -285,82 +363,146 @@ def _take(node: LexborNode, shown: set[int]) -> str:
         elif at.mem_id not in shown:
             waiting += reversed([*at.iter(include_text=True)])
     pieces = [each.text(separator="") for each in texts]
-    for each in texts:
-        each.decompose()
+    for each, piece in zip(texts, pieces, strict=True):
+        # Blanks part the words that are shown.
+        if not piece.isspace():
+            each.decompose()
     return "".join(pieces)
 
 
-# The elements of a page share few styles: without this, reading a newsletter takes
-# twice as long (experiment 0102).
-@lru_cache(maxsize=1024)
-def _declared(style: str) -> _Style:
-    """Return what a style declares."""
-    properties: dict[str, str] = {}
-    for declaration in style.lower().split(";"):
-        name, _, value = declaration.partition(":")
-        name = name.strip()
-        properties[_LONG.get(name, name)] = value.strip()
-    gone = None
-    # Not mso-hide: only Outlook hides that, and many buttons have it for all others.
-    if "display" in properties or "opacity" in properties:
-        opacity = _CLEARED.match(properties.get("opacity", "1"))
-        gone = properties.get("display", "").startswith("none") or opacity is not None
-    if properties.get("overflow", "").startswith("hidden"):
-        # Without room, and it may not overflow.
-        gone = (
-            gone or any(_FLAT.match(properties.get(box, "")) for box in _BOXES) or None
-        )
-    if _INDENTED.match(properties.get("text-indent", "")):
-        gone = True
-    if any(_SHIFTED.match(properties.get(side, "")) for side in _SHIFTS):
-        gone = True
-    visibility = properties.get("visibility", "")
-    ground = properties.get("background-color", "")
-    found = _Style(
-        gone=gone,
-        tiny=_is_tiny(properties.get("font-size", "")),
-        unseen=_VISIBLE.get(visibility.partition("!")[0].strip()),
-        colour=_colour(properties.get("color", "")),
-        ground=_IMAGE if "url(" in ground else _opaque(_colour(ground)),
-    )
-    return _NOTHING if found == _NOTHING else found
-
-
-def _colour(value: str) -> Colour | None:
-    """Return the colour that a value begins with, if any."""
-    found = _COLOUR.match(value)
-    return None if found is None else _rgb(found[0])
-
-
-def _opaque(colour: Colour | None) -> Colour | None:
-    """Return the colour of a ground, unless what is behind it can be seen."""
-    return None if colour == _CLEAR else colour
-
-
-@lru_cache(maxsize=1024)
-def _both(style: _Style, other: _Style) -> _Style:
-    """Return what two styles declare; the second one prevails."""
-    changes = {name: x for name, x in other._asdict().items() if x is not None}
-    return style._replace(**changes)
-
-
-def _is_tiny(size: str) -> bool | None:
-    """Return whether text of a size is too small to be read; None if it depends.
+def _declared(text: str) -> Declared:
+    """Return the values of declarations as browsers understand them.
 
     Examples
     --------
-    >>> [_is_tiny(size) for size in ("0", "1px", "bold 14px Arial", "small", "1em")]
-    [True, True, False, False, None]
+    >>> _declared("display:none; display:nothing; color: red !important")
+    {'display': True, 'color': (255, 0, 0), '!color': (255, 0, 0)}
     """
-    found = _SIZE.search(size)
-    if found is None:
+    return _parsed(text) if len(text) < _LONG else _parsed.__wrapped__(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Declared:
+    found: Declared = {}
+    text = _OPAQUE.sub(r"\1", text.lower())
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda x: chr(int(x[1], 16) % 128), text)
+    for declaration in text.split(";"):
+        name, _, value = declaration.partition(":")
+        name = name.strip()
+        read = _PROPERTIES.get(name)
+        x = None if read is None else read(value[:_MAX_VALUE].strip())
+        if x is not None:
+            name = _WHOLE.get(name, name)
+            found[name] = x
+            if "important" in value:
+                found[f"!{name}"] = x
+    return found
+
+
+def _outcome(declared: Iterable[Declared]) -> _Style:
+    """Return the outcome of declarations, of which the last ones prevail."""
+    found: Declared = {}
+    for each in declared:
+        found |= each
+    if not found:
+        return _NOTHING
+    get = (found | {key[1:]: x for key, x in found.items() if key[0] == "!"}).get
+    # Without room, and it may not overflow.
+    flat = any(map(get, _BOXES)) and any(map(get, _OVERFLOWS))
+    away = any(map(get, _AWAY)) or (get("position") and any(map(get, _SIDES)))
+    return _Style(
+        flat or away or get("display"),
+        get("visibility"),
+        get("font-size"),
+        get("opacity", 1.0),
+        get("-webkit-text-fill-color") or get("color"),
+        get("background-image") or get("background-color"),
+    )
+
+
+def _is(pattern: str, value: str) -> bool:
+    """Return whether a value begins with a pattern."""
+    return re.match(pattern, value) is not None
+
+
+def _display(value: str) -> bool | None:
+    """Return whether nothing is displayed; None if the value is invalid."""
+    return _is(r"none\b", value) or (False if _SHOWN.match(value) else None)
+
+
+def _visibility(value: str) -> bool | None:
+    """Return whether text is not visible; None if the value is invalid."""
+    return _VISIBLE.get(value.partition("!")[0].strip())
+
+
+_VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
+
+
+def _up_to(most: float, value: str) -> bool | None:
+    """Return whether a length in a value is that small; None if there is none."""
+    found = _LENGTH.findall(value)
+    known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
+    if not known:
+        return False if _DEPENDS.match(value) else None
+    return min(known) <= most
+
+
+def _size(value: str) -> tuple[float, bool] | None:
+    """Return the size of a font, and whether it is a share of the size above.
+
+    Examples
+    --------
+    >>> [_size(value) for value in ("0", "bold 14px/2 Arial", "2em", "small", "?")]
+    [(0.0, False), (14.0, False), (2.0, True), (16.0, False), None]
+    """
+    found = _LENGTH.findall(value.partition("/")[0])
+    if not found:
+        return (_TEXT_SIZE, False) if _DEPENDS.match(value) else None
+    # Without a unit, numbers before the size are a weight.
+    number, unit = next((each for each in found if each[1]), found[-1])
+    share = unit in _SHARES
+    factor = (_SHARES if share else _UNITS).get(unit)
+    return None if factor is None else (float(number) * factor, share)
+
+
+def _opacity(value: str) -> float | None:
+    """Return an opacity, 0 to 1."""
+    found = _LENGTH.match(value)
+    if found is None or found[2] not in {"", "%"}:
         return None
-    number, unit = found.groups()
-    if number is None:
-        return False
-    if float(number) <= _TINY.get(unit, 0.0):
-        return True
-    return None if unit in _RELATIVE else False
+    return min(1.0, float(found[1]) * (0.01 if found[2] else 1.0))
+
+
+def _colour(value: str) -> Colour | None:
+    """Return the first colour in a value; one that is not known may be any."""
+    for word in _WORD.findall(value):
+        found = _rgb(word)
+        if found is not None or not _NO_COLOUR.match(word):
+            return found or _UNKNOWN
+    return None
+
+
+def _ground(value: str) -> Colour | None:
+    """Return the colour of a ground, unless what is behind it can be seen."""
+    colour = _colour(value)
+    return None if colour == _CLEAR else _IMAGE if colour == _UNKNOWN else colour
+
+
+_PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
+    **{name: partial(_is, pattern) for name, pattern in _GONE.items()},
+    **dict.fromkeys(_OVERFLOWS, partial(_is, "hidden|clip")),
+    **dict.fromkeys(_BOXES, partial(_up_to, _FLAT)),
+    **dict.fromkeys((*_SIDES, *_MARGINS), partial(_up_to, _SHIFTED)),
+    "text-indent": partial(_up_to, _INDENTED),
+    "position": partial(_is, "absolute|fixed|relative"),
+    "display": _display,
+    "visibility": _visibility,
+    "opacity": _opacity,
+    **dict.fromkeys(("font", "font-size"), _size),
+    **dict.fromkeys(("color", "-webkit-text-fill-color"), _colour),
+    **dict.fromkeys(("background", "background-color", "background-image"), _ground),
+}
 
 
 @lru_cache(maxsize=256)
@@ -387,13 +529,24 @@ def _rgb(colour: str | None) -> Colour | None:
         return _NAMED[colour]
     found = _HEX.match(colour)
     if found is not None:
-        digits = found[1] if len(found[1]) > 3 else "".join(c + c for c in found[1])  # noqa: PLR2004
-        red, green, blue = bytes.fromhex(digits)
-        return red, green, blue
-    found = _RGB.match(colour)
-    if found is None:
+        digits = found[1] if len(found[1]) > 4 else "".join(c + c for c in found[1])  # noqa: PLR2004
+        red, green, blue, alpha = bytes.fromhex(digits.ljust(8, "f"))
+        return _CLEAR if alpha < 255 * _FAINT else (red, green, blue)
+    function = _FUNCTION.match(colour)
+    return _calculated(function[1], function[2]) if function else None
+
+
+def _calculated(function: str, arguments: str) -> Colour | None:
+    """Return the colour of the function ``rgb`` or ``hsl``; None if it is invalid."""
+    parts = _NUMBER.findall(arguments)
+    # Numbers up to 255, degrees, and shares of 255.
+    values = [float(number) * (2.55 if share else 1.0) for number, share in parts]
+    if len(values) < 3:  # noqa: PLR2004
         return None
-    if found[4] and not found[4].strip("0."):
+    if len(values) > 3 and values[3] < _FAINT * (255 if parts[3][1] else 1):  # noqa: PLR2004
         return _CLEAR
-    red, green, blue = (min(255, int(part)) for part in found.group(1, 2, 3))
+    if function == "hsl":
+        hue, saturation, light = values[0] / 360, values[1] / 255, values[2] / 255
+        values = [255 * part for part in hls_to_rgb(hue, light, saturation)]
+    red, green, blue = (max(0, min(255, round(value))) for value in values[:3])
     return red, green, blue

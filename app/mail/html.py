@@ -3,13 +3,12 @@
 Contract of this file:
 
 - Every expression is linear in its input.
-- A tree is built only if the budget of the message allows for the work that `_work`
-  estimates; any other part is read in linear time.
+- A tree is built only of as much as the budget of the message allows for, by the work
+  that `_work` estimates: the whole part, its half, a quarter, and so on.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +21,6 @@ from app.kernels import markup
 from app.mail.hidden import take_hidden
 from app.mail.limits import (
     MAX_HTML_TAGS,
-    MAX_HTML_TREE_CHARS,
     MAX_LINK_CHARS,
     MAX_LINKS,
     MAX_TITLE_CHARS,
@@ -34,28 +32,11 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
-# A comment, an element that is not shown, or a tag, as browsers find them (HTML
-# standard, 13.2.5): a quoted value may hold what looks like any of them. A blank in
-# place of tags that break the line makes "<td>a</td><td>b" two words; "w<b>or</b>d" and
-# "V<!-- x -->iagra" remain one word, like on the screen.
-_REST: Final = r"""(?:=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))|[^>])*+(?:>|\Z)"""
-_MARKUP: Final = re.compile(
-    r"<!--(?:-?>|.*?(?:--!?>|\Z))"
-    rf"|<(script|style|iframe|noframes|noembed)(?=[\s/>]){_REST}"
-    rf".*?(?:</\1(?=[\s/>]){_REST}|\Z)"
-    r"|</?(?:(p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center|blockquote|pre"
-    r"|form|option|select|input|textarea|button|img|title|section|article|header|footer"
-    rf"|address)(?=[\s/>])|[a-z!?]){_REST}",
-    re.DOTALL | re.IGNORECASE,
-)
-_TARGET: Final = re.compile(
-    r"\b(?:href|src|action)\s{0,9}=\s{0,9}[\"']?([^\s\"'>]{1,2048})", re.IGNORECASE
-)
 _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
-_SCREENS: Final = (None, "", "all", "screen")
+_SCREENS: Final = frozenset({"", "all", "screen", "only screen"})
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 
@@ -98,53 +79,65 @@ def read(source: str, budget: Budget | None = None) -> Page:
     (['Viagra', 'now', 'here'], 'http://a.example')
     """
     budget = budget or Budget()
-    defects: list[str] = []
+    defects: set[str] = set()
     room = budget.take("html", len(source))
     if room < len(source):
         source = source[:room]
-        defects.append("html-too-long")
+        defects.add("html-too-long")
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
-    content = np.frombuffer(source.encode("utf-8", "replace"), np.uint8)
-    into = np.empty(2 * content.size, np.uint8)
-    size, *counts, seen = markup.spaced(content, into)
-    # V<!-- x -->iagra: one word to the reader.
-    if seen & markup.IN_WORD:
-        defects.append("html-comment-in-word")
-    costly = len(source) > MAX_HTML_TREE_CHARS or counts[0] > MAX_HTML_TAGS
-    work = _work(len(source), *counts)
-    if costly or not budget.allows("html tree", work):
-        defects.append("html-too-complex")
-        return _without_tree(source, defects)
+    while True:
+        content = np.frombuffer(source.encode("utf-8", "replace"), np.uint8)
+        into = np.empty(2 * content.size, np.uint8)
+        size, tags, *counts, seen = markup.spaced(content, into)
+        work = _work(len(source), tags, *counts)
+        if tags <= MAX_HTML_TAGS and budget.allows("html tree", work):
+            page = _with_tree(into[:size].tobytes(), seen, defects)
+            if page is not None:
+                return page
+        defects.add("html-too-complex")
+        if not source:
+            return Page("", defects=tuple(sorted(defects)))
+        source = source[: len(source) // 2]
+
+
+def _with_tree(content: bytes, seen: int, defects: set[str]) -> Page | None:
+    """Read HTML like a browser; return None if it has too many elements."""
     try:
-        return _with_tree(into[:size].tobytes(), seen, list(defects))
+        tree = LexborHTMLParser(content)
     except SelectolaxError:
         # The parser gives up, usually for lack of memory.
-        defects.append("html-unreadable")
-        return _without_tree(source, defects)
-
-
-def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
-    """Read HTML like a browser."""
-    tree = LexborHTMLParser(content)
+        return Page("", defects=(*sorted(defects), "html-unreadable"))
     # Never None: the parser makes html, head and body even from nothing.
     root = cast("LexborNode", tree.root)
     alternatives, found = _references(root)
     sheet = ""
     if seen & markup.UNSHOWN:
-        sheets = [x for x in root.css("style") if x.attributes.get("media") in _SCREENS]
-        sheet = "".join([x.text(separator="") for x in sheets])
+        sheet = "".join(
+            [
+                node.text(separator="")
+                for node in root.css("style")
+                if (node.attributes.get("media") or "").strip().lower() in _SCREENS
+            ]
+        )
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
-    unseen = " ".join([*_take_long_titles(root), take_hidden(root, sheet)])
+    titles = _take_long_titles(root)
+    hidden = take_hidden(root, sheet)
+    if hidden is None:
+        return None
+    unseen = " ".join([*titles, hidden])
+    # V<!-- x -->iagra: one word to the reader.
+    if seen & markup.IN_WORD:
+        defects.add("html-comment-in-word")
     if unseen.strip():
-        defects.append("html-hidden-text")
+        defects.add("html-hidden-text")
     return Page(
         root.text(separator=""),
         unseen,
         tuple(alternatives),
         tuple(found),
-        tuple(defects),
+        tuple(sorted(defects)),
     )
 
 
@@ -210,6 +203,7 @@ def _work(
     together: int,
     links: int,
     reopened: int,
+    signs: int,
 ) -> int:
     """Return an estimate of the nanoseconds to build and read a tree.
 
@@ -217,7 +211,7 @@ def _work(
     ----------
     chars : int
         Length of the HTML.
-    tags, attributes, together, links, reopened : int
+    tags, attributes, together, links, reopened, signs : int
         Upper bounds of their numbers, from `app.kernels.markup.spaced`.
 
     Notes
@@ -225,25 +219,10 @@ def _work(
     A sum of costs measured on the worst page of each kind (lexbor in selectolax 1.0):
     100 µs for any page; 5 µs for each tag (images with four attributes); 1 ns for each
     pair of tags (nested elements), and for each pair of attributes of one tag, which
-    the parser compares; 300 ns for two elements that are opened again; and 1/4 ns for
-    each pair of a link and a character (a text that many links share). The worst of
-    some thousand random pages took 2.5 times as long as estimated.
+    the parser compares; 2.5 µs for two elements that are opened again, most of it to
+    find them; 1/4 ns for each pair of a link and a character (a text that many links
+    share); and 1 µs for each sign of a style. The worst of some thousand random pages
+    took 2.5 times as long as estimated.
     """
     work = 100_000 + tags * (5_000 + tags) + together * attributes
-    return work + chars * links // 4 + 300 * reopened
-
-
-def _without_tree(source: str, defects: list[str]) -> Page:
-    """Read HTML that is too expensive for a tree, in linear time."""
-    tags: list[str] = []
-
-    def take(found: re.Match[str]) -> str:
-        tag = found[0]
-        if "=" in tag and not tag.startswith("<!--"):
-            tags.append(tag)
-        return " " if found.lastindex else ""
-
-    text = html.unescape(_MARKUP.sub(take, source))
-    found = islice(_TARGET.finditer("\n".join(tags)), MAX_LINKS)
-    links = tuple(link(match[1], "unknown") for match in found)
-    return Page(text, links=links, defects=tuple(defects))
+    return work + chars * links // 4 + 2_500 * reopened + 1_000 * signs

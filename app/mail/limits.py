@@ -83,17 +83,16 @@ Precedent: SpamAssassin's rawbody_part_scan_size of 500,000, in the same place, 
 each part.  The maximum in 39,762 messages (SpamAssassin's public corpus and
 Enron-Spam) is 82,349, in one part.
 """
-MAX_HTML_TREE_CHARS: Final = 128 * 1024
-"""Characters of an HTML part that is parsed to a tree.
-
-Precedent: senders report that Gmail clips HTML at about 102 kB (Gmail does not
-document it), so newsletters stay below that.
-"""
 MAX_HTML_TAGS: Final = 5_000
-"""Tags of an HTML part that is parsed to a tree.
+"""Tags of an HTML part that are parsed to a tree.
 
 The HTML standard's tree construction is quadratic in the nesting: 5,000 nested
 elements take 25 ms, 200,000 take 76 s (lexbor in selectolax 1.0).
+"""
+MAX_HTML_ELEMENTS: Final = 2 * MAX_HTML_TAGS
+"""Elements of an HTML part that may hide text.
+
+More elements than tags are copies, caused by open formatting elements.
 """
 MAX_HTML_WORK: Final = 200_000_000
 """Work of the HTML parts of a message that are parsed to trees, all together.
@@ -119,8 +118,6 @@ MAX_TITLE_CHARS: Final = 100
 
 No mail program shows them.  Two of 706 titles in 17,218 messages are longer.
 """
-MAX_HIDDEN: Final = 200
-"""Elements of an HTML part that are taken out as hidden."""
 MAX_MEMBERS: Final = 200
 """Names of an archive that are listed.
 

@@ -56,13 +56,14 @@ def test_tags_are_found_as_expressions_find_them(page):
     """The blanks, the numbers, and what kinds of elements there are."""
     flags = re.IGNORECASE | re.ASCII
     breaks = re.compile(opened(BREAK).replace("<", "<(?=/?", 1) + ")", flags)
-    written, (n_tags, attributes, _, links, _, seen) = spaced(page)
+    written, (n_tags, attributes, _, links, _, signs, seen) = spaced(page)
 
     assert breaks.sub(" <", page) == written
     assert page.count("<") == n_tags
     gaps = len(re.findall(r"[^ \t\n\f\r]+", page))
     assert gaps + page.count("/") + page.count("=") == attributes
     assert page.count("<a") + page.count("<A") == links
+    assert sum(map(page.count, "\"',:;{}")) == signs
     in_word = re.search("[a-zA-Z]<!--[^<>]{0,200}-->[a-zA-Z]", page)
     assert bool(in_word) == bool(seen & markup.IN_WORD)
     assert bool(breaks.search(page)) == bool(seen & markup.BREAK)
@@ -158,7 +159,7 @@ def check_elements(unit):
     """Check the elements of the tree of a page that repeats a unit, and then blocks."""
     page = "<p>" + "".join(unit.replace("#", f"a{n}") for n in range(100))
     page += "<p>x" * 300
-    written, (n_tags, *_, reopened, _) = spaced(page)
+    written, (n_tags, *_, reopened, _, _) = spaced(page)
     elements = len(LexborHTMLParser(written).root.css("*"))
     # An end tag that moves the elements after it copies up to four of them, eight times.
     copies = 32 * len(re.findall(rf"</(?:{FORMATTING.replace(' ', '|')})", page))
