@@ -389,7 +389,7 @@ def append(
     )
     # Also of messages that are not learned, but may have been scored.
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
-    deleted = scored.forget(connection, profile.id, gone)
+    deleted = scored.forget(connection, profile.id, gone) if gone else set()
     of_day = _rows_of_day(connection, profile.id, teachings)
     outcomes = []
     written: list[LedgerRow] = []
