@@ -41,10 +41,11 @@ def test_the_values_are_those_of_the_schema():
         {"replicas": 2},
         {"replica": 1},
         {"settings": {"POSTBAYES_PORT": 1}},
+        {"settings": {"port": 9000}},
         {"service": {"port": 0}},
         {"persistence": {"size": "much"}},
     ],
-    ids=lambda changed: next(iter(changed)),
+    ids=str,
 )
 def test_values_that_cannot_work_are_refused(changed):
     """Two pods with one SQLite database, for example, are refused."""
@@ -117,6 +118,38 @@ def test_helm_makes_the_objects(changed, kinds):
     assert "127.0.0.0/8" in environment["POSTBAYES_KEYLESS_FROM"]["value"]
     assert ("POSTBAYES_DATABASE_URL" in environment) == ("replicas=3" in changed)
     assert ("POSTBAYES_MILTER" in environment) == (len(changed) > 1 and len(kinds) < 3)
+
+
+def test_settings_reach_the_service_as_they_were_written(tmp_path):
+    """A large number keeps its digits, and a host name joins those of the Service."""
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        "settings: {max_request_bytes: 10000000, ham_cost: 9.5, store_words: false,\n"
+        "           host_names: filter.example.org}\n"
+    )
+    done = helm("template", "mail", CHART, "--values", values)
+    pods = next(
+        each["spec"]["template"]["spec"]
+        for each in yaml.safe_load_all(done.stdout)
+        if each["kind"] == "StatefulSet"
+    )
+    entries = [(each["name"], each["value"]) for each in pods["containers"][0]["env"]]
+    environment = dict(entries)
+
+    assert len(environment) == len(entries)
+    assert "10000000" == environment["POSTBAYES_MAX_REQUEST_BYTES"]
+    assert "9.5" == environment["POSTBAYES_HAM_COST"]
+    assert "false" == environment["POSTBAYES_STORE_WORDS"]
+    assert ["mail.default", "filter.example.org"] == [
+        environment["POSTBAYES_HOST_NAMES"].split(",")[place] for place in (0, -1)
+    ]
+
+
+def test_services_of_the_namespace_set_no_variables():
+    """A Service named `postbayes` would set POSTBAYES_PORT to `tcp://…` in the pods."""
+    text = (CHART / "templates" / "statefulset.yaml").read_text()
+
+    assert "\n      enableServiceLinks: false\n" in text
 
 
 def test_helm_refuses_values_that_cannot_work():
