@@ -13,6 +13,7 @@ from sqlalchemy import exists, func, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
+from app.ledger.entry import PRUNED
 from app.ledger.undo import UndoRow
 from app.ledger.vector import IN_SUM
 from app.storage import fold, ledger, tables
@@ -46,6 +47,7 @@ class TaughtRow:
     is_sum: bool
     kept: bool
     in_sum: bool
+    pruning: bool
 
 
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
@@ -121,6 +123,7 @@ def _taught(
             # Forgetting has no features, and takes none to be taken back.
             or_(_LEDGER.c.vector.is_not(None), _LEDGER.c.kind == "note").label("kept"),
             _LEDGER.c.vector.is_not_distinct_from(IN_SUM).label("in_sum"),
+            (_LEDGER.c.source == PRUNED).label("pruning"),
         ).where(_LEDGER.c.profile_id == profile_id, *conditions)
     ).all()
     # Once for each message.  Where each row asked whether a later one forgets, an undo

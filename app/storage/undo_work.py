@@ -79,6 +79,8 @@ class Plan:
         combination of the filter's decision, the label, and the label afterwards.
     of_parts : bool
         Whether it takes back parts of archives, and therefore cannot be undone.
+    of_pruning : bool
+        Whether it takes back a pruning, and therefore cannot be undone.
     """
 
     undo: UndoRow
@@ -87,6 +89,7 @@ class Plan:
     work: tuple[tuple[int, int], ...]
     scored: Mapping[tuple[str, str | None, str | None], int]
     of_parts: bool
+    of_pruning: bool
     basis: undo_records.Basis
 
     @property
@@ -195,6 +198,7 @@ def plan(
         work=tuple(work),
         scored=scored,
         of_parts=any(row.in_sum for row in taken_back),
+        of_pruning=any(row.pruning for row in taken_back),
         basis=undo_records.Basis(
             revision=profiles.last_revision(connection, profile.id),
             undo=undo.number - 1,

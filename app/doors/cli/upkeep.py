@@ -195,6 +195,8 @@ def undo(
         lines.append(
             "To have them back, learn the archive again."
             if undone.plan.of_parts
+            else "To remove them again, run `postbayes prune` again."
+            if undone.plan.of_pruning
             else f"To take that back: {again}"
         )
     show(document, lines, as_json=as_json)

@@ -247,7 +247,7 @@ def test_the_prune_command_says_what_it_does(run):
 
 
 def test_what_was_pruned_can_be_brought_back(run, tmp_path):
-    """The last line is the command that restores the counts."""
+    """The last line is the command that restores the counts, for good."""
     taught(run)
     run("fold")
     with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
@@ -270,6 +270,8 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     assert "features pruned (" in pruned[1]
     assert "default: difference 0\n" == audited[1]
     assert 0 == back[0]
+    assert "To remove them again, run `postbayes prune` again." in back[1]
+    assert "undo:" not in back[1]
 
 
 def test_the_fold_command_says_what_it_did(run):
