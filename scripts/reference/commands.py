@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
-from app.doors.cli.main import COMMANDS, EXIT, load
+from app.doors.cli.main import COMMANDS, EXIT, VALUES, load
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
-
-_TYPES: Final = {
-    str: "TEXT",
-    int: "NUMBER",
-    Path: "PATH",
-    list[str]: "TEXT",
-    list[Path]: "PATH...",
-    float: "NUMBER",
-}
 
 _INTRODUCTION: Final = """
 Results go to standard output, progress and errors to standard error. An error is one
@@ -157,7 +147,7 @@ def written(parameter: Any) -> str:
 def value_of(parameter: Any) -> str:
     """Return a word for the value of a parameter."""
     if parameter.param_type_name == "option":
-        return str(parameter.metavar or _TYPES[parameter.type_descriptor.annotation])
+        return str(parameter.metavar or VALUES[parameter.type_descriptor.annotation])
     name = str(parameter.metavar or parameter.name.upper())
     return f"{name}..." if parameter.nargs < 0 else name
 

@@ -846,7 +846,7 @@ def test_figures_are_printed_for_a_person(run, index):
     code, out, _ = run("figures", "--window", 12)
 
     assert 0 == code
-    assert "the newest 12 messages that were scored and then labelled" in out
+    assert "the newest 12 messages, scored and then labelled: " in out
     for expected in ("ham lost", "1-ROCA", "Errors over time", "Predicted and actual"):
         assert expected in out
 
@@ -855,6 +855,13 @@ def test_figures_of_nothing_say_so(run):
     """An empty profile has no errors to show, and no traceback."""
     assert (0, "") == run("figures")[::2]
     assert "the newest 0 messages" in run("figures")[1]
+
+
+def test_figures_of_one_message_are_of_one(run, index):
+    """The window of one message is no plural."""
+    run("learn", "--index", index)
+
+    assert "the newest 1 message, scored" in run("figures", "--window", 1)[1]
 
 
 def test_what_was_said_of_a_message_is_shown(run, index):

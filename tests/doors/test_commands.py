@@ -52,6 +52,16 @@ def test_a_flag_takes_no_value_in_the_help(arguments, capsys):
     assert "bool" not in out
 
 
+def test_a_value_has_the_same_word_in_the_help_as_in_the_reference(capsys):
+    """TEXT and NUMBER, where typer would print `<str>` and `<int>`."""
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    out = capsys.readouterr().out
+
+    assert "--host                TEXT" in out
+    assert "<" not in out
+
+
 def test_a_command_is_in_one_file():
     """Which is the one that is imported for it."""
     grouped = [name for names in FILES.values() for name in names]

@@ -16,6 +16,7 @@ from app.doors.cli.console import (
     argument,
     flag,
     grid,
+    number_of,
     option,
     plain,
     show,
@@ -55,13 +56,13 @@ def figures(
 def _lines(document: FiguresOut) -> Iterator[str | Table]:
     """Yield the figures, a line each, and their tables."""
     yield (
-        f"{document.profile}: the newest {document.messages:,} messages that were "
-        f"scored and then labelled, {document.ham:,} ham and {document.spam:,} spam"
+        f"{document.profile}: the newest {number_of(document.messages, 'message')}, "
+        f"scored and then labelled: {document.ham:,} ham and {document.spam:,} spam"
     )
     if document.messages < min(document.learned, document.window):
         yield (
-            f"It has learned {document.learned:,} messages in all; archives, imports "
-            "and its own verdicts are not among these figures."
+            f"It has learned {number_of(document.learned, 'message')} in all; "
+            "archives, imports and its own verdicts are not among these figures."
         )
     if not document.messages:
         return

@@ -33,19 +33,31 @@ if TYPE_CHECKING:
 _FILES: Final = {"file", "paths", "database_url"}
 
 
-class _PlainFlags:
-    """Help in which a flag, which takes no value, has no `<bool>`."""
+VALUES: Final = {
+    bool: "",
+    str: "TEXT",
+    int: "NUMBER",
+    float: "NUMBER",
+    Path: "PATH",
+    list[str]: "TEXT",
+    list[Path]: "PATH...",
+}
+"""Word for the value of an option without one of its own, by the type."""
+
+
+class _PlainValues:
+    """Help that names the values of options as the reference does, not their types."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters of a command."""
         parameters: Any = super().get_params(ctx)  # type: ignore[misc]
         for each in parameters:
-            if getattr(each, "is_flag", False):
-                each.metavar = ""
+            if each.param_type_name == "option" and each.metavar is None:
+                each.metavar = VALUES[each.type_descriptor.annotation]
         return parameters
 
 
-class CheckedCommand(_PlainFlags, TyperCommand):
+class CheckedCommand(_PlainValues, TyperCommand):
     """A command with error messages for users.
 
     typer passes on the messages of pydantic, which are for programmers, and accepts any
@@ -154,7 +166,7 @@ def summary(name: str) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
-class Commands(_PlainFlags, TyperGroup):
+class Commands(_PlainValues, TyperGroup):
     """A group that lists all commands, and imports the one that is called."""
 
     def __init__(self, **given: Any) -> None:
