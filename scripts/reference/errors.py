@@ -161,6 +161,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "classify",
             "feedback",
             "backup",
+            "export",
             "import",
             "imap",
             "digest",
@@ -174,8 +175,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`; only the first 4 MiB are read, and "
-        "the rest may be left out. JSON may have 8 MiB. `POSTBAYES_MAX_REQUEST_BYTES` "
-        "is the limit of raw messages.",
+        "the rest may be left out. `POSTBAYES_MAX_REQUEST_BYTES` is the limit, and 8 "
+        "MiB that of JSON.",
         operations=READING,
     ),
     errors.BatchTooLarge: Advice(

@@ -239,7 +239,7 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
     MessageTooLarge
         If it is over the limit; the rest is not read.
     SlowRequest
-        If it does not arrive in time.
+        If it does not arrive in time, or before the service stops.
     """
     # Python refuses to parse thousands of digits, including leading zeros.
     announced = request.headers.get("content-length", "").lstrip("0")
@@ -264,6 +264,12 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
         raise SlowRequest(
             f"the body did not arrive within {BODY_SECONDS:g} s "
             f"({size} bytes did); send it again"
+        ) from error
+    except asyncio.CancelledError as error:
+        # A 500, and its traceback, would report a defect, and have clients drop it.
+        raise SlowRequest(
+            f"the service stops, and the body has not arrived ({size} bytes did); send "
+            "it again"
         ) from error
     return bytes(body)
 

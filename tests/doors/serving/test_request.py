@@ -39,3 +39,17 @@ def test_a_late_body_is_given_up(monkeypatch):
 
     with pytest.raises(SlowRequest, match=r"within 0.01 s \(0 bytes did\)"):
         taken(late)
+
+
+def test_a_body_that_a_stopping_service_waits_for_is_sent_again():
+    """The service cancels what is left; that is no defect, and no lesson is dropped."""
+
+    async def stopped():
+        body = Request({"type": "http", "headers": []}, late)
+        task = asyncio.ensure_future(take(body, limit=9, kept=9))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(SlowRequest, match=r"the service stops.*\(0 bytes did\)"):
+        asyncio.run(stopped())
