@@ -434,6 +434,10 @@ class StateFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with complete_or_absent(self.path.resolve()) as part:
                 part.write_text(text, encoding="utf-8")
+                # What root runs by hand, the service's user continues.
+                if os.geteuid() == 0:
+                    owner = part.parent.stat()
+                    os.chown(part, owner.st_uid, owner.st_gid)
         except (OSError, UnwritableFile) as error:
             cause = reason(error.__cause__ or error)
             msg = f"{self.variable}, {self.path}, cannot be written: {cause}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -130,6 +132,19 @@ def test_a_state_that_cannot_be_written_leaves_no_file_behind(tmp_path):
     ):
         state.write("{}")
     assert ["imap.json"] == [each.name for each in tmp_path.iterdir()]
+
+
+def test_a_state_that_root_writes_belongs_to_the_owner_of_the_folder(tmp_path):
+    """The service's user can continue from it."""
+    user = os.geteuid() or 65534
+    os.chown(tmp_path, user, -1)
+    state = StateFile(tmp_path / "imap.json", "POSTBAYES_IMAP_STATE")
+    state.write("{}")
+
+    assert (user, 0o600) == (
+        state.path.stat().st_uid,
+        stat.S_IMODE(state.path.stat().st_mode),
+    )
 
 
 def test_what_is_moved_is_taught(account, follower, taught):
