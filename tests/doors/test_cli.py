@@ -1040,6 +1040,21 @@ def test_an_export_goes_through_a_pipe(run, index):
     assert result["messages"] == {"ham": 10, "spam": 10}
 
 
+def test_a_locale_without_the_characters_of_mail_gets_escapes(run, index, tmp_path):
+    """Rather than a traceback; its own characters stay as they are."""
+    run("learn", "--index", index)
+    message = tmp_path / "grün ☃.eml"
+    message.write_bytes((index.parent / "spam3").read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "app.doors.cli", "classify", message],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "latin-1"},
+    )
+
+    assert done.stdout.endswith(b"gr\xfcn \\u2603.eml\n")
+
+
 def test_a_profile_is_replaced_only_if_somebody_says_so(run, index, tmp_path):
     """What is learned is not lost to a slip; without a terminal, --yes says it."""
     run("learn", "--index", index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 from app.doors.cli.errors import ended_by_ctrl_c
 
@@ -16,6 +17,9 @@ def main() -> None:
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+    # The character set of a locale, such as Latin-1, lacks most characters of mail.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     with ended_by_ctrl_c():
         from app.doors.cli.main import main as run  # noqa: PLC0415  see above
     run()
