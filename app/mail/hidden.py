@@ -97,12 +97,15 @@ _SHOWN: Final = re.compile(
     r"|initial|unset|revert"
 )
 _GONE: Final = {
-    "clip": r"rect\((?:[\s,]*[01](?:px)?){4}",
-    "clip-path": r"inset\((?:[5-9]\d|100)%|(?:circle|ellipse)\(0",
-    "content-visibility": "hidden",
-    "filter": r"opacity\(0(?:\.0\d*)?%?\)",
-    "transform": r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}",
+    "clip": re.compile(r"rect\((?:[\s,]*[01](?:px)?){4}"),
+    "clip-path": re.compile(r"inset\((?:[5-9]\d|100)%|(?:circle|ellipse)\(0"),
+    "content-visibility": re.compile("hidden"),
+    "filter": re.compile(r"opacity\(0(?:\.0\d*)?%?\)"),
+    "transform": re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}"),
 }
+_NONE: Final = re.compile(r"none\b")
+_CLIPPED: Final = re.compile("hidden|clip")
+_MOVED: Final = re.compile("absolute|fixed|relative")
 _AWAY: Final = (*_GONE, *_MARGINS, "text-indent")
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
 _NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
@@ -421,14 +424,14 @@ def _outcome(declared: Iterable[Declared]) -> _Style:
     )
 
 
-def _is(pattern: str, value: str) -> bool:
+def _is(pattern: re.Pattern[str], value: str) -> bool:
     """Return whether a value begins with a pattern."""
-    return re.match(pattern, value) is not None
+    return pattern.match(value) is not None
 
 
 def _display(value: str) -> bool | None:
     """Return whether nothing is displayed; None if the value is invalid."""
-    return _is(r"none\b", value) or (False if _SHOWN.match(value) else None)
+    return _is(_NONE, value) or (False if _SHOWN.match(value) else None)
 
 
 def _visibility(value: str) -> bool | None:
@@ -491,11 +494,11 @@ def _ground(value: str) -> Colour | None:
 
 _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
     **{name: partial(_is, pattern) for name, pattern in _GONE.items()},
-    **dict.fromkeys(_OVERFLOWS, partial(_is, "hidden|clip")),
+    **dict.fromkeys(_OVERFLOWS, partial(_is, _CLIPPED)),
     **dict.fromkeys(_BOXES, partial(_up_to, _FLAT)),
     **dict.fromkeys((*_SIDES, *_MARGINS), partial(_up_to, _SHIFTED)),
     "text-indent": partial(_up_to, _INDENTED),
-    "position": partial(_is, "absolute|fixed|relative"),
+    "position": partial(_is, _MOVED),
     "display": _display,
     "visibility": _visibility,
     "opacity": _opacity,

@@ -3,16 +3,18 @@
 Contract of this file:
 
 - Every expression is linear in its input.
-- A tree is built only of as much as the budget of the message allows for, by the work
-  that `_work` estimates: the whole part, its half, a quarter, and so on.
+- A page that is too large for a tree, by the work that `_work` estimates, is cut in
+  pieces, as far as the budget of the message allows.  The rest is read in linear time,
+  by its tags alone.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -32,10 +34,35 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
+# A comment, an element that is not shown, or a tag, as browsers find them (HTML
+# standard, 13.2.5): a quoted value may hold what looks like any of them. A blank in
+# place of tags that break the line makes "<td>a</td><td>b" two words; "w<b>or</b>d" and
+# "V<!-- x -->iagra" remain one word, like on the screen.
+_REST: Final = r"""(?:=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))|[^>])*+(?:>|\Z)"""
+_MARKUP: Final = re.compile(
+    r"<!--(?:-?>|.*?(?:--!?>|\Z))"
+    rf"|<(script|style|iframe|noframes|noembed)(?=[\s/>]){_REST}"
+    rf".*?(?:</\1(?=[\s/>]){_REST}|\Z)"
+    r"|</?(?:(p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center|blockquote|pre"
+    r"|form|option|select|input|textarea|button|img|title|section|article|header|footer"
+    rf"|address)(?=[\s/>])|[a-z!?]){_REST}",
+    re.DOTALL | re.IGNORECASE,
+)
+_TARGET: Final = re.compile(
+    r"\b(?:href|src|action)\s{0,9}=\s{0,9}[\"']?([^\s\"'>]{1,2048})", re.IGNORECASE
+)
 _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
+# Marks where a page is cut, to see which elements are open there.
+_MARK: Final = "postbayes-cut"
+_CUT: Final = f"<wbr {_MARK}>"
+_CARRIED: Final = frozenset(
+    {"bgcolor", "class", "color", "hidden", "id", "open", "size", "style", "text"}
+)
+# Deeper, browsers make siblings of elements (Chromium's HTMLTreeBuilder).
+_MAX_OPENED: Final = 512
 _SCREENS: Final = frozenset({"", "all", "screen", "only screen"})
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
@@ -87,34 +114,82 @@ def read(source: str, budget: Budget | None = None) -> Page:
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
-    while True:
-        content = np.frombuffer(source.encode("utf-8", "replace"), np.uint8)
-        into = np.empty(2 * content.size, np.uint8)
-        size, tags, *counts, seen = markup.spaced(content, into)
-        work = _work(len(source), tags, *counts)
-        if tags <= MAX_HTML_TAGS and budget.allows("html tree", work):
-            page = _with_tree(into[:size].tobytes(), seen, defects)
-            if page is not None:
-                return page
-        defects.add("html-too-complex")
-        if not source:
-            return Page("", defects=tuple(sorted(defects)))
-        source = source[: len(source) // 2]
+    pages: list[Page] = []
+    # What of the pieces so far holds for the next one.
+    above = _Above()
+    while source:
+        piece = source
+        while piece:
+            cut = piece != source
+            text = above.opened + piece + (_CUT if cut else "")
+            content = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
+            into = np.empty(2 * content.size, np.uint8)
+            size, tags, *counts, seen = markup.spaced(content, into)
+            work = _work(len(text), tags, *counts)
+            if tags <= MAX_HTML_TAGS and budget.allows("html tree", work):
+                try:
+                    found = _with_tree(
+                        into[:size].tobytes(), seen, defects, above.sheet, cut=cut
+                    )
+                except SelectolaxError:
+                    # The parser gives up, usually for lack of memory.
+                    defects.add("html-unreadable")
+                    piece = ""
+                    break
+                if found is not None:
+                    page, above = found
+                    pages.append(page)
+                    break
+            defects.add("html-too-complex")
+            # Before a tag; otherwise its attributes would be text of the rest.
+            piece = piece[: max(0, piece.rfind("<", 0, len(piece) // 2))]
+        if not piece:
+            pages.append(_without_tree(source))
+            break
+        source = source[len(piece) :]
+    return Page(
+        "".join(page.text for page in pages),
+        " ".join(page.hidden for page in pages),
+        tuple(text for page in pages for text in page.alternatives),
+        tuple(link for page in pages for link in page.links)[:MAX_LINKS],
+        tuple(sorted(defects)),
+    )
 
 
-def _with_tree(content: bytes, seen: int, defects: set[str]) -> Page | None:
-    """Read HTML like a browser; return None if it has too many elements."""
-    try:
-        tree = LexborHTMLParser(content)
-    except SelectolaxError:
-        # The parser gives up, usually for lack of memory.
-        return Page("", defects=(*sorted(defects), "html-unreadable"))
+class _Above(NamedTuple):
+    """What a piece of a page leaves to the next one.
+
+    Parameters
+    ----------
+    opened : str
+        Start tags of the elements that are open at its end.
+    sheet : str
+        The style sheets so far.
+    """
+
+    opened: str = ""
+    sheet: str = ""
+
+
+def _with_tree(
+    content: bytes, seen: int, defects: set[str], sheet: str, *, cut: bool
+) -> tuple[Page, _Above] | None:
+    """Read HTML like a browser.
+
+    Returns
+    -------
+    tuple of Page and _Above, or None
+        None if it has too many elements, or is cut in a comment or in a quoted value.
+    """
+    tree = LexborHTMLParser(content)
     # Never None: the parser makes html, head and body even from nothing.
     root = cast("LexborNode", tree.root)
+    opened = _opened(root) if cut else ""
+    if opened is None:
+        return None
     alternatives, found = _references(root)
-    sheet = ""
     if seen & markup.UNSHOWN:
-        sheet = "".join(
+        sheet += "".join(
             [
                 node.text(separator="")
                 for node in root.css("style")
@@ -132,13 +207,47 @@ def _with_tree(content: bytes, seen: int, defects: set[str]) -> Page | None:
         defects.add("html-comment-in-word")
     if unseen.strip():
         defects.add("html-hidden-text")
-    return Page(
-        root.text(separator=""),
-        unseen,
-        tuple(alternatives),
-        tuple(found),
-        tuple(sorted(defects)),
-    )
+    text = root.text(separator="")
+    page = Page(text, unseen, tuple(alternatives), tuple(found))
+    return page, _Above(opened, sheet)
+
+
+def _opened(root: LexborNode) -> str | None:
+    """Return the start tags of the elements that are open where a page was cut."""
+    marks = root.css(f"wbr[{_MARK}]")
+    if not marks:
+        return None
+    tags = []
+    node = marks[-1].parent
+    while node is not None and node.tag != "html":
+        carried = [
+            f' {name}="{html.escape(value or "")}"'
+            for name, value in node.attributes.items()
+            if name in _CARRIED
+        ]
+        tags.append(f"<{node.tag}{''.join(carried)}>")
+        node = node.parent
+    return "".join(reversed(tags)) if len(tags) <= _MAX_OPENED else ""
+
+
+def _without_tree(source: str) -> Page:
+    """Read HTML that is too expensive for a tree, in linear time.
+
+    Text that is hidden counts as visible: otherwise empty tags before it would hide any
+    text from the filter.
+    """
+    tags: list[str] = []
+
+    def take(found: re.Match[str]) -> str:
+        tag = found[0]
+        if "=" in tag and not tag.startswith("<!--"):
+            tags.append(tag)
+        return " " if found.lastindex else ""
+
+    text = html.unescape(_MARKUP.sub(take, source))
+    targets = islice(_TARGET.finditer("\n".join(tags)), MAX_LINKS)
+    links = tuple(link(match[1], "unknown") for match in targets)
+    return Page(text, links=links)
 
 
 def _take_long_titles(root: LexborNode) -> list[str]:

@@ -57,13 +57,12 @@ def test_any_text_is_a_page(source):
 
 
 @given(MARKUP)
-def test_of_a_page_that_is_too_complex_the_beginning_is_read(source):
-    """As much as is no work of minutes, whatever it ends in."""
-    page = html.read(f"first <p>{source}" + "<p>last" * (MAX_HTML_TAGS + 1))
+def test_a_page_without_a_tree_is_read_too(source):
+    """The way around the tree is total as well."""
+    page = html.read("<p>" * (MAX_HTML_TAGS + 1) + source)
 
-    assert ("html-too-complex",) == tuple(x for x in page.defects if "complex" in x)
-    assert page.text.startswith("first")
-    assert page.text.count("last") <= MAX_HTML_TAGS // 2
+    assert "html-too-complex" in page.defects
+    assert page.text == page.text.encode().decode()
 
 
 @pytest.mark.parametrize(
@@ -88,6 +87,7 @@ def test_of_a_page_that_is_too_complex_the_beginning_is_read(source):
 def test_text_is_what_the_reader_sees(source, words):
     """Inline markup and comments do not part words, blocks do."""
     assert words == shown(source)
+    assert words == shown("<p>" * (MAX_HTML_TAGS + 1) + source)
 
 
 def test_links_have_their_element_and_their_text():
@@ -107,28 +107,42 @@ def test_links_have_their_element_and_their_text():
     assert ("Logo", "Our logo", "only") == page.alternatives
 
 
-def test_links_are_bounded():
+def test_links_are_found_without_a_tree():
+    """Attributes that point somewhere are found in any page."""
+    page = html.read(
+        "<p>" * (MAX_HTML_TAGS + 1) + '<a href="http://a.example">x</a><img src=b.gif>'
+    )
+
+    assert ["http://a.example", "b.gif"] == [link.url for link in page.links]
+
+
+@pytest.mark.parametrize("prefix", ["", "<p>" * (MAX_HTML_TAGS + 1)])
+def test_links_are_bounded(prefix):
     """No page has more links than the limit."""
-    page = html.read("<p background=x href=y>" * (MAX_LINKS + 1))
+    page = html.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
 
     assert MAX_LINKS == len(page.links)
 
 
-def test_of_a_page_that_the_parser_gives_up_nothing_is_read(monkeypatch):
-    """It is a defect of the page."""
+def test_a_page_that_the_parser_gives_up_is_read_without_a_tree(monkeypatch):
+    """Its text and links are read from the tags as they stand."""
 
     def give_up(_):
         raise SelectolaxError
 
     monkeypatch.setattr(html, "LexborHTMLParser", give_up)
+    page = html.read("<p>See <a href='http://a.example'>here</a>")
 
-    assert html.Page("", defects=("html-unreadable",)) == html.read("<p>See")
+    assert ["See", "here"] == page.text.split()
+    assert ["http://a.example"] == [link.url for link in page.links]
+    assert ("html-unreadable",) == page.defects
 
 
 @pytest.mark.parametrize("element", ["iframe", "noframes", "noembed"])
-def test_what_no_program_shows_is_not_read(element):
+@pytest.mark.parametrize("before", ["", "<p>" * (MAX_HTML_TAGS + 1)])
+def test_what_no_program_shows_is_not_read(element, before):
     """It stands in for what every program shows instead."""
-    page = html.read(f"<{element}>secret</{element}>seen")
+    page = html.read(f"{before}<{element}>secret</{element}>seen")
 
     assert ["seen"] == page.text.split()
     assert "" == page.hidden.strip()
@@ -146,3 +160,32 @@ def test_titles_that_are_longer_than_people_write_them_are_hidden():
     assert ["seen"] == longer.text.split()
     assert {"secret"} == {*longer.hidden.split()}
     assert ("html-hidden-text",) == longer.defects
+
+
+EMPTY = "<b></b>" * (MAX_HTML_TAGS + 1)
+"""More tags than one tree has."""
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "hidden"),
+    [
+        (f"{EMPTY}buy", ["buy"], []),
+        (f"{EMPTY}<p hidden>lunch</p>buy", ["buy"], ["lunch"]),
+        (f"<div hidden>{EMPTY}lunch</div>buy", ["buy"], ["lunch"]),
+        (
+            f"<style>.x {{display:none}}</style>{EMPTY}<p class=x>lunch</p>buy",
+            ["buy"],
+            ["lunch"],
+        ),
+        (f"<table><tr><td hidden>{EMPTY}lunch</td><td>buy", ["buy"], ["lunch"]),
+        (f"<!--{EMPTY}lunch-->buy", ["buy"], []),
+        (f"a{'<i>' * 9}<!-- {EMPTY}lunch -->buy", ["abuy"], []),
+        (f"<a title='{EMPTY}lunch'>buy</a>", ["buy"], []),
+    ],
+)
+def test_tags_before_a_text_do_not_hide_it_or_show_what_is_hidden(page, text, hidden):
+    """A page of more than one tree is read piece by piece."""
+    found = html.read(page)
+
+    assert "html-too-complex" in found.defects
+    assert (text, hidden) == (found.text.split(), found.hidden.split())
