@@ -416,7 +416,8 @@ class Corpus:
         def mapped(view: str, part: str) -> NDArray[np.int64]:
             # Plain arrays over the map: slices of np.memmap are memmaps again,
             # and every one of them costs a few µs more.
-            return np.asarray(np.load(folder / f"{view}.{part}.npy", mmap_mode="r"))
+            # Not "r": kernels would be compiled again for arrays that are read-only.
+            return np.asarray(np.load(folder / f"{view}.{part}.npy", mmap_mode="c"))
 
         columns = {
             view: Column(*(mapped(view, part) for part in ("ids", "values", "bounds")))
