@@ -209,6 +209,12 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
         b"<style>" + _named(b".a#{color:red}", 9_000) + b"</style>"
         b"<p class='a1 a2 a3 a4 a5 a6 a7 a8 a9' id=a>" * 2_200
     ),
+    "HTML, rules for all pieces": lambda: (
+        PAGE
+        + (b"<style>" + _named(b".a#{color:red}", 60_000) + b"</style>")
+        + _again(b"<b></b>")
+    ),
+    "HTML, titles in titles": lambda: PAGE + _again(b"<math><title>"),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),
     "HTML, open comments": lambda: PAGE + _again(b"<!--"),
     "HTML, comments in parts": lambda: _parts(b"a<!-- x -->b" * 1_000),

@@ -109,7 +109,7 @@ _MOVED: Final = re.compile("absolute|fixed|relative")
 _AWAY: Final = (*_GONE, *_MARGINS, "text-indent")
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
 _NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
-_HEX: Final = re.compile(r"#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})\Z")
+_HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
 _WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
 _NO_COLOUR: Final = re.compile(
     r"none|inherit|initial|unset|currentcolor|important|no-repeat|repeat|scroll|fixed"
@@ -532,7 +532,7 @@ def _rgb(colour: str | None) -> Colour | None:
         return _NAMED[colour]
     found = _HEX.match(colour)
     if found is not None:
-        digits = found[1] if len(found[1]) > 4 else "".join(c + c for c in found[1])  # noqa: PLR2004
+        digits = found[2] or "".join(c + c for c in found[1])
         red, green, blue, alpha = bytes.fromhex(digits.ljust(8, "f"))
         return _CLEAR if alpha < 255 * _FAINT else (red, green, blue)
     function = _FUNCTION.match(colour)
@@ -544,12 +544,13 @@ def _calculated(function: str, arguments: str) -> Colour | None:
     parts = _NUMBER.findall(arguments)
     # Numbers up to 255, degrees, and shares of 255.
     values = [float(number) * (2.55 if share else 1.0) for number, share in parts]
-    if len(values) < 3:  # noqa: PLR2004
+    if not values[2:]:
         return None
-    if len(values) > 3 and values[3] < _FAINT * (255 if parts[3][1] else 1):  # noqa: PLR2004
+    first, second, third, *alpha = values
+    if alpha and alpha[0] < _FAINT * (255 if parts[3][1] else 1):
         return _CLEAR
     if function == "hsl":
-        hue, saturation, light = values[0] / 360, values[1] / 255, values[2] / 255
-        values = [255 * part for part in hls_to_rgb(hue, light, saturation)]
-    red, green, blue = (max(0, min(255, round(value))) for value in values[:3])
+        shares = hls_to_rgb(first / 360, third / 255, second / 255)
+        first, second, third = (255 * share for share in shares)
+    red, green, blue = (max(0, min(255, round(x))) for x in (first, second, third))
     return red, green, blue

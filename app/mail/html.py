@@ -14,7 +14,7 @@ import html
 import re
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -115,38 +115,11 @@ def read(source: str, budget: Budget | None = None) -> Page:
     if "\0" in source:
         source = source.replace("\0", "")
     pages: list[Page] = []
-    # What of the pieces so far holds for the next one.
-    above = _Above()
+    above = ""
     while source:
-        piece = source
-        while piece:
-            cut = piece != source
-            text = above.opened + piece + (_CUT if cut else "")
-            content = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
-            into = np.empty(2 * content.size, np.uint8)
-            size, tags, *counts, seen = markup.spaced(content, into)
-            work = _work(len(text), tags, *counts)
-            if tags <= MAX_HTML_TAGS and budget.allows("html tree", work):
-                try:
-                    found = _with_tree(
-                        into[:size].tobytes(), seen, defects, above.sheet, cut=cut
-                    )
-                except SelectolaxError:
-                    # The parser gives up, usually for lack of memory.
-                    defects.add("html-unreadable")
-                    piece = ""
-                    break
-                if found is not None:
-                    page, above = found
-                    pages.append(page)
-                    break
-            defects.add("html-too-complex")
-            # Before a tag; otherwise its attributes would be text of the rest.
-            piece = piece[: max(0, piece.rfind("<", 0, len(piece) // 2))]
-        if not piece:
-            pages.append(_without_tree(source))
-            break
-        source = source[len(piece) :]
+        size, page, above = _beginning(source, above, budget, defects)
+        pages.append(page)
+        source = source[size:]
     return Page(
         "".join(page.text for page in pages),
         " ".join(page.hidden for page in pages),
@@ -156,30 +129,56 @@ def read(source: str, budget: Budget | None = None) -> Page:
     )
 
 
-class _Above(NamedTuple):
-    """What a piece of a page leaves to the next one.
+def _beginning(
+    source: str, above: str, budget: Budget, defects: set[str]
+) -> tuple[int, Page, str]:
+    """Read as much of a page as one tree may have; the rest if there is none.
 
     Parameters
     ----------
-    opened : str
-        Start tags of the elements that are open at its end.
-    sheet : str
-        The style sheets so far.
-    """
-
-    opened: str = ""
-    sheet: str = ""
-
-
-def _with_tree(
-    content: bytes, seen: int, defects: set[str], sheet: str, *, cut: bool
-) -> tuple[Page, _Above] | None:
-    """Read HTML like a browser.
+    above : str
+        HTML of what is left from before: style sheets, and the elements still open.
+    defects : set of str
+        Changed: defects are added.
 
     Returns
     -------
-    tuple of Page and _Above, or None
-        None if it has too many elements, or is cut in a comment or in a quoted value.
+    size : int
+        Number of characters read, at least 1.
+    page : Page
+        Their content.
+    above : str
+        As the parameter, for what follows.
+    """
+    piece = source
+    while piece:
+        cut = piece != source
+        text = above + piece + (_CUT if cut else "")
+        content = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
+        into = np.empty(2 * content.size, np.uint8)
+        size, tags, *counts, seen = markup.spaced(content, into)
+        work = _work(len(text), tags, *counts)
+        if tags <= MAX_HTML_TAGS and budget.allows("html tree", work):
+            try:
+                found = _with_tree(into[:size].tobytes(), seen, defects, cut=cut)
+            except SelectolaxError:
+                # The parser gives up, usually for lack of memory.
+                defects.add("html-unreadable")
+                break
+            if found is not None:
+                return len(piece), *found
+        defects.add("html-too-complex")
+        # Before a tag; otherwise its attributes would be text of the rest.
+        piece = piece[: max(0, piece.rfind("<", 0, len(piece) // 2))]
+    return len(source), _without_tree(source), ""
+
+
+def _with_tree(
+    content: bytes, seen: int, defects: set[str], *, cut: bool
+) -> tuple[Page, str] | None:
+    """Read HTML like a browser; return it, and what it leaves to the text that follows.
+
+    None if it has too many elements, or is cut in a comment or in a quoted value.
     """
     tree = LexborHTMLParser(content)
     # Never None: the parser makes html, head and body even from nothing.
@@ -188,8 +187,9 @@ def _with_tree(
     if opened is None:
         return None
     alternatives, found = _references(root)
+    sheet = ""
     if seen & markup.UNSHOWN:
-        sheet += "".join(
+        sheet = "".join(
             [
                 node.text(separator="")
                 for node in root.css("style")
@@ -209,7 +209,7 @@ def _with_tree(
         defects.add("html-hidden-text")
     text = root.text(separator="")
     page = Page(text, unseen, tuple(alternatives), tuple(found))
-    return page, _Above(opened, sheet)
+    return page, f"<style>{sheet}</style>{opened}"
 
 
 def _opened(root: LexborNode) -> str | None:
@@ -252,7 +252,13 @@ def _without_tree(source: str) -> Page:
 
 def _take_long_titles(root: LexborNode) -> list[str]:
     """Remove titles that are longer than people write them, and return their text."""
-    titles = root.css("title")
+    # Not those of formulas and pictures, which may be inside one another: to read each
+    # would be quadratic, and one that goes with another must not be removed again.
+    titles = [
+        node
+        for node in root.css("title")
+        if all(child.is_text_node for child in node.iter(include_text=True))
+    ]
     texts = [node.text(separator="") for node in titles]
     if sum(map(len, texts)) <= MAX_TITLE_CHARS:
         return []

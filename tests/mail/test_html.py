@@ -166,6 +166,15 @@ EMPTY = "<b></b>" * (MAX_HTML_TAGS + 1)
 """More tags than one tree has."""
 
 
+def test_titles_inside_titles_are_read_as_text():
+    """Formulas may have them; removed one by one, they took a quadratic time."""
+    titles = "<math>" + "<title>" * 1_000
+    page = html.read(f"{titles}{'word ' * MAX_TITLE_CHARS}<mi>")
+
+    assert MAX_TITLE_CHARS == len(page.text.split())
+    assert "" == page.hidden.strip()
+
+
 @pytest.mark.parametrize(
     ("page", "text", "hidden"),
     [
