@@ -391,6 +391,11 @@ def written(file: str) -> Iterator[BinaryIO]:
         yield target
 
 
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file in a folder of another user, whose link root must not follow."""
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
 @dataclass(frozen=True, slots=True)
 class StateFile:
     """A file with the state of a command for the next run.
@@ -432,12 +437,15 @@ class StateFile:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with complete_or_absent(self.path.resolve()) as part:
-                part.write_text(text, encoding="utf-8")
+            with (
+                complete_or_absent(self.path.resolve()) as part,
+                open(part, "w", encoding="utf-8", opener=_open_no_link) as file,
+            ):
+                file.write(text)
                 # What root runs by hand, the service's user continues.
                 if os.geteuid() == 0:
                     owner = part.parent.stat()
-                    os.chown(part, owner.st_uid, owner.st_gid)
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         except (OSError, UnwritableFile) as error:
             cause = reason(error.__cause__ or error)
             msg = f"{self.variable}, {self.path}, cannot be written: {cause}"

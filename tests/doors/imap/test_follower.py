@@ -7,6 +7,7 @@ import stat
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,18 @@ def test_a_state_that_root_writes_belongs_to_the_owner_of_the_folder(tmp_path):
         state.path.stat().st_uid,
         stat.S_IMODE(state.path.stat().st_mode),
     )
+
+
+def test_a_state_is_not_written_through_a_link(tmp_path, monkeypatch):
+    """Root may write into a folder of the service's user, who could put one there."""
+    other = tmp_path / "other"
+    other.write_text("kept")
+    monkeypatch.setattr(Path, "touch", lambda part, **_: part.symlink_to(other))
+    state = StateFile(tmp_path / "imap.json", "POSTBAYES_IMAP_STATE")
+
+    with pytest.raises(InvalidSetting, match="cannot be written"):
+        state.write("{}")
+    assert "kept" == other.read_text()
 
 
 def test_what_is_moved_is_taught(account, follower, taught):
