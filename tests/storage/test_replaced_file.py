@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from sqlalchemy import text
 
 from app.errors import DatabaseUnavailable
+from app.storage.database import sqlite
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from tests.support.builders import new_profile, taught, teach
 
@@ -82,6 +85,25 @@ def test_a_log_that_sqlite_deleted_and_made_again_is_used(opened, file):
         assert not file.with_name(f"{file.name}-wal").exists()
         # Another inode.
         file.with_name("ballast").touch()
+
+
+def test_a_log_that_another_leaves_is_used_from_the_first(file, monkeypatch):
+    """SQLite deletes it unless it was opened, and who switches does not open it."""
+    switch = sqlite._use_wal
+    others = []
+
+    def beside_another(cursor, *, timeout):
+        switch(cursor, timeout=timeout)
+        others.append(sqlite3.connect(file))
+        others[-1].execute("SELECT 1 FROM sqlite_schema")
+
+    monkeypatch.setattr(sqlite, "_use_wal", beside_another)
+    engine = open_engine(f"sqlite:///{file}")
+    with closing(engine.raw_connection()):
+        others.pop().close()
+
+    with reading(engine) as connection:
+        assert 0 == connection.scalar(text("SELECT count(*) FROM sqlite_schema"))
 
 
 def test_no_file_is_made_where_one_was(opened, file):

@@ -530,3 +530,6 @@ def _use_wal(cursor: Any, *, timeout: float) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+    # Who switched has not opened the log: SQLite would delete it with the last other
+    # one that has, and a later transaction find that it is not the same.
+    cursor.execute("PRAGMA schema_version").fetchall()
