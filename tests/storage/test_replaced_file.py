@@ -89,7 +89,7 @@ def test_a_log_that_sqlite_deleted_and_made_again_is_used(opened, file):
 
 def test_a_log_that_another_leaves_is_used_from_the_first(file, monkeypatch):
     """SQLite deletes it unless it was opened, and who switches does not open it."""
-    switch = sqlite._use_wal
+    switch = sqlite._use_wal  # noqa: SLF001
     others = []
 
     def beside_another(cursor, *, timeout):

@@ -18,6 +18,7 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -197,9 +198,20 @@ class Http1Protocol(HttpToolsProtocol):
         if self._is_idle():
             self._wait()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header, but not the trailers, which uvicorn would add to them.
+
+        A proxy may pass trailers on unread, and the headers that it writes are believed
+        (RFC 9110 section 6.5.1).
+        """
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Begin with the request, the last one unless its body arrives."""
         self._in_head = False
+        if self.parser.should_upgrade():
+            return
         self._in_body = True
         self._arrived = 0
         # The parser has refused invalid and repeated lengths.
@@ -221,6 +233,8 @@ class Http1Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Reset the counters for the next request."""
+        if self.parser.should_upgrade():
+            return
         self._framing = 0
         self._in_body = False
         self._relax()
@@ -287,7 +301,7 @@ class Http1Protocol(HttpToolsProtocol):
             piece = view[at : at + max(STEP_BYTES, self._missing())]
             at += len(piece)
             self._framing += len(piece)
-            super().data_received(piece)  # type: ignore[arg-type]
+            self._feed(piece)
         if self.transport.is_closing():
             return
         # Checked after parsing, which subtracts the body.
@@ -300,6 +314,35 @@ class Http1Protocol(HttpToolsProtocol):
                 self._expect(BODY_SECONDS + BODY_SPARE_SECONDS)
             elif self._in_head or self._is_idle():
                 self._expect(HEADER_SECONDS)
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        """Pass bytes to the parser, and decline an offer to change the protocol.
+
+        A server may ignore the offer (RFC 9110 section 7.8), which Java's client makes
+        for every request.  The parser takes a body for the other protocol, and then for
+        the next request (Kludex/uvicorn issue 2722); it gets the head again, without
+        the offer.  CONNECT changes the protocol by itself, and is refused.
+        """
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method, version = self.parser.get_method(), self.parser.get_http_version()
+            if method == b"CONNECT":
+                self._refuse()
+                return
+            head = b"%b %b HTTP/%b\r\n" % (method, self.url, version.encode())
+            for name, value in self.headers:
+                if name != b"upgrade":
+                    head += b"%b: %b\r\n" % (name, value)
+            self._feed(b"%b\r\n%b" % (head, bytes(data[offer.args[0] :])))
+        except httptools.HttpParserError:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        msg = "Invalid HTTP request received."
+        self.logger.warning(msg)
+        self.send_400_response(msg)
 
     def _missing(self) -> int:
         """Return the missing bytes of a body of announced length."""

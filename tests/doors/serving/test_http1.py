@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import threading
 
@@ -478,22 +477,85 @@ def test_a_service_that_ends_answers_what_was_begun():
     assert gone
 
 
-def test_an_upgrade_is_not_followed(caplog):
-    """The request is answered as any other."""
-    caplog.set_level(logging.CRITICAL)
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+# Behind a parser that took the offer for accepted, a body is the next request.
+INNER = b"GET /inner HTTP/1.1\r\nX: " + b"x" * http1.STEP_BYTES + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", [1, 40, 100_000], ids=["bytes", "pieces", "whole"])
+@pytest.mark.parametrize(
+    ("request_", "size"),
+    [
+        (WHOLE[:-2] + UPGRADE + b"\r\n", 0),
+        (
+            HEAD + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(INNER) + INNER,
+            len(INNER),
+        ),
+        (
+            HEAD
+            + UPGRADE
+            + b"Transfer-Encoding: chunked\r\n\r\n"
+            + b"%x\r\n%b\r\n0\r\n\r\n" % (len(INNER), INNER),
+            len(INNER),
+        ),
+    ],
+    ids=["no body", "a body", "chunks"],
+)
+def test_an_upgrade_is_not_followed(request_, size, cut):
+    """The request is answered as any other, with its body, and so is the next."""
+
+    async def sent():
+        client = Server(length).connect()
+        both = request_ + LENGTH % 4 + b"next"
+        for start in range(0, len(both), cut):
+            client.protocol.data_received(both[start : start + cut])
+            await settle()
+        await settle()
+        return client.sent, client.gone
+
+    sent, gone = by_hand(sent())
+
+    assert [b"%d" % size, b"4"] == [
+        each.rpartition(b"\r\n\r\n")[2] for each in sent.split(b"HTTP/1.1 200 OK")[1:]
+    ]
+    assert not gone
+
+
+@pytest.mark.parametrize("target", [b"a:80", b"/", b"*", b"http://a/"])
+def test_a_tunnel_is_refused(target):
+    """CONNECT changes the protocol without an offer, whatever its target."""
 
     async def sent():
         client = Server(hello).connect()
-        upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-        client.protocol.data_received(WHOLE[:-2] + upgrade)
+        head = b"CONNECT %b HTTP/1.1\r\nHost: a\r\n" % target
+        client.protocol.data_received(head + UPGRADE + b"\r\n" + WHOLE)
         await settle()
-        await passes(http1.HEADER_SECONDS)
-        return client, client.gone
+        return client.sent
 
-    client, gone = by_hand(sent())
+    sent = by_hand(sent())
 
-    assert 1 == answers(client)
-    assert gone
+    assert sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert 1 == sent.count(b"HTTP/1.1")
+
+
+def test_a_field_behind_the_body_is_no_header():
+    """A proxy that passes trailers on has checked and written the headers alone."""
+    asked = []
+
+    async def app(scope, receive, send):
+        asked.append([name for name, _ in scope["headers"]])
+        await length(scope, receive, send)
+
+    async def sent():
+        client = Server(app).connect()
+        client.protocol.data_received(
+            CHUNKED + b"4\r\nbody\r\n0\r\nX-Forwarded-For: 127.0.0.1\r\n\r\n"
+        )
+        await settle()
+        return answers(client)
+
+    assert 1 == by_hand(sent())
+    assert [[b"host", b"transfer-encoding"]] == asked
 
 
 @pytest.fixture
