@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 import cchardet
+import numpy as np
 
 from app.mail.limits import MAX_DETECTION_BYTES, MAX_TEXT_CHARS, MAX_UUENCODED, Budget
 
@@ -33,18 +34,20 @@ SUPERSETS: Final = {
     "iso2022_jp": "iso2022_jp_ext",
 }
 # Not in the table below: no text (base64 ...), or no charset of mail because they
-# are quadratic (idna, punycode), warn (the escapes) or depend on the machine.
+# are quadratic (idna, punycode), warn (the escapes) or depend on the machine; and
+# EBCDIC (cp037 ...), under whose names mail programs show ASCII as it is.
 REFUSED: Final = frozenset(
     {
         "base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec",
         "zlib_codec", "idna", "punycode", "unicode_escape", "raw_unicode_escape",
         "mbcs", "oem", "undefined",
+        "cp037", "cp1026", "cp1140", "cp273", "cp424", "cp500", "cp875",
     }
 )  # fmt: skip
 # Codecs of the standard library that no alias names.
 _UNALIASED: Final = (
-    "cp1006", "cp720", "cp737", "cp856", "cp874", "cp875", "iso8859_1", "koi8_t",
-    "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "palmos",
+    "cp1006", "cp720", "cp737", "cp856", "cp874", "iso8859_1", "koi8_t", "koi8_u",
+    "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "palmos",
     "utf_8_sig",
 )  # fmt: skip
 # Labels that Python does not know: WHATWG Encoding Standard, section 4.2.
@@ -74,7 +77,7 @@ _CODECS: Final = {
 # no evidence.
 _MIN_CONFIDENCE: Final = 0.8
 # In these, bytes below 128 are not ASCII.
-_STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz", "cp037", "cp500")
+_STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz")
 # In these, a character is two bytes.
 _BY_PAIRS: Final = frozenset({"gb18030", "big5hkscs", "cp949", "cp932", "euc_jp"})
 ESCAPE: Final = "\x1b$"
@@ -193,21 +196,21 @@ def _guess(content: bytes) -> str:
     """Decode with the detected character set, or as Latin-1."""
     found = cchardet.detect(content[:MAX_DETECTION_BYTES])
     codec = codec_name(found["encoding"] or "")
-    # The detector takes a single accented letter for UTF-8, which it cannot be.
-    if not codec or (found["confidence"] or 0) < _MIN_CONFIDENCE:
+    # The detector takes a single accented letter for UTF-8, which it cannot be, and two
+    # bytes before any text for UTF-16.
+    unsure = not codec or (found["confidence"] or 0) < _MIN_CONFIDENCE
+    if unsure or codec.startswith(_STATEFUL):
         return content.decode("latin-1")
     text = _strict(content, codec)
     return content.decode(codec, "replace") if text is None else text
 
 
-_NOT_BASE64: Final = bytes(
-    set(range(256))
-    - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
-)
+_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64: Final = bytes(set(range(256)) - {*_ALPHABET, *b"="})
 _BLANKS: Final = b" \t\r\n"
-_PADDING: Final = re.compile(rb"=+")
-# Most pieces of base64 that are decoded; the last one ends at its first padding.
-_MAX_PIECES: Final = 1_000
+# The bits of each letter of base64 (RFC 4648, table 1).
+_BITS: Final = np.zeros(256, np.uint16)
+_BITS[[*_ALPHABET]] = range(64)
 _UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
 _BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
 # RFC 2045 section 6.7, rule 3: blanks at the end of a line are no part of it. The
@@ -265,16 +268,17 @@ def _base64(content: bytes) -> tuple[bytes, str]:
         pass
     # a2b_base64 stops at the first padding, but mail programs read on: a list server's
     # footer or hidden evidence may follow.
-    clean = content.translate(None, _NOT_BASE64)
-    *pieces, rest = _PADDING.split(clean, _MAX_PIECES)
-    pieces.append(rest.partition(b"=")[0])
-    return b"".join(map(_unpadded, pieces)), "base64-broken"
-
-
-def _unpadded(piece: bytes) -> bytes:
-    """Decode base64 without padding; a single last letter is ignored."""
-    whole = piece if len(piece) % 4 != 1 else piece[:-1]
-    return a2b_base64(whole + b"=" * (-len(whole) % 4))
+    clean = np.frombuffer(content.translate(None, _NOT_BASE64), np.uint8)
+    letter = clean != ord("=")
+    bits = _BITS[clean[letter]]
+    # The place of each letter behind the last padding, of four.
+    ends = np.cumsum(letter, dtype=np.int32)[~letter]
+    first = np.zeros(bits.size + 1, np.int32)
+    first[ends] = ends
+    place = (np.arange(bits.size) - np.maximum.accumulate(first[:-1])) % 4
+    # A letter completes the byte that the one before it begins.
+    whole = np.append(0, bits[:-1]) << 2 * place | bits >> 6 - 2 * place
+    return whole[place > 0].astype(np.uint8).tobytes(), "base64-broken"
 
 
 def _uuencode(content: bytes) -> tuple[bytes, str]:
@@ -294,8 +298,7 @@ def _uuencode(content: bytes) -> tuple[bytes, str]:
     return b"".join(pieces), defect
 
 
-# A file inside a text, as in mail before MIME. The first character of a line gives its
-# length, and "M" is that of a full line.
+# A file inside a text, as in mail before MIME.
 _UU_BLOCK: Final = re.compile(
     rb"^begin [0-7]{3,4} ([^\n]{1,255})\n"
     rb"((?:[!-`][ -`]{1,85}\n)++)(?:[ `]?\n)?(end\n?)?",
@@ -327,6 +330,8 @@ def without_uuencoded(content: bytes) -> tuple[bytes, list[tuple[str, bytes]], s
 
     def take(block: re.Match[bytes]) -> bytes:
         nonlocal defect
+        if not all(map(_fits, block[2].splitlines())):
+            return block[0]
         file, broken = _uuencode(block[0])
         if broken or not block[3]:
             defect = "uuencode-broken"
@@ -335,6 +340,15 @@ def without_uuencoded(content: bytes) -> tuple[bytes, list[tuple[str, bytes]], s
 
     content = _UU_BLOCK.sub(take, content, count=MAX_UUENCODED)
     return content, found, defect
+
+
+def _fits(line: bytes) -> bool:
+    """Return whether a line is as long as its first character says.
+
+    In any other lines people read text, such as "BUY NOW".
+    """
+    # With the checksum of some encoders.
+    return len(line) - 1 + -((line[0] - 32) % 64) // 3 * 4 in {0, 1}
 
 
 MAX_FIELD: Final = 200

@@ -43,7 +43,11 @@ _PARAMETER: Final = re.compile(
     r";\s*+([^\s=;\"]++)\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^;]*+))", re.DOTALL
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_COMMENT: Final = re.compile(r"\([^()]*+\)?")
 _TOKEN: Final = re.compile(r"[^\s,()\"]+")
+# Values that are text for people. To decode a boundary, or the name of an encoding, is
+# to read another one than mail programs do.
+_NAMES: Final = frozenset({"name", "filename"})
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
 
@@ -195,8 +199,8 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     word : str
         The first word, lower case: mail programs drop a comment or a list after it.
     parameters : dict of str to str
-        By lower-case name, decoded by RFC 2231 (continuations, charsets) and, like
-        in mail programs but against its rules, by RFC 2047.
+        By lower-case name, decoded by RFC 2231 (continuations, charsets) and, those
+        that name files, like in mail programs but against its rules, by RFC 2047.
 
     Examples
     --------
@@ -206,10 +210,11 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     found: dict[str, str] = {}
     if not value:
         return "", found
-    value = value[:MAX_PARAMETERS_CHARS]
+    # Without the line breaks of folding (RFC 5322 section 2.2.3).
+    value = value[:MAX_PARAMETERS_CHARS].replace("\n", "")
     word, _, rest = value.partition(";")
-    token = _TOKEN.search(decode_value(word, budget=budget)[0].lower())
-    word = "" if token is None else token[0]
+    token = _TOKEN.search(_COMMENT.sub(" ", word).lower())
+    word = "" if token is None else token[0].encode("ascii", "replace").decode()
     if not rest:
         return word, found
     extended: dict[str, list[tuple[int, bool, str]]] = {}
@@ -217,7 +222,12 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
         name = match[1].lower()
         text = match[3].strip() if match[2] is None else _ESCAPED.sub(r"\1", match[2])
         if "*" not in name:
-            found.setdefault(name, decode_value(text, budget=budget)[0])
+            if name in _NAMES:
+                text = decode_value(text, budget=budget)[0]
+            elif match[2] is None:
+                # Mail programs drop what stands behind it.
+                text = text.partition(" ")[0]
+            found.setdefault(name, text)
             continue
         encoded = name.endswith("*")
         name = name.rstrip("*")

@@ -191,13 +191,14 @@ class _Reader:
         self.parts.append(part)
         if not shown:
             return
-        if b"begin " in content:
+        page = media_type in _PAGES
+        if not page and b"begin " in content:
             content = self.take_uuencoded(content, node.depth)
         text, as_declared = decode_text(content, declared, self.budget)
         if not as_declared:
             self.defects.add("charset-mismatch")
         self.charset = self.charset or declared
-        if media_type in _PAGES:
+        if page:
             if not other:
                 self._add_page(html.read(text, self.budget))
         elif other:

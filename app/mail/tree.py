@@ -171,7 +171,8 @@ class Node(_Message):
     @property
     def charset(self) -> str:
         """Declared charset, lower case, or ""."""
-        return self.parameter("charset").strip().lower()
+        charset = self.parameter("charset").strip().lower()
+        return charset.encode("ascii", "replace").decode()
 
     @property
     def encoding(self) -> str:

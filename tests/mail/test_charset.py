@@ -132,6 +132,14 @@ def test_latin_1_is_the_last_resort():
     assert ("\xff", False) == decode_text(b"\xff", "us-ascii")
 
 
+@pytest.mark.parametrize("before", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0"])
+def test_a_text_in_ascii_is_not_detected_as_another(before):
+    """Two bytes before it would hide it all."""
+    text, _ = decode_text(before + b"a text that is read by all", "utf-8")
+
+    assert text.endswith("a text that is read by all")
+
+
 def test_a_cut_character_does_not_lose_the_rest():
     """A message cut in the middle of a character keeps the characters before."""
     text, as_declared = decode_text(RUSSIAN.encode()[:-3], "utf-8")
@@ -151,7 +159,7 @@ def test_a_short_text_that_is_cut_in_a_character_is_as_declared(charset):
 
 
 @pytest.mark.parametrize(
-    "name", ["rot13", "hex", "idna", "unicode_escape", "x-none", "a\0b", "ü"]
+    "name", ["rot13", "hex", "idna", "unicode_escape", "x-none", "a\0b", "ü", "cp037"]
 )
 def test_names_that_are_no_charset_of_mail_are_refused(name):
     """Codecs that are dangerous, or not for mail, are unknown."""

@@ -238,6 +238,14 @@ def test_archives_are_listed_in_bounds():
     assert "archive-too-large" in message.defects
 
 
+def test_a_page_has_no_uuencoded_files():
+    """Its text may be written in the characters of one, and hide as such."""
+    page = b"<!--\nbegin 644 a\n-->   \n#&#72;I\n"
+    message = parse(b"Content-Type: text/html\n\n" + page)
+
+    assert ["#HI"] == [text.content.strip() for text in message.texts]
+
+
 def test_uuencoded_files_are_taken_out_in_bounds():
     """A text of nothing but files leaves most of them as text."""
     message = read(HEADER + b"\n" + b"begin 644 a\n#0V%T\n`\nend\n" * 10_000)

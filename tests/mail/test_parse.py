@@ -282,6 +282,27 @@ def test_type_and_transfer_encoding_are_the_first_word(more):
     assert () == message.defects
 
 
+@pytest.mark.parametrize("boundary", ['"=?utf-8?q?b?="', '"b  c"', '"\xe9"', "b (c)"])
+def test_a_boundary_is_what_it_is(boundary):
+    """Read as another one, the parts would be one text in base64."""
+    line = boundary.removesuffix(" (c)").strip('"')
+    part = base64.b64encode(b"shown").decode()
+    raw = f"""Content-Type: multipart/mixed; boundary=a
+
+--a
+Content-Type: multipart/mixed; boundary={boundary}
+
+--{line}
+Content-Transfer-Encoding: base64
+
+{part}
+--{line}--
+--a--
+"""
+
+    assert [("plain", "shown")] == texts(parse(raw.encode()))
+
+
 @pytest.mark.parametrize("kind", ["related", "signed"])
 @pytest.mark.parametrize("start", ["", "; start=first", "; start='<none>'"])
 def test_what_a_container_shows_is_its_first_part(kind, start):
