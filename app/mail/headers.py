@@ -207,6 +207,7 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     >>> parameters('text/PLAIN; charset="utf-8"; name*0*=utf-8\'\'a%C3; name*1*=%BC')
     ('text/plain', {'charset': 'utf-8', 'name': 'aü'})
     """
+    budget = budget or Budget()
     found: dict[str, str] = {}
     if not value:
         return "", found
@@ -231,6 +232,8 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
             continue
         encoded = name.endswith("*")
         name = name.rstrip("*")
+        if not budget.allows("encoded words", 1):
+            break
         part = _CONTINUED.search(name)
         number = int(part[1]) if part else 0
         name = name[: part.start()] if part else name
@@ -240,7 +243,7 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
     return word, found
 
 
-def _join_extended(pieces: list[tuple[int, bool, str]], budget: Budget | None) -> str:
+def _join_extended(pieces: list[tuple[int, bool, str]], budget: Budget) -> str:
     """Decode the pieces of one parameter of RFC 2231, in order."""
     name = ""
     content = b""

@@ -26,7 +26,6 @@ from app.mail.limits import (
     MAX_FORWARDED_BYTES,
     MAX_HEADER_CHARS,
     MAX_HEADERS_CHARS,
-    MAX_LINES,
     MAX_LINKS,
     MAX_MEMBER_NAME_BYTES,
     MAX_MEMBERS,
@@ -35,7 +34,7 @@ from app.mail.limits import (
     Budget,
 )
 from app.mail.message import Header, Link, Message, Part, Place, Text, links_in
-from app.mail.tree import Node, build, nested
+from app.mail.tree import MESSAGES, Node, build, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,9 +109,6 @@ class _Reader:
             raw = raw[:MAX_BYTES]
             self.defects.add("message-too-large")
         raw = _with_lf(raw)
-        if len(raw) > MAX_LINES < raw.count(b"\n"):
-            raw = b"\n".join(raw.split(b"\n", MAX_LINES)[:MAX_LINES])
-            self.defects.add("too-many-lines")
         if b"\0" in raw:
             self.defects.add("nul-bytes")
         raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\n")
@@ -140,6 +136,9 @@ class _Reader:
 
     def add_text(self, place: Place, content: str) -> str:
         """Keep a text within the budget; return the part that was kept."""
+        if len(content) > self.room:
+            # A page shows many blanks as one, and they could displace its words.
+            content = " ".join(content.split())
         if len(content) > self.room:
             content = content[: self.room]
             self.defects.add("text-too-long")
@@ -171,10 +170,12 @@ class _Reader:
         content, defect = decode_transfer(node.content, encoding)
         if defect:
             self.defects.add(defect)
-        # A multipart without parts: its boundary is missing or wrong.
-        shown = media_type.startswith(("text/", "multipart/"))
+        # A multipart without parts has no or a wrong boundary; what else is about a
+        # message, such as a report on its delivery, is text.
+        shown = media_type.startswith(("text/", "multipart/", "message/"))
         disposition = node.disposition
-        shown = shown and disposition != "attachment"
+        # There is nothing that a whole message could be attached to.
+        shown = shown and (disposition != "attachment" or not node.depth)
         kind = "" if shown else file_kind(content)
         part = Part(
             media_type=media_type,
@@ -268,7 +269,7 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
             yield node, other
             continue
         reader.containers.append(node.media_type)
-        if node.media_type == "message/rfc822":
+        if node.media_type in MESSAGES:
             for child in children:
                 for name, raw in child.fields:
                     if name == "subject":
@@ -410,11 +411,9 @@ def members_of(content: bytes) -> tuple[tuple[str, ...], str]:
     return tuple(names), "" if at == end and len(names) == total else "archive-broken"
 
 
-_MESSAGES: Final = frozenset({"message/rfc822", "message/global"})
 _HEADERS: Final = frozenset({"text/rfc822-headers", "message/global-headers"})
 # RFC 5965 section 2.
 _REPORT: Final = b"feedback-report"
-_MAX_LINES: Final = MAX_LINES * (MAX_FORWARDED_BYTES // MAX_BYTES)
 _ID: Final = re.compile(
     r"(?<![\w-])X-Postbayes-Id:\s{0,9}([0-9a-f]{32})\b", re.IGNORECASE
 )
@@ -437,15 +436,6 @@ class Forwarded:
     ids: tuple[str, ...] = ()
 
 
-class _Envelope(Node):
-    """A message or part that leaves the messages in it unparsed."""
-
-    def get_content_maintype(self) -> str:
-        """Return the main type, which decides whether the parser looks for parts."""
-        maintype = super().get_content_maintype()
-        return "text" if maintype == "message" else maintype
-
-
 def forwarded(raw: bytes) -> Forwarded:
     r"""Return the messages in a message, at most `MAX_FORWARDED`.
 
@@ -465,8 +455,7 @@ def forwarded(raw: bytes) -> Forwarded:
     >>> forwarded(b"Subject: Fwd\n\n> X-Postbayes-Id: " + b"a5" * 16).ids[0][:6]
     'a5a5a5'
     """
-    lines = raw[:MAX_FORWARDED_BYTES].replace(b"\r\n", b"\n").split(b"\n", _MAX_LINES)
-    raw = b"\n".join(lines[:_MAX_LINES])
+    raw = raw[:MAX_FORWARDED_BYTES].replace(b"\r\n", b"\n")
     root, attached, ids = _attached(raw)
     if root.first("resent-from"):
         attached, ids = [raw], []
@@ -490,22 +479,21 @@ def forwarded(raw: bytes) -> Forwarded:
 
 def _attached(raw: bytes) -> tuple[Node, list[bytes], list[str]]:
     """Return a message, the messages in it, and the ids in attached headers."""
-    text = raw.decode("ascii", "surrogateescape")
-    root, nodes = nested(text, Budget(), _Envelope)
+    nodes = nodes_of(raw, Budget(), messages=False)
     messages: list[bytes] = []
     ids: list[str] = []
-    for node in nodes[1:]:
+    for node in nodes:
         if node.parts:
             continue
         # The line end before a boundary belongs to it (RFC 2046 section 5.1.1).
         body = node.content.removesuffix(b"\n") if node.depth else node.content
         content, _ = decode_transfer(body, node.encoding)
-        if node.media_type in _MESSAGES or node.filename.lower().endswith(".eml"):
+        if node.media_type in MESSAGES or node.filename.lower().endswith(".eml"):
             if content.strip():
                 messages.append(content)
         elif node.media_type in _HEADERS:
             ids += _ids(content.decode("latin-1"))
-    return root, messages, ids
+    return nodes[0], messages, ids
 
 
 def _ids(text: str) -> list[str]:

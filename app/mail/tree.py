@@ -1,20 +1,17 @@
-"""MIME tree: the structure of a message, read with the standard library.
+"""MIME tree: the structure of a message, as mail programs find it.
 
-Contract of this file: only public hooks of `email.message.Message` keep the standard
-parser within the limits, so its behaviour at a limit does not depend on the depth of
-the caller's stack.
+Contract of this file: a text is gone over once for each container around it, within
+`MAX_NESTED_CHARS`, and every expression is linear in its input.
 """
 
 from __future__ import annotations
 
 import re
-from email.feedparser import FeedParser
-from email.message import Message
-from email.policy import compat32
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from app.mail import headers
+from app.mail.encoding import IDENTITY, decode_transfer
 from app.mail.limits import (
     MAX_DEPTH,
     MAX_HEADERS,
@@ -23,94 +20,43 @@ from app.mail.limits import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-_DEFECTS: Final = {
-    "MissingHeaderBodySeparatorDefect": "header-without-end",
-    "NoBoundaryInMultipartDefect": "multipart-without-boundary",
-    "StartBoundaryNotFoundDefect": "multipart-without-start",
-    "CloseBoundaryNotFoundDefect": "multipart-without-end",
-    "FirstHeaderLineIsContinuationDefect": "header-malformed",
-    "MisplacedEnvelopeHeaderDefect": "header-malformed",
-    "InvalidHeaderDefect": "header-malformed",
-    "MultipartInvariantViolationDefect": "multipart-without-parts",
-    "InvalidMultipartContentTransferEncodingDefect": "multipart-encoded",
-}
+MESSAGES: Final = frozenset({"message/rfc822", "message/global", "message/news"})
+"""Types of messages in a message (RFC 2046 section 5.2.1, RFC 6532 section 3.7)."""
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
-# The type is generic only for the type checker.
-if TYPE_CHECKING:
-    _Message = Message[str, str]
-else:
-    _Message = Message
-# A header field with its continuation lines, as in `email.feedparser`: RFC 5322 section
-# 3.6.8 for the name.
-_FIELD: Final = re.compile(
-    r"^([!-9;-~]++):([^\n]*+(?:\n[ \t][^\n]*+)*+)\n", re.MULTILINE
+# RFC 5322 section 3.6.8 for the name, section 4.5 for the blanks behind it, and section
+# 2.2.3 for the further lines.
+_FIELD: Final = r"([!-9;-~]++)[ \t]*+:([^\n]*+(?:\n[ \t][^\n]*+)*+)\n"
+_FIELDS: Final = re.compile(f"^{_FIELD}", re.MULTILINE)
+_OF_MIME: Final = re.compile(
+    f"^(?=Content-|Subject){_FIELD}", re.MULTILINE | re.IGNORECASE
 )
-# Characters to strip before a value. The standard parser of Python 3.11 leaves a line
-# break there, and that of 3.14 does not: a value must not depend on the version.
-_BLANK: Final = " \t\r\n"
-# No character that would end the quoted string around it.
+_HEADER: Final = re.compile(rf"\A(?:{_FIELD})*+")
+# Lines that end no header, but are none.
+_LINES: Final = re.compile(rf"\A(?:{_FIELD}|(?:[ \t]|From )[^\n]*+\n)*+")
+_CONTENT: Final = re.compile(r"^Content-[!-9;-~]++:", re.MULTILINE | re.IGNORECASE)
+_BLANK: Final = " \t\n"
 _BOUNDARY_LINE: Final = re.compile(
-    r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
+    r"^--([^\s-][^\n]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
 )
-_WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
-_UNENCODED: Final = frozenset({"", "7bit", "8bit", "binary"})
-# Deeper, the fast path would read the same text again and again.
-_SHORT_DEPTH: Final = 4
 
 
-class _TooManyPartsError(Exception):
-    """Stops the standard parser; what it has built so far is used."""
+class Node:
+    """A message or part; below `MAX_DEPTH`, it is text."""
 
-
-class Node(_Message):
-    """A message or part, as the standard parser builds it.
-
-    The parser asks for its type to decide whether to look for parts in it.  The answer
-    comes from the parsed header that the rest of Postbayes uses; below `MAX_DEPTH`, it
-    is text.
-    """
-
-    def __init__(self, budget: Budget) -> None:
-        super().__init__(compat32)
+    def __init__(
+        self, budget: Budget, depth: int = 0, default_type: str = "text/plain"
+    ) -> None:
         self.budget = budget
-        self.depth = 0
-        self.default_type = "text/plain"
+        self.depth = depth
+        self.default_type = default_type
         self.fields: list[tuple[str, str]] = []
         self.parts: list[Node] = []
         self.body = ""
         self._type: tuple[str, dict[str, str]] | None = None
         self._disposition: tuple[str, dict[str, str]] | None = None
-
-    def set_raw(self, name: str, value: str) -> None:
-        """Accept a header from the parser, up to `MAX_HEADERS`."""
-        if len(self.fields) < MAX_HEADERS:
-            self.fields.append((name.lower(), value.lstrip(_BLANK)))
-
-    def __len__(self) -> int:
-        """Return the number of headers; a message without headers is false."""
-        return len(self.fields)
-
-    def attach(self, payload: Any) -> None:
-        """Accept a part from the parser."""
-        payload.depth = self.depth + 1
-        self.parts.append(payload)
-
-    def is_multipart(self) -> bool:
-        """Return whether parts were found."""
-        return bool(self.parts)
-
-    def set_payload(self, payload: Any, charset: Any = None) -> None:  # noqa: ARG002
-        """Accept the body of a leaf from the parser."""
-        # Kept here because get_payload() decodes bytes above 127 with the
-        # declared charset and loses those that do not fit.
-        self.body = payload
-
-    def set_default_type(self, ctype: str) -> None:
-        """Accept the default type for parts of the container."""
-        self.default_type = ctype
 
     def first(self, name: str) -> str:
         """Return the raw value of a header, or ""."""
@@ -138,35 +84,10 @@ class Node(_Message):
         """Return a parameter of the type, or ""."""
         return self._content_type()[1].get(name, "")
 
-    def get_content_type(self) -> str:
-        """Return the media type, for the parser and for Postbayes."""
-        if self.depth >= MAX_DEPTH:
-            return "text/plain"
-        return self._content_type()[0]
-
-    def get_content_maintype(self) -> str:
-        """Return the main type, by which the parser decides to look for parts."""
-        media_type = self.get_content_type()
-        # Only messages, not message/partial, external-body and the like.
-        if media_type.startswith("message/") and media_type != "message/rfc822":
-            return "text"
-        return media_type.partition("/")[0]
-
-    def get_boundary(self, failobj: Any = None) -> Any:
-        """Return the boundary of a multipart."""
-        # RFC 2046 section 5.1.1: at most 70 characters, never ending in a
-        # blank.
-        boundary = self.parameter("boundary").rstrip()
-        return boundary or failobj
-
-    def get(self, name: str, failobj: Any = None) -> Any:
-        """Return a header; the parser needs the transfer encoding."""
-        return self.first(name.lower()) or failobj
-
     @property
     def media_type(self) -> str:
         """Media type, lower case."""
-        return self.get_content_type()
+        return "text/plain" if self.depth >= MAX_DEPTH else self._content_type()[0]
 
     @property
     def charset(self) -> str:
@@ -219,132 +140,154 @@ def build(raw: bytes, budget: Budget) -> Node:
     budget : Budget
         The remaining work of the message; defects are added to it.
     """
-    defects = budget.defects
-    text = raw.decode("ascii", "surrogateescape")
-    root, nodes = _feed(text, budget)
-    if root.get_content_maintype() == "multipart" and not root.parts:
-        found = _BOUNDARY_LINE.search(root.body)
-        if found:
-            # The boundary in use is not the declared one. Mail programs then show
-            # nothing or everything; the parts are better evidence.
-            again, more = _feed(_WRAPPER.format(found[1]) + root.body, budget)
-            root.parts = again.parts
-            nodes += more
-    for node in nodes:
-        for defect in node.defects:
-            defects.add(_DEFECTS.get(type(defect).__name__, "mime-malformed"))
-        if node.depth >= MAX_DEPTH:
-            defects.add("too-deep")
-        if len(node.fields) >= MAX_HEADERS:
-            defects.add("too-many-headers")
-    _move_text_to_body(root, text, defects)
+    root = nodes_of(raw, budget)[0]
+    _move_text_to_body(root, raw, budget.defects)
     return root
 
 
-def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
-    """Return the root and all nodes below it."""
-    left = dict(budget.left)
-    nodes = well_formed(text, budget)
-    if nodes is None:
-        # Work done in vain is not charged twice.
-        budget.left = left
-        return nested(text, budget)
-    return nodes[0], nodes
+def nodes_of(raw: bytes, budget: Budget, *, messages: bool = True) -> list[Node]:
+    """Return the nodes of a message's tree in order, the root first.
 
-
-def nested(
-    text: str, budget: Budget, kind: type[Node] = Node
-) -> tuple[Node, list[Node]]:
-    """Run the standard parser; return the root and all nodes it has built."""
-    nodes: list[Node] = []
-
-    def factory(*_: object, **__: object) -> Node:
-        # One more than the limit, because the parser creates one to test the factory.
-        if len(nodes) > MAX_PARTS:
-            raise _TooManyPartsError
-        nodes.append(kind(budget))
-        return nodes[-1]
-
-    parser: FeedParser[Node] = FeedParser(cast("Callable[[], Node]", factory))
-    try:
-        parser.feed(text)
-        root = parser.close()
-    except _TooManyPartsError:
-        budget.defects.add("too-many-parts")
-        root = nodes[1]
-    return root, nodes
-
-
-def well_formed(text: str, budget: Budget) -> list[Node] | None:
-    """Return the nodes of a well-formed message, the root first.
-
-    Return None for other messages and for messages with attached ones, which `nested`
-    handles: the standard parser works line by line and takes four times as long.  If
-    both can read a message, the result is the same
-    (`test_the_short_way_reads_what_the_standard_parser_reads`).
+    Parameters
+    ----------
+    messages : bool
+        Whether the messages in it are parsed.
     """
-    nodes: list[Node] = []
-    return nodes if _is_well_formed(text, budget, 0, nodes) else None
+    nodes = [Node(budget)]
+    _grow(nodes, raw.decode("ascii", "surrogateescape"), messages=messages)
+    return nodes
 
 
-def _is_well_formed(text: str, budget: Budget, depth: int, nodes: list[Node]) -> bool:
-    """Return whether a message or part is well-formed, and add its nodes."""
-    root = Node(budget)
-    root.depth = depth
-    nodes.append(root)
-    if text.startswith("\n"):
-        body = text[1:]
-    else:
-        head, blank, body = text.partition("\n\n")
-        fields = _FIELD.findall(head + "\n")
-        # A line that is not a field was skipped, and its characters are missing here.
-        read = sum(map(len, chain.from_iterable(fields))) + 2 * len(fields)
-        if not blank or read != len(head) + 1:
-            return False
-        root.fields = [
-            (name.lower(), value.lstrip(_BLANK)) for name, value in fields[:MAX_HEADERS]
-        ]
-    media_type = root.get_content_type()
-    if media_type.startswith("multipart/"):
-        return _are_well_formed(body, root, nodes)
-    root.set_payload(body)
-    return not media_type.startswith("message/")
-
-
-def _are_well_formed(body: str, root: Node, nodes: list[Node]) -> bool:
-    """Return whether the parts of a multipart are well-formed, and add their nodes."""
-    boundary = root.get_boundary()
-    odd = root.get_content_type() == "multipart/digest" or root.depth == _SHORT_DEPTH
-    encoding = root.first("content-transfer-encoding").lower()
-    if odd or not boundary or encoding not in _UNENCODED:
-        return False
-    _, *pieces = ("\n" + body).split("\n--" + boundary, MAX_PARTS)
-    if pieces and pieces[-1].partition("\n")[0].rstrip(" \t") == "--":
-        pieces.pop()
-    elif len(pieces) < MAX_PARTS:
-        return False
+def _grow(nodes: list[Node], text: str, *, messages: bool) -> None:
+    """Read the last node, and add those below it."""
+    node = nodes[-1]
+    defects = node.budget.defects
+    if node.depth >= MAX_DEPTH:
+        defects.add("too-deep")
+    body = _read_header(node, text)
+    kind = node.media_type
+    pieces: list[str] = []
+    of_parts = kind.startswith("multipart/")
+    opened = of_parts or (messages and kind in MESSAGES)
+    if opened and node.budget.allows("containers", len(body)):
+        most = MAX_PARTS + 1 - len(nodes)
+        pieces = _pieces(node, body, most) if of_parts else [_decoded(node, body)]
     for piece in pieces:
-        rest, newline, content = piece.partition("\n")
-        if not newline or rest.strip(" \t"):
-            return False
         if len(nodes) == MAX_PARTS:
-            # The standard parser stops here as well.
-            root.budget.defects.add("too-many-parts")
-            return True
-        at = len(nodes)
-        if not _is_well_formed(content + "\n", root.budget, root.depth + 1, nodes):
-            return False
-        root.parts.append(nodes[at])
-    return bool(pieces)
+            defects.add("too-many-parts")
+            return
+        digest = kind == "multipart/digest"
+        default = "message/rfc822" if digest else "text/plain"
+        nodes.append(Node(node.budget, node.depth + 1, default))
+        node.parts.append(nodes[-1])
+        _grow(nodes, piece, messages=messages)
+    if not pieces:
+        node.body = body
 
 
-def _move_text_to_body(root: Node, text: str, defects: set[str]) -> None:
+def _read_header(node: Node, text: str) -> str:
+    """Read the header of a message or part, and return its body."""
+    if not text or text.startswith("\n"):
+        return text[1:]
+    defects = node.budget.defects
+    head, _, body = text.partition("\n\n")
+    head = head.removesuffix("\n") + "\n"
+    if _end(_HEADER, head) < len(head):
+        end = _end(_LINES, head)
+        # Mail programs skip what is no field, up to the empty line: headers of MIME
+        # may follow.
+        if end == len(head) or _CONTENT.search(head, end):
+            defects.add("header-malformed")
+        else:
+            defects.add("header-without-end")
+            head, body = head[:end], text[end:]
+    # Of parts, few fields are asked for.
+    fields = _some(_OF_MIME if node.depth else _FIELDS, head)
+    if len(fields) == MAX_HEADERS:
+        defects.add("too-many-headers")
+        # Those of MIME are read wherever they stand.
+        fields += [x for x in _some(_OF_MIME, head) if x not in fields]
+    node.fields = fields
+    return body
+
+
+def _end(pattern: re.Pattern[str], text: str) -> int:
+    """Return the end of a pattern at the beginning of a text."""
+    found = pattern.match(text)
+    return found.end() if found else 0
+
+
+def _some(pattern: re.Pattern[str], head: str) -> list[tuple[str, str]]:
+    """Return the first fields of a header."""
+    found = islice(pattern.finditer(head), MAX_HEADERS)
+    return [(field[1].lower(), field[2].lstrip(_BLANK)) for field in found]
+
+
+def _pieces(node: Node, body: str, most: int) -> list[str]:
+    """Return the parts of a multipart, not more than a number; [] if none is found."""
+    defects = node.budget.defects
+    # RFC 2046 section 5.1.1: a boundary never ends in a blank.
+    boundary = node.parameter("boundary").rstrip()
+    if not boundary:
+        defects.add("multipart-without-boundary")
+    texts = [body]
+    if node.encoding not in IDENTITY:
+        # RFC 2045 section 6.4 forbids it, and some mail programs decode it.
+        defects.add("multipart-encoded")
+        texts.append(_decoded(node, body))
+    found: list[str] = []
+    for text in texts:
+        if boundary:
+            found = [*islice(_between(text, boundary, defects), most)]
+        if not found:
+            # The boundary in use is not the declared one. Mail programs then show
+            # nothing or everything; the parts are better evidence.
+            defects |= {"multipart-without-start", "multipart-without-parts"}
+            line = _BOUNDARY_LINE.search(text)
+            if line:
+                found = [*islice(_between(text, line[1].rstrip(), defects), most)]
+        if found:
+            break
+    return found
+
+
+def _between(body: str, boundary: str, defects: set[str]) -> Iterator[str]:
+    """Yield the texts between the lines of a boundary."""
+    text, mark = "\n" + body, "\n--" + boundary
+    start = -1
+    at = text.find(mark)
+    while at >= 0:
+        line = at + len(mark)
+        end = text.find("\n", line)
+        end = len(text) if end < 0 else end
+        more = text[line:end].rstrip(" \t")
+        if more in {"", "--"}:
+            if start >= 0:
+                yield text[start : at + 1]
+            if more:
+                return
+            start = end + 1
+        at = text.find(mark, end)
+    if start >= 0:
+        defects.add("multipart-without-end")
+        yield text[start:]
+
+
+def _decoded(node: Node, body: str) -> str:
+    """Return the body of a container, whose encoding RFC 2046 forbids."""
+    if node.encoding in IDENTITY:
+        return body
+    content, _ = decode_transfer(body.encode("ascii", "surrogateescape"), node.encoding)
+    return content.replace(b"\r\n", b"\n").decode("ascii", "surrogateescape")
+
+
+def _move_text_to_body(root: Node, raw: bytes, defects: set[str]) -> None:
     """Remove text that looks like a header from the header."""
     if not any(headers.is_known(name) for name, _ in root.fields):
         if root.fields:
             defects.add("header-unknown")
         root.fields = []
-        root.body = text
+        root.body = raw.decode("ascii", "surrogateescape")
         return
     # "http://..." directly below the subject looks like a header named http.
     if _SCHEMES.isdisjoint([name for name, _ in root.fields]):

@@ -71,13 +71,14 @@ def test_a_hundred_thousand_parts_are_cut():
     assert limits.MAX_PARTS - 2 <= len(message.parts)
 
 
-def test_a_hundred_thousand_delivery_reports_are_cut():
-    """The standard parser takes each block of such a part for a part."""
+def test_a_delivery_report_is_one_text():
+    """Mail programs show it, and its blocks are no parts (RFC 3464 section 2)."""
     message = read(
         HEADER + b"Content-Type: message/delivery-status\n\n" + b"A: b\n\n" * 100_000
     )
 
-    assert "too-many-parts" in message.defects
+    assert {"text-too-long"} == set(message.defects)
+    assert 1 == len(message.parts)
 
 
 @pytest.mark.parametrize("depth", [limits.MAX_DEPTH + 1, 1_000])
@@ -92,6 +93,26 @@ def test_a_thousand_nested_multiparts_are_cut(depth):
 def test_nesting_within_the_limit_is_no_defect():
     """The limit itself is allowed for containers."""
     assert "too-deep" not in read(nested(limits.MAX_DEPTH - 1)).defects
+
+
+def test_what_is_gone_over_level_by_level_is_bounded():
+    """A container beyond it is text."""
+    text = b"hello " * 4
+    body = b"\n" * (limits.MAX_BYTES - 10_000)
+    levels = nested(limits.MAX_DEPTH - 1)
+    message = read(levels + text + body)
+
+    assert "too-deep" in message.defects
+    assert any("hello" in text.content for text in message.texts)
+
+
+@pytest.mark.parametrize("blanks", [100_000, 300_000])
+def test_empty_lines_hide_nothing(blanks):
+    """Programs that show a page show none of them."""
+    page = HEADER + b"Content-Type: text/html\n\n<p>." + b"\n" * blanks
+    message = read(page + b"<p>hello")
+
+    assert any("hello" in text.content for text in message.texts)
 
 
 def test_a_thousand_nested_messages_are_cut():

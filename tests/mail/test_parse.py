@@ -381,7 +381,8 @@ def test_a_missing_last_boundary_is_a_defect():
 
 def test_attached_text_is_no_text_of_the_message():
     """A file that is offered for saving is not read to the reader."""
-    message = parse(b"Content-Disposition: attachment; filename=a.txt\n\nlog\n")
+    part = b"Content-Disposition: attachment; filename=a.txt\n\nlog\n"
+    message = parse(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n%b--b--" % part)
 
     assert () == message.texts
     assert "a.txt" == message.attachments[0].filename
