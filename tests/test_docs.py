@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -514,6 +515,27 @@ def test_postbayes_teach_passes_over_what_is_refused(service, scripts):
 
     assert ("ham", "mail") == wait_for_rows(service, 11)[0]
     assert ["lock"] == left(service)
+
+
+def test_postbayes_teach_logs_why_a_message_waits(service, scripts):
+    """A key that is not valid is a line in the log of the system."""
+    logger, logged = service.folder / "logger", service.folder / "logged"
+    logger.write_text(f"#!/bin/sh\nexec cat >> {logged}\n")
+    logger.chmod(0o755)
+    logged.touch()
+    service.environment |= {
+        "PATH": f"{service.folder}:{os.environ['PATH']}",
+        "POSTBAYES_API_KEY": "pb_unknown",
+    }
+
+    assert (0, b"") == scripts("postbayes-teach", "ham", stdin=ham(80))
+    while not (lines := logged.read_text().splitlines()):
+        time.sleep(0.02)
+
+    assert "kept, to be sent again: HTTP status 401" == lines[0]
+    # It waits, and the process ends once it is gone.
+    [waiting] = (service.folder / ".postbayes").glob("[0-9]*")
+    shutil.rmtree(waiting)
 
 
 def left(service):
