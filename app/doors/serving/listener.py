@@ -235,6 +235,9 @@ class Connection:
         with self._waits():
             async with asyncio.timeout(self._idle):
                 await self._writer.drain()
+                # The buffer of a client has room for hundreds of requests, and it has
+                # one turn for each: neither reading from it nor writing to it waits.
+                await asyncio.sleep(0)
 
     async def linger(self) -> None:
         """Send no more, and discard what the peer still sends, for a while."""

@@ -272,6 +272,31 @@ def test_a_client_that_drips_is_shut_out_in_the_end(run):
     run(heard())
 
 
+def test_a_client_has_one_turn_for_each_answer(run):
+    """Others are served between the answers to what was sent at once."""
+    order = []
+
+    async def letters(connection):
+        while data := await connection.read():
+            for n in range(len(data)):
+                order.append(data[n : n + 1])
+                await connection.write(data[n : n + 1])
+
+    async def heard():
+        async with opened(letters) as (connect, _):
+            clients = [await connect() for _ in range(2)]
+            # Both are in the hands of the server before either is answered.
+            for (_, writer), letter in zip(clients, (b"a", b"b"), strict=True):
+                writer.write(letter * 1000)
+            for reader, writer in clients:
+                await reader.readexactly(1000)
+                await hung_up(writer)
+
+    run(heard())
+
+    assert order.index(b"b") < 999
+
+
 def test_a_client_that_takes_nothing_is_shut_out(run):
     """Answers that nobody reads are not piled up in memory."""
     written = []
