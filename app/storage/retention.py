@@ -286,7 +286,8 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
         update(tables.ledger).where(mine).values(vector=None, encoded_names=None)
     )
     # What another process had scored by then, and stored after the forgetting.
-    for digest, time in sealing.forgotten.items():
+    # Sorted, as `scored.put_many` locks the rows.
+    for digest, time in sorted(sealing.forgotten.items()):
         scored.forget(connection, profile.id, [digest], upto=time)
     return True
 

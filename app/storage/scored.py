@@ -82,13 +82,17 @@ def forget(
         The digests of those of which something was stored.
     """
     found: set[bytes] = set()
-    for table in (tables.scored, tables.history):
-        digest = table.c.digest
-        statement = delete(table).where(table.c.profile_id == profile_id)
-        if upto is not None:
-            statement = statement.where(table.c.time <= upto)
-        rows = where_in(connection, statement.returning(digest), digest, digests)
-        found.update(row.digest for row in rows)
+    # One after the other, as `put_many` locks them: a statement for all of them locks
+    # them as they lie in the table.
+    for digest in sorted(digests):
+        for table in (tables.scored, tables.history):
+            statement = delete(table).where(
+                table.c.profile_id == profile_id, table.c.digest == digest
+            )
+            if upto is not None:
+                statement = statement.where(table.c.time <= upto)
+            if connection.execute(statement).rowcount:
+                found.add(digest)
     return found
 
 

@@ -6,13 +6,24 @@ from datetime import timedelta
 from threading import Barrier, Thread
 
 import pytest
+from sqlalchemy import text
 
 from app.errors import DatabaseUnavailable, InvalidObservation
 from app.features.observation import Observation
 from app.ledger import entry
+from app.services.upkeep import erase_some
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
-from tests.support.builders import MARCH, digest, new_profile, observed, sparse
+from tests.support.builders import (
+    MARCH,
+    digest,
+    fold_all,
+    new_profile,
+    observed,
+    sparse,
+    taught,
+    teach,
+)
 from tests.support.databases import on_postgresql
 
 
@@ -190,6 +201,41 @@ def test_workers_that_remember_the_same_messages_do_not_deadlock(engine):
         thread.join()
 
     assert [] == failures
+
+
+@on_postgresql
+@pytest.mark.parametrize("who", ["a person", "the erasure"])
+def test_who_forgets_messages_does_not_deadlock_with_who_stores_them(engine, who):
+    """All lock the rows in the order of their keys, not as they lie in the table."""
+    profile = new_profile(engine)
+    first, second = sorted([1, 2], key=digest)
+    # The table and the ledger have them in the other order.
+    put(engine, profile, row(second))
+    put(engine, profile, row(first))
+    for label in ("ham", None) if who == "the erasure" else ():
+        teach(engine, profile, *(taught(n, label, {"a": 1}) for n in (second, first)))
+        fold_all(engine, profile)
+        put(engine, profile, row(second), row(first))
+
+    def forget():
+        if who == "the erasure":
+            assert erase_some(engine, profile, upto=4)
+            return
+        with writing(engine) as connection:
+            connection.execute(text("SET LOCAL enable_indexscan = off"))
+            scored.forget(connection, profile.id, [digest(second), digest(first)])
+
+    thread = Thread(target=forget)
+    waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with writing(engine) as connection:
+        scored.put_many(connection, profile.id, [row(first)])
+        thread.start()
+        while thread.is_alive() and not connection.scalar(waits):
+            pass
+        scored.put_many(connection, profile.id, [row(second)])
+    thread.join()
+
+    assert [] == left(engine, profile, [first, second])
 
 
 def test_the_newest_that_fit_into_some_bytes_stay(engine):

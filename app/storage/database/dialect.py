@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     )
     from sqlalchemy import Dialect as Compiler
     from sqlalchemy.dialects import postgresql, sqlite
-    from sqlalchemy.sql.dml import ReturningDelete
 
     from app.errors import PostbayesError
 
@@ -530,7 +529,7 @@ def chunks(values: Iterable[T], *, most: int = PER_QUERY) -> Iterator[list[T]]:
 
 def where_in(
     connection: Connection,
-    statement: Select[Any] | Delete | ReturningDelete[Any],
+    statement: Select[Any] | Delete,
     column: ColumnElement[Any],
     values: Iterable[object],
 ) -> list[Row[Any]]:
