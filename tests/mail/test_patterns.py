@@ -60,7 +60,7 @@ SEARCHES = {
     "finditer",
 }
 # Small, as four times of a quadratic expression has to end as well.
-SHORT, LONG = 2_000, 8_000
+SHORT, LONG = 1_000, 4_000
 # Below it a clock says nothing.
 NOISE_SECONDS = 0.005
 ATTEMPTS = 5
