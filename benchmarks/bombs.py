@@ -255,7 +255,9 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "headers, hops": lambda: _headers(
         b"Received", lambda: b"from a.example ([1.2.3.4]) by b.c.example " * 220
     ),
-    "headers of parts": lambda: MIXED + _again(b"--b\n" + b"X-A: y\n" * 990 + b"\nx\n"),
+    "headers of parts": lambda: (
+        MIXED + _again(b"--b\n" + _named(b"Content-#:\n", 15_000) + b"\nx\n")
+    ),
     "base64, one part": lambda: (
         HEAD
         + b"Content-Transfer-Encoding: base64\n\n"

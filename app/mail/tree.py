@@ -206,7 +206,8 @@ def _read_header(node: Node, text: str) -> str:
     if len(fields) == MAX_HEADERS:
         defects.add("too-many-headers")
         # Those of MIME are read wherever they stand.
-        fields += [x for x in _some(_OF_MIME, head) if x not in fields]
+        known = set(fields)
+        fields += [field for field in _some(_OF_MIME, head) if field not in known]
     node.fields = fields
     return body
 
