@@ -172,7 +172,10 @@ class Settings(BaseSettings):
     changes.
     """
     labels: Words = LABELS
-    """Labels of a new profile, separated by commas."""
+    """Labels of a new profile, separated by commas.
+
+    A profile that exists keeps its own.
+    """
     spam_labels: Words = SPAM_LABELS
     """Labels that count as spam."""
     text_views: Words = SHIPPED_VIEWS

@@ -23,10 +23,10 @@ import re
 import stat
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
@@ -374,11 +374,40 @@ class FolderSource:
     spam_label: str
 
     def entries(self) -> Iterator[CorpusMessage]:
-        """Yield the messages; those in junk folders of a Maildir are spam."""
-        for path in self.ham:
-            yield from read_path(path, label=self.ham_label, junk_label=self.spam_label)
-        for path in self.spam:
-            yield from read_path(path, label=self.spam_label)
+        """Yield the messages; those in junk folders of a Maildir are spam.
+
+        A file that several paths reach is read once, as spam if one of `spam` does: to
+        find the second copy of a message is no achievement.
+        """
+        seen: set[tuple[str, str]] = set()
+        spam = [
+            folder
+            for path in self.spam
+            for folder in _unseen(mail_folders(path, label=self.spam_label), seen)
+        ]
+        names = {"label": self.ham_label, "junk_label": self.spam_label}
+        ham = (
+            folder
+            for path in self.ham
+            for folder in _unseen(mail_folders(path, **names), seen)
+        )
+        for _, read in _places(chain(ham, spam)):
+            yield from read()
+
+
+def _unseen(
+    folders: Iterable[MailFolder], seen: set[tuple[str, str]]
+) -> Iterator[MailFolder]:
+    """Yield the folders whose mail counts without the files seen; add theirs."""
+    where = cache(os.path.realpath)
+    for folder in folders:
+        if not folder.left_out:
+            places = [(where(file.parent), file.name) for file in folder.files]
+            files = [
+                f for f, p in zip(folder.files, places, strict=True) if p not in seen
+            ]
+            seen.update(places)
+            yield replace(folder, files=files)
 
 
 MailSource = IndexSource | FolderSource

@@ -114,6 +114,20 @@ def test_a_message_arrived_when_the_own_server_says(header, seconds):
     assert seconds == arrival(header + b"\nDate: 9 Jan 1970 00:00:00 +0000\n")
 
 
+def test_a_file_that_several_paths_reach_is_read_once(tmp_path):
+    """A junk folder may be named beside the Maildir that it is in, and is spam."""
+    for name in ("1", "Bulk/2", "Junk/3"):
+        path = tmp_path / "mail" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    mail = tmp_path / "mail"
+    named = (mail / "Bulk", tmp_path / "mail" / ".." / "mail" / "Junk", mail / "Junk")
+
+    read = [(each.label, each.raw) for each in folders(mail, *named).entries()]
+
+    assert [("ham", b"1"), ("spam", b"Bulk/2"), ("spam", b"Junk/3")] == read
+
+
 def test_no_message_at_all_is_said(tmp_path):
     """An empty folder is a mistake, and not a perfect filter."""
     with pytest.raises(UnreadableSource, match="no message in your mail"):
