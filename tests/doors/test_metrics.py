@@ -13,11 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import __version__
 from app.doors.http.app import create_app
+from app.doors.rspamd.server import Rspamd
 from app.services.application import Application
 from app.services.metrics import SHARED, STAGES, Tally
 from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.databases import sqlite_url
+from tests.support.memory_transport import Server, by_hand, settle
 from tests.support.messages import HAM, SPAM, ham, spam
 
 RAW = {"content-type": "message/rfc822"}
@@ -248,3 +250,33 @@ def test_a_teacher_who_contradicts_the_filter_is_named(client):
     key = ("label", "ham"), profile, ("source", "eve")
     assert 20 == told[("postbayes_source_messages", *key)]
     assert 0 <= told[("postbayes_unsure_ratio", profile)] < 1
+
+
+@pytest.mark.parametrize(
+    ("door", "path", "name", "label", "counted"),
+    [
+        (create_app, "/classify", "postbayes_http_responses", "status", {"503": 1}),
+        (Rspamd, "/checkv2", "postbayes_door_requests", "door", {"rspamd": 1}),
+    ],
+    ids=["http", "rspamd"],
+)
+def test_a_request_without_a_place_is_counted(
+    tmp_path, door, path, name, label, counted
+):
+    """And refused by the door itself, before it has the message."""
+    url = sqlite_url(tmp_path)
+    application = Application(Settings(_env_file=None, database_url=url))
+
+    async def sent():
+        client = Server(door(application), places=0).connect()
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+        client.protocol.data_received(head.encode())
+        await settle()
+        return client.sent
+
+    answer = by_hand(sent())
+
+    assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"as many requests as it can" in answer
+    assert counted == application.tally.counts(name, label)
+    application.stop()

@@ -28,7 +28,7 @@ from starlette.responses import Response
 
 from app.access.rights import NOBODY
 from app.doors.http.body import JSON_TYPE, read_body
-from app.doors.serving.request import caller_of
+from app.doors.serving.request import caller_of, require_place
 from app.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ Guard = Callable[[Access], Awaitable[None]]
 
 
 async def of_this_site(site: Site, access: Access) -> None:
-    """Deny requests from web pages of other sites."""
+    """Deny requests without a place, and those from web pages of other sites."""
+    require_place(access.scope)
     site.check(access.scope["method"], access.scope["headers"])
 
 

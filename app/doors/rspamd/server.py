@@ -21,7 +21,13 @@ from app import __version__, errors
 from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
-from app.doors.serving.request import Site, caller_of, hung_up, take
+from app.doors.serving.request import (
+    Site,
+    caller_of,
+    hung_up,
+    require_place,
+    take,
+)
 from app.doors.serving.threads import LEARNING, computing, in_thread
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
@@ -285,6 +291,7 @@ class Rspamd:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        require_place(request.scope)
         self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.scope["headers"])
         gate = self._application.gate

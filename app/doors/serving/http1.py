@@ -9,7 +9,8 @@ few requests, and one answer.
   of the body is discarded, within bounds, so that the client can read the answer.
 - Pipelined requests are queued up to a limit; then reading pauses.
 - If all places are taken, the connection that has waited longest for its client is
-  closed (`app.doors.serving.listener`).
+  closed (`app.doors.serving.listener`).  If none waits, the application gets the next
+  request with the mark `CROWDED` in its scope, and refuses it.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ MAX_QUEUED: Final = 8
 Even a request of 18 bytes takes some 7 kB in the queue: without a bound, 16 MB of
 requests took 2 GB.
 """
+CROWDED: Final = "postbayes.crowded"
+"""The mark in the scope of a request for which there is no place."""
 STEP_BYTES: Final = 512
 """Bytes passed to the parser at once if a request may begin in them.
 
@@ -164,7 +167,8 @@ class Http1Protocol(HttpToolsProtocol):
         super().connection_made(lingering)
         self.flow = _Flow(lingering, self.pipeline)
         self.network = network(self.client[0]) if self.client else ""
-        # With too many connections, uvicorn refuses the requests of all of them.
+        # With too many connections, uvicorn refuses the requests of all of them, and
+        # no metric of the application counts them.
         self._places, self.limit_concurrency = self.limit_concurrency, None
         self._wait()
         self._make_room()
@@ -218,11 +222,12 @@ class Http1Protocol(HttpToolsProtocol):
         lengths = (int(v) for name, v in self.headers if name == b"content-length")
         self._length = next(lengths, 0)
         self._relax()
-        refused = self._is_crowded()
-        self.limit_concurrency = 0 if refused else None
+        crowded = self._is_crowded()
+        if crowded:
+            self.scope[CROWDED] = True  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         # An answer before the end of the body announces the end of the connection.
-        self._keeps_alive = self.cycle.keep_alive
+        self._keeps_alive = self.cycle.keep_alive and not crowded
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:

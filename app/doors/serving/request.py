@@ -26,8 +26,8 @@ from starlette.requests import ClientDisconnect
 
 from app.access.networks import client_behind
 from app.access.rights import PREFIX
-from app.doors.serving.http1 import BODY_SECONDS
-from app.errors import Forbidden, MessageTooLarge, SlowRequest
+from app.doors.serving.http1 import BODY_SECONDS, CROWDED
+from app.errors import Forbidden, MessageTooLarge, SlowRequest, Unavailable
 from app.mail.limits import MAX_BYTES
 from app.services.access import Caller
 
@@ -217,6 +217,21 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def require_place(scope: Any) -> None:
+    """Raise if a request came while all places were taken.
+
+    Raises
+    ------
+    Unavailable
+        If it did.
+    """
+    if CROWDED in scope:
+        raise Unavailable(
+            "the service is answering as many requests as it can; send the request "
+            "again in a moment"
+        )
 
 
 MAX_DIGITS: Final = 18

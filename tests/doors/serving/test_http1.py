@@ -54,8 +54,11 @@ class Held:
         self.go = asyncio.Event()
         self.asked = 0
 
-    async def __call__(self, _scope, _receive, send):
-        """Count the request, and wait."""
+    async def __call__(self, scope, _receive, send):
+        """Count the request, and wait, or refuse it."""
+        if http1.CROWDED in scope:
+            await answer(send, status=503)
+            return
         self.asked += 1
         await self.go.wait()
         await answer(send)
@@ -378,7 +381,7 @@ def test_the_client_with_most_connections_makes_room():
     assert ([False, False], 100 - FULL + 2) == by_hand(served())
 
 
-def test_work_that_was_begun_keeps_its_place(caplog):
+def test_work_that_was_begun_keeps_its_place():
     """Where all places work, the next request is refused, and the work goes on."""
 
     async def served():
