@@ -281,6 +281,10 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
             f"({size} bytes did); send it again"
         ) from error
     except asyncio.CancelledError as error:
+        # uvicorn says why it cancels what is left when the service stops.  Anybody else
+        # who cancels wants no answer.
+        if "shutdown" not in str(error):
+            raise
         # A 500, and its traceback, would report a defect, and have clients drop it.
         raise SlowRequest(
             f"the service stops, and the body has not arrived ({size} bytes did); send "
