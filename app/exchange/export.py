@@ -239,8 +239,12 @@ def read_page(content: bytes, profile: ProfileRow) -> list[LedgerRow]:
     """
     reader = BlockReader(BytesIO(content))
     header = ExportHeader.decode(reader.header)
-    require_feature_set(header, profile.feature_set)
-    require_labels(header, profile)
+    what = "the other site"
+    require_feature_set(
+        header, profile.feature_set, what=what, way_out="Upgrade the older of the two"
+    )
+    way_out = "Follow it with a profile that has the same labels"
+    require_labels(header, profile, what=what, way_out=way_out)
     if header.id_key != profile.id_key:
         raise OtherProfile(
             "the feature ids of the other site are made with another key than those "

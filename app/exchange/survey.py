@@ -271,8 +271,14 @@ class Source:
         return f"import:{profile}:{self.survey.content[:_DIGITS]}"
 
 
-def require_feature_set(header: ExportHeader, feature_set: int) -> None:
-    """Raise if an export has another feature set than this version.
+def require_feature_set(
+    header: ExportHeader,
+    feature_set: int,
+    *,
+    what: str = "this export",
+    way_out: str = "Learn the mail again, or use a version with that feature set",
+) -> None:
+    """Raise if an export, or a page of another site, has another feature set.
 
     Raises
     ------
@@ -281,13 +287,19 @@ def require_feature_set(header: ExportHeader, feature_set: int) -> None:
     """
     if header.feature_set != feature_set:
         raise OtherProfile(
-            f"this export has feature set {header.feature_set}, but this Postbayes "
-            f"has feature set {feature_set}, so its counts are of other features. "
-            "Learn the mail again, or use a version with that feature set"
+            f"{what} has feature set {header.feature_set}, but this Postbayes has "
+            f"feature set {feature_set}, so its counts are of other features. {way_out}"
         )
 
 
-def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
+def require_labels(
+    header: ExportHeader,
+    profile: ProfileRow,
+    *,
+    what: str = "this export",
+    way_out: str = "Import it into a new profile with --profile NEWNAME, or replace "
+    "this one with --replace",
+) -> None:
     """Raise if a profile lacks a label of an export, or has it on the other side.
 
     Raises
@@ -303,9 +315,8 @@ def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
     ]
     if strange:
         raise OtherProfile(
-            f"this export has the labels {_listed(header)}, but the profile "
-            f"{profile.name!r} has {_listed(profile)}. Import it into a new profile "
-            "with --profile NEWNAME, or replace this one with --replace"
+            f"{what} has the labels {_listed(header)}, but the profile "
+            f"{profile.name!r} has {_listed(profile)}. {way_out}"
         )
 
 

@@ -259,15 +259,33 @@ def test_what_is_of_the_future_waits(follower, engine, berlin, here):
     assert [] == labels_of(engine, here)
 
 
-def test_a_profile_with_other_labels_is_not_learned(follower, berlin, engine, here):
-    """The error names the labels."""
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"labels": ["ham", "spam", "phishing"]},
+            "the other site has the labels ham, spam (spam), phishing, but the "
+            "profile 'default' has ham, spam (spam). Follow it with a profile that has "
+            "the same labels",
+        ),
+        (
+            {"feature_set": 10_000},
+            "the other site has feature set 10000, but this Postbayes has feature set "
+            f"{FEATURE_SET}, so its counts are of other features. Upgrade the older of "
+            "the two",
+        ),
+    ],
+    ids=["labels", "features"],
+)
+def test_a_profile_of_another_kind_is_not_learned(
+    follower, berlin, here, change, sentence
+):
+    """The error has the way out for sites, not that for a file that is imported."""
     with writing(berlin.engine) as connection:
-        connection.execute(
-            tables.profile.update().values(labels=["ham", "spam", "phishing"])
-        )
+        connection.execute(tables.profile.update().values(change))
 
     assert not follower.attempt("berlin")
-    assert "phishing" in state(follower).failure
+    assert sentence == state(follower).failure
 
 
 def test_rows_that_no_site_offers_are_refused(follower, berlin, engine, here):
