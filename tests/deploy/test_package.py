@@ -12,6 +12,9 @@ import pytest
 
 from app import __version__
 from app.doors.cli.main import COMMANDS
+from app.errors import InvalidSetting
+from app.settings import load_settings
+from app.storage.database.engine import open_engine
 from tests.support.clients import find
 
 ROOT = Path(__file__).parent.parent.parent
@@ -121,26 +124,51 @@ def test_nothing_is_started_unasked_and_data_are_removed_by_purge_alone():
     assert 1 == sum(text.count("rm -rf /var") for text in scripts.values())
 
 
+def exported(settings, *, readable=True, **variables):
+    """Return the variables that the wrapper gives the command."""
+    wrapper = (DEBIAN / "wrapper").read_text()
+    for old, new in {
+        "/etc/postbayes/postbayes.env": str(settings),
+        '/opt/postbayes/bin/postbayes "$@"': "env",
+        # Root may read everything.
+        **({} if readable else {'[ -r "$settings" ]': "false"}),
+    }.items():
+        assert old in wrapper
+        wrapper = wrapper.replace(old, new)
+    done = subprocess.run(
+        ["sh", "-c", wrapper],
+        cwd="/",
+        env={"PATH": os.environ["PATH"], **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    return dict(each.split("=", 1) for each in lines if each.startswith("POSTBAYES_"))
+
+
 def test_a_command_has_the_settings_of_the_service(tmp_path):
     """It uses them if its user may read them and names no others."""
     settings = tmp_path / "postbayes.env"
-    wrapper = (DEBIAN / "wrapper").read_text()
-    wrapper = wrapper.replace("/etc/postbayes/postbayes.env", str(settings))
-    wrapper = wrapper.replace(
-        "/opt/postbayes/bin/postbayes", "printenv POSTBAYES_SETTINGS_FILE; exit 0; :"
-    ).replace("exec printenv", "printenv")
 
-    def named(**variables):
-        done = subprocess.run(
-            ["sh", "-c", wrapper],
-            env={"PATH": os.environ["PATH"], **variables},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    assert "" == named()
+    assert {} == exported(settings)
     settings.touch()
-    assert str(settings) == named()
-    assert "other" == named(POSTBAYES_SETTINGS_FILE="other")
+    assert {"POSTBAYES_SETTINGS_FILE": str(settings)} == exported(settings)
+    other = {"POSTBAYES_SETTINGS_FILE": "other"}
+    assert other == exported(settings, **other)
+
+
+def test_a_user_who_may_not_read_the_settings_gets_no_other_database(
+    tmp_path, monkeypatch
+):
+    """Commands that ask the service, as for a mail server, still run."""
+    settings = tmp_path / "postbayes.env"
+    settings.touch()
+    for name, value in exported(settings, readable=False).items():
+        monkeypatch.setenv(name, value)
+    url = load_settings().database_url
+
+    with pytest.raises(InvalidSetting, match=f"named in {settings}, which this user"):
+        open_engine(url)
+    own = {"POSTBAYES_DATABASE_URL": "sqlite:///own.db"}
+    assert own == exported(settings, readable=False, **own)

@@ -270,6 +270,10 @@ _SQLITE_OPTIONS: Final = ("vfs", "mode", "cache", "psow", "nolock", "immutable")
 _PORTS: Final = range(1, 65_536)
 
 
+UNREAD: Final = "unread"
+"""In a URL, it precedes a settings file that the command's user may not read."""
+
+
 def parse(url: str) -> URL:
     """Return a URL with the driver of Postbayes.
 
@@ -286,6 +290,12 @@ def parse(url: str) -> URL:
     if backend in {"postgresql", "postgres"}:
         _require_whole_password(url)
         return _usable(parsed.set(drivername="postgresql+psycopg"))
+    if backend == UNREAD:
+        raise InvalidSetting(
+            f"The database is named in {url.partition('://')[2]}, which this user may "
+            "not read. Run the command as root or as the user of the service, or set "
+            "POSTBAYES_DATABASE_URL."
+        )
     msg = f"{backend!r} is not a database that Postbayes knows: sqlite or postgresql."
     raise InvalidSetting(msg)
 
