@@ -224,8 +224,17 @@ def test_a_mark_is_seen_while_the_inbox_is_followed(service, mailbox, follow):
     [
         ({"POSTBAYES_IMAP_FOLDERS": "News"}, 78, "write FOLDER=LABEL"),
         ({"POSTBAYES_IMAP_FOLDERS": "INBOX=spam"}, 78, "'INBOX' is named twice"),
-        ({"POSTBAYES_IMAP_USER": ""}, 78, "refuses the login of ''"),
+        (
+            {"POSTBAYES_IMAP_USER": ""},
+            78,
+            "login of '': LOGIN command error: BAD [Error",
+        ),
         ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
+        (
+            {"POSTBAYES_IMAP_PASSWORD_FILE": "/proc/sys/kernel/ostype"},
+            78,
+            "login of 'ann@example.org': [AUTH",
+        ),
         ({"POSTBAYES_IMAP_PASSWORD_FILE": "/nowhere"}, 78, "cannot be read"),
         ({"POSTBAYES_IMAP_PORT": "1"}, 75, "does not answer"),
         ({"SSL_CERT_FILE": os.devnull}, 75, "certificate"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from contextlib import contextmanager
 from functools import cached_property
@@ -220,9 +221,14 @@ def logged_in(
             try:
                 client.login(user, password)
             except LoginError as error:
-                msg = f"{host} refuses the login of {user!r}: {error}"
+                msg = f"{host} refuses the login of {user!r}: {_said(error)}"
                 raise InvalidSetting(msg) from error
             yield Account(client)
     except (IMAPClientError, OSError) as error:
-        msg = f"the IMAP server {host} does not answer: {reason(error)}"
+        msg = f"the IMAP server {host} does not answer: {_said(error)}"
         raise MailboxUnavailable(msg) from error
+
+
+def _said(error: Exception) -> str:
+    """Return the words of an error; imaplib puts in the repr of what a server sent."""
+    return re.sub(r"\bb'(.*?)'", r"\1", reason(error))
