@@ -56,10 +56,10 @@ _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
 # If there are several before a comma, the last is the address.  Mail programs show the
 # others as a name, and DMARC passes for the domain of the last.
 _LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^<,;]*<)")
-_ASIDE: Final = re.compile(r'\\.|"(?:[^"\\]|\\.)*+"|\((?:[^()\\]|\\.)*+\)')
+_ASIDE: Final = re.compile(r'\\.|"(?>(?:[^"\\]|\\.)*)"|\((?>(?:[^()\\]|\\.)*)\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
 _LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
-_DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?:[\w-]{1,63}\.)*+[\w-]{1,63}\Z")
+_DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?>(?:[\w-]{1,63}\.)*)[\w-]{1,63}\Z")
 _LIST: Final = re.compile(r"[^\s<>\"@]{1,255}\Z")
 
 

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 # A lone CR does not end a line: the mail server would not have removed a field that
 # begins after one, inside the value of another field.
 _FIELD: Final = re.compile(
-    r"^([!-9;-~]++[ \t]*+):([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.MULTILINE
+    r"^([!-9;-~]++[ \t]*+):([^\n]*+(?>(?:\n[ \t][^\n]*+)*))", re.MULTILINE
 )
 _END: Final = re.compile(rb"\n\r?\n")
-_QUOTED: Final = r'"(?:[^"\\]|\\.)*+"'
+_QUOTED: Final = r'"(?>(?:[^"\\]|\\.)*)"'
 # Outside of comments, and within them. Quotes in a comment are text (RFC 5322 section
 # 3.2), but a server that copies an address into one may take them for more.
-_OUTSIDE: Final = re.compile(rf"(?:\\.|{_QUOTED}|[^\\\"()])*+", re.DOTALL)
-_COMMENT: Final = re.compile(r"(?:\\.|[^\\\"()])*+", re.DOTALL)
+_OUTSIDE: Final = re.compile(rf"(?>(?:\\.|{_QUOTED}|[^\\\"()])*)", re.DOTALL)
+_COMMENT: Final = re.compile(r"(?>(?:\\.|[^\\\"()])*)", re.DOTALL)
 # An escaped sign outside of quotes begins none, as in `_OUTSIDE`: without it, each \"
 # of 60 kB was looked at to the end of the field, which took 4.8 s.
 _QUOTE: Final = re.compile(rf"(\\.)|{_QUOTED}", re.DOTALL)
-_WORD: Final = re.compile(rf'(?:\\.|{_QUOTED}|[^\s;"\\])++', re.DOTALL)
-_SEGMENT: Final = re.compile(rf'(?:\\.|{_QUOTED}|[^;"\\])*+', re.DOTALL)
+_WORD: Final = re.compile(rf'(?>(?:\\.|{_QUOTED}|[^\s;"\\])+)', re.DOTALL)
+_SEGMENT: Final = re.compile(rf'(?>(?:\\.|{_QUOTED}|[^;"\\])*)', re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 # RFC 8601 section 2.2 has a MIME token or a quoted string. A name of a host is
 # what everybody writes, and needs no quotes.

@@ -301,7 +301,7 @@ def _uuencode(content: bytes) -> tuple[bytes, str]:
 # A file inside a text, as in mail before MIME.
 _UU_BLOCK: Final = re.compile(
     rb"^begin [0-7]{3,4} ([^\n]{1,255})\n"
-    rb"((?:[!-`][ -`]{1,85}\n)++)(?:[ `]?\n)?(end\n?)?",
+    rb"((?>(?:[!-`][ -`]{1,85}\n)+))(?:[ `]?\n)?(end\n?)?",
     re.MULTILINE,
 )
 

@@ -40,7 +40,7 @@ _ENCODED_WORD: Final = re.compile(
     r"=\?([\w.:+-]{1,40})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?]*+)(?:\?=|\?\Z|\Z)"
 )
 _PARAMETER: Final = re.compile(
-    r";\s*+([^\s=;\"]++)\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^;]*+))", re.DOTALL
+    r";\s*+([^\s=;\"]++)\s*+=\s*+(?:\"((?>(?:[^\"\\]|\\.)*))\"?|([^;]*+))", re.DOTALL
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _COMMENT: Final = re.compile(r"\([^()]*+\)?")

@@ -53,7 +53,7 @@ _MAX_VALUE: Final = 200
 # Comments, and the content of strings and addresses.
 _OPAQUE: Final = re.compile(
     r"/\*.*?(?:\*/|\Z)|<!--|-->|(url\()[^)]*+"
-    r"|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?",
+    r"|\"(?>(?:[^\"\\\n]|\\.)*)\"?|'(?>(?:[^'\\\n]|\\.)*)'?",
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?")

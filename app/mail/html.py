@@ -38,7 +38,7 @@ _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
 # standard, 13.2.5): a quoted value may hold what looks like any of them. A blank in
 # place of tags that break the line makes "<td>a</td><td>b" two words; "w<b>or</b>d" and
 # "V<!-- x -->iagra" remain one word, like on the screen.
-_REST: Final = r"""(?:=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))|[^>])*+(?:>|\Z)"""
+_REST: Final = r"""(?>(?:=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))|[^>])*)(?:>|\Z)"""
 _MARKUP: Final = re.compile(
     r"<!--(?:-?>|.*?(?:--!?>|\Z))"
     rf"|<(script|style|iframe|noframes|noembed)(?=[\s/>]){_REST}"

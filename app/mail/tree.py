@@ -27,14 +27,18 @@ MESSAGES: Final = frozenset({"message/rfc822", "message/global", "message/news"}
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
 # RFC 5322 section 3.6.8 for the name, section 4.5 for the blanks behind it, and section
 # 2.2.3 for the further lines.
-_FIELD: Final = r"([!-9;-~]++)[ \t]*+:([^\n]*+(?:\n[ \t][^\n]*+)*+)\n"
-_FIELDS: Final = re.compile(f"^{_FIELD}", re.MULTILINE)
+_NAME: Final = r"[!-9;-~]++"
+_VALUE: Final = r"[^\n]*+(?>(?:\n[ \t][^\n]*+)*)"
+_FIELDS: Final = re.compile(rf"^({_NAME})[ \t]*+:({_VALUE})\n", re.MULTILINE)
 _OF_MIME: Final = re.compile(
-    f"^(?=Content-|Subject){_FIELD}", re.MULTILINE | re.IGNORECASE
+    rf"^(?=Content-|Subject)({_NAME})[ \t]*+:({_VALUE})\n", re.MULTILINE | re.IGNORECASE
 )
-_HEADER: Final = re.compile(rf"\A(?:{_FIELD})*+")
+# Without groups: in what is possessive, Python loses their ends up to 3.12.7
+# (SystemError, CPython issue 101955).
+_FIELD: Final = rf"{_NAME}[ \t]*+:{_VALUE}\n"
+_HEADER: Final = re.compile(rf"\A(?>(?:{_FIELD})*)")
 # Lines that end no header, but are none.
-_LINES: Final = re.compile(rf"\A(?:{_FIELD}|(?:[ \t]|From )[^\n]*+\n)*+")
+_LINES: Final = re.compile(rf"\A(?>(?:{_FIELD}|(?:[ \t]|From )[^\n]*+\n)*)")
 _CONTENT: Final = re.compile(r"^Content-[!-9;-~]++:", re.MULTILINE | re.IGNORECASE)
 _BLANK: Final = " \t\n"
 _BOUNDARY_LINE: Final = re.compile(

@@ -113,6 +113,24 @@ def test_no_expression_is_compiled_in_passing():
     assert [] == calls
 
 
+def test_no_group_is_repeated_possessively():
+    """Python 3.11.2, of Debian 12, finds other matches then, and 3.12.7 may raise.
+
+    CPython issues 106052 and 101955; atomic groups have neither fault.
+    """
+    possessive = re.compile(r"(?<!\\)\)(?:[*+?]|\{[\d,]+\})\+")
+    sources = sorted(Path(app.__path__[0]).rglob("*.py"))
+    found = [
+        f"{path.name}:{number}"
+        for path in sources
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if possessive.search(line)
+    ]
+
+    assert [] == found
+    assert len(sources) > 100
+
+
 def test_all_expressions_are_found():
     """The walk over the modules must not come back empty."""
     assert len(PATTERNS) > 35
