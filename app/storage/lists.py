@@ -259,6 +259,9 @@ def drop_oldest_correspondents(
         .where(of_profile)
         .order_by(correspondent.c.last, correspondent.c.messages)
         .limit((there or 0) - most + most // 10)
+        # As an expiry does: whom another process writes to again is not old, and
+        # waiting for it might deadlock.
+        .with_for_update(skip_locked=True)
     )
     connection.execute(
         delete(correspondent).where(

@@ -27,3 +27,20 @@ def test_correspondents_are_read_a_part_at_a_time(engine, monkeypatch):
 
     assert ([2, 2, 1], 1) == ([len(first), *map(len, rest)], cursors)
     assert sorted(rows) == sorted(row for part in (first, *rest) for row in part)
+
+
+@on_postgresql
+def test_who_drops_correspondents_does_not_wait_for_who_writes_to_them(engine):
+    """Those are not the oldest any more; the others go."""
+    profile = new_profile(engine)
+    rows = [CorrespondentRow(profile.id, bytes((n,)), b"x", 1, MARCH) for n in range(3)]
+    with writing(engine) as connection:
+        lists.add_correspondents(connection, rows)
+    with writing(engine) as connection:
+        lists.add_correspondents(connection, rows[:1])
+        with writing(engine) as other:
+            lists.drop_oldest_correspondents(other, profile.id, most=0)
+    with reading(engine) as connection:
+        (kept,) = lists.correspondents_in_parts(connection)
+
+    assert [rows[0]._replace(messages=2)] == kept
