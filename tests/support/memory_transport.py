@@ -81,7 +81,9 @@ class Memory(asyncio.Transport):
         return (self.address, 4711) if name == "peername" else default
 
     def write(self, data):
-        """Send to the client."""
+        """Send to the client, as uvloop does."""
+        if self.lost:
+            raise RuntimeError("the handler is closed")
         assert not self.half_closed
         self.sent += bytes(data)
         if not self.reads:
@@ -125,12 +127,12 @@ class Memory(asyncio.Transport):
         if not self.unread:
             self.abort()
 
-    def abort(self):
-        """Close at once."""
+    def abort(self, error=None):
+        """Close at once; with an error, as a client that resets the connection."""
         self.closing = True
         if not self.lost:
             self.lost = True
-            self.protocol.loop.call_soon(self.protocol.connection_lost, None)
+            self.protocol.loop.call_soon(self.protocol.connection_lost, error)
 
 
 class Server:

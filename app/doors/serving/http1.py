@@ -111,13 +111,15 @@ class LingeringTransport:
 
     def write(self, data: bytes) -> None:
         """Write, unless writing has ended."""
-        # A request is still answered when the bytes behind it have been refused.
-        if not self._ended:
+        # A request is still answered when the bytes behind it have been refused.  And
+        # uvicorn tells only the last of pipelined requests that the client is gone,
+        # while uvloop raises RuntimeError if the transport is already closed.
+        if not self.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
         """Close once."""
-        if not self._ended:
+        if not self.is_closing():
             self._ended = True
             self._end()
 

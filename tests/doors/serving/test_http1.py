@@ -251,6 +251,26 @@ def test_requests_that_are_sent_ahead_are_answered_in_order(request_):
     assert not client.paused
 
 
+@pytest.mark.parametrize("error", [None, ConnectionResetError()])
+def test_requests_of_a_client_that_hung_up_end_quietly(caplog, error):
+    """The first of them is still worked on, and has nobody to answer."""
+
+    async def ended():
+        app = Held()
+        server = Server(app)
+        client = server.connect()
+        client.protocol.data_received(WHOLE * 3)
+        await settle()
+        client.abort(error)
+        await settle()
+        app.go.set()
+        await settle()
+        return client.sent, server.state.tasks
+
+    assert (b"", set()) == by_hand(ended())
+    assert [] == caplog.records
+
+
 def test_few_requests_are_queued():
     """However many are sent; nothing more is read until they are answered."""
 
