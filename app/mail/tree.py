@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 MESSAGES: Final = frozenset({"message/rfc822", "message/global", "message/news"})
 """Types of messages in a message (RFC 2046 section 5.2.1, RFC 6532 section 3.7)."""
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
-# RFC 5322 section 3.6.8 for the name, section 4.5 for the blanks behind it, and section
-# 2.2.3 for the further lines.
-_NAME: Final = r"[!-9;-~]++"
+# RFC 5322 section 3.6.8 for the name, and section 2.2.3 for the further lines.  Blanks
+# behind a name (section 4.5) count only where they would hide an encoding: below a
+# subject, "Ann :" begins the text of mail whose header has no end.
+_NAME: Final = r"(?>(?i:Content-)[!-9;-~]++(?=[ \t])|[!-9;-~]++(?=:))"
 _VALUE: Final = r"[^\n]*+(?>(?:\n[ \t][^\n]*+)*)"
 _FIELDS: Final = re.compile(rf"^({_NAME})[ \t]*+:({_VALUE})\n", re.MULTILINE)
 _OF_MIME: Final = re.compile(

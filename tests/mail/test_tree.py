@@ -143,6 +143,14 @@ def test_what_is_no_field_does_not_end_a_header_of_mime(head, expected):
     assert expected == leaf.media_type
 
 
+@pytest.mark.parametrize("line", ["Ann :", "subject : noon"])
+def test_text_below_a_subject_is_no_field(line):
+    """A blank before a colon is only a field's where it would hide an encoding."""
+    (root,) = nodes_of(f"Subject: a\n{line}\nWe meet.\n".encode(), Budget())
+
+    assert f"{line}\nWe meet.\n" == root.body
+
+
 @pytest.mark.parametrize("kind", ["message/rfc822", "multipart/mixed; boundary=x"])
 def test_what_encodes_parts_is_undone(kind):
     """Against RFC 2046, some mail programs send and read such containers."""
