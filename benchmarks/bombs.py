@@ -214,6 +214,20 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
         + (b"<style>" + _named(b".a#{color:red}", 60_000) + b"</style>")
         + _again(b"<b></b>")
     ),
+    "HTML, selectors": lambda: (
+        PAGE
+        + (b"<style>" + _named(b".b# .a{color:red}", 60_000) + b"</style>")
+        + _again(b"<b class=a>x</b>")
+    ),
+    "HTML, selectors in one another": lambda: (
+        PAGE
+        + (
+            b"<style>"
+            + _named(b".b# > .a > .a .a .a .a{color:red}", 60_000)
+            + b"</style>"
+        )
+        + _again(b"<div class=a>")
+    ),
     "HTML, titles in titles": lambda: PAGE + _again(b"<math><title>"),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),
     "HTML, open comments": lambda: PAGE + _again(b"<!--"),

@@ -2,8 +2,9 @@
 
 It is found by the elements that browsers do not show, by the attributes ``hidden``,
 ``style``, ``color`` and ``bgcolor``, and by the rules of style sheets whose selectors
-are an element, a class or an id.  Other rules, and those for some screens only, are not
-read; small or pale text counts as visible.
+are elements, classes and ids, also those inside one another (``.a > p .b``).  Other
+rules, and those for some screens only, are not read; small or pale text counts as
+visible.
 
 An element hides all of its content (``display:none``), or only that which declares
 nothing else (``font-size:0``, a colour): many newsletters set the size of each cell to
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import re
 from colorsys import hls_to_rgb
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,8 +34,8 @@ Colour = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""
 Declared = dict[str, Any]
 """Values by property, those of important declarations also with "!" before it."""
-Rules = dict[str, tuple[int, Declared]]
-"""Declarations by selectors such as ``p.note``, each with its rank in the cascade."""
+Rules = dict[str, Declared]
+"""Declarations by selectors such as ``.a > p.note``, in the order of the cascade."""
 _PAGE: Final = frozenset({"html", "body"})
 # What browsers do not show (HTML standard, 15.3.1), or show as a picture.
 _UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
@@ -58,9 +60,15 @@ _OPAQUE: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?")
 _BRACES: Final = re.compile(r"([{}])")
+_COMPOUND: Final = r"(?:[a-z][a-z0-9]{0,20}|\*|(?=[.#]))(?>(?:[.#][\w-]{1,80})*)"
+# Of at most ten elements, because each beginning is remembered.
 _SELECTOR: Final = re.compile(
-    r"[a-z0-9]{0,20}[.#][\w-]{1,80}\Z|[a-z][a-z0-9]{0,20}\Z|\*\Z", re.ASCII
+    rf"\A{_COMPOUND}(?: (?:> )?{_COMPOUND}){{0,9}}\Z", re.ASCII
 )
+_MARK: Final = re.compile(r"[.#]?[\w-]+|\*")
+_ELEMENT: Final = re.compile(r"(?<![.#\w-])[a-z]")
+# Elements with steps of selectors that each of them may match: 0.1 s.
+_MAX_STEPS: Final = 500_000
 _EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
 # A short form declares the same as the property that matters here.
 _WHOLE: Final = {"font": "font-size", "background": "background-color"}
@@ -154,6 +162,8 @@ class _Style(NamedTuple):
         Of all of the content.
     colour, ground : (int, int, int) or None
         Of the text, and of what is behind it.
+    steps : int
+        Bits of the steps of selectors that the element matches (see `_Step`).
     """
 
     gone: bool | None = None
@@ -162,6 +172,7 @@ class _Style(NamedTuple):
     opacity: float = 1.0
     colour: Colour | None = None
     ground: Colour | None = None
+    steps: int = 0
 
 
 class _State(NamedTuple):
@@ -175,6 +186,8 @@ class _State(NamedTuple):
         Of the text.  Unit of the size: pixels.
     hider : int
         Identity of the outermost element that hides the text; 0 if it is shown.
+    steps, all_steps : int
+        Of selectors that the element matches, and of those that it or one above does.
     """
 
     gone: bool = False
@@ -184,6 +197,33 @@ class _State(NamedTuple):
     colour: Colour | None = None
     ground: Colour = _WHITE
     hider: int = 0
+    steps: int = 0
+    all_steps: int = 0
+
+
+@dataclass(slots=True)
+class _Step:
+    """A part of a selector, such as the ``b`` of ``.a b > .c``, below those before.
+
+    Parameters
+    ----------
+    marks : frozenset of str
+        Element, classes and id, all of which it takes.
+    before : int
+        Bit of the step before, or 0.
+    child : bool
+        Whether that is a step to the parent, and not to any element above.
+    bit : int
+        Its own, if steps follow.
+    rule : (int, dict)
+        Rank and declarations, if none needs to follow.
+    """
+
+    marks: frozenset[str]
+    before: int
+    child: bool
+    bit: int = 0
+    rule: tuple[int, Declared] = (0, {})
 
 
 _NOTHING: Final = _Style()
@@ -210,7 +250,8 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     # One match for each selector that fits, and what is above an element comes before
     # it.
     matches = {node.mem_id: node for node in root.css(_candidates(rules))}
-    if len(matches) > MAX_HTML_ELEMENTS:
+    steps = max(map(len, styles.steps.values()), default=0)
+    if len(matches) > MAX_HTML_ELEMENTS or len(matches) * steps > _MAX_STEPS:
         return None
     for at, node in matches.items():
         above = _inherited(node.parent, states)
@@ -234,7 +275,7 @@ def _rules(sheet: str) -> Rules:
     Examples
     --------
     >>> _rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
-    {'.b': (0, {'display': True}), 'p#c': (1, {'display': True})}
+    {'.b': {'display': True}, 'p#c': {'display': True}}
     """
     found: dict[str, Declared] = {}
     depth, doubtful = 0, False
@@ -248,7 +289,8 @@ def _rules(sheet: str) -> Rules:
             depth += not _EVERY_SCREEN.match(head.strip())
             if depth == 1:
                 selectors = head.split(",")
-                read = [*filter(_SELECTOR.match, map(str.strip, selectors))]
+                forms = [" ".join(x.replace(">", " > ").split()) for x in selectors]
+                read = [*filter(_SELECTOR.match, forms)]
             continue
         if depth != 1 or len(read) < len(selectors):
             doubtful = doubtful or "background" in text
@@ -264,8 +306,10 @@ def _rules(sheet: str) -> Rules:
         }
     # The last one prevails, an id over a class, and a class over an element (Selectors
     # 4, section 17).
-    order = sorted(found, key=lambda x: (x != "*", "#" in x, "." in x, x[0].isalpha()))
-    return {name: (rank, found[name]) for rank, name in enumerate(order)}
+    order = sorted(
+        found, key=lambda x: (x.count("#"), x.count("."), len(_ELEMENT.findall(x)))
+    )
+    return {name: found[name] for name in order}
 
 
 _DOUBT: Final = {"color": _UNKNOWN, "background-color": _IMAGE}
@@ -274,7 +318,8 @@ _DOUBT: Final = {"color": _UNKNOWN, "background-color": _IMAGE}
 def _candidates(rules: Rules) -> str:
     """Return the selector of the elements that may hide, show or colour text."""
     tags = sorted(name for name in rules if name.isalnum())
-    if "*" in rules or len(tags) > _MAX_TAGS:
+    # What is inside another is looked for from the outermost element on.
+    if len(tags) > _MAX_TAGS or any("*" in name or " " in name for name in rules):
         return "*"
     marks = ["[class]"] * any("." in name for name in rules)
     marks += ["[id]"] * any("#" in name for name in rules)
@@ -299,7 +344,8 @@ def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
     """Return the state of an element below another."""
     attributes, tag = node.attributes, node.tag or ""
     get = attributes.get
-    style = styles[tag, get("class") or "", get("id") or "", get("style") or ""]
+    names = tag, get("class") or "", get("id") or "", get("style") or ""
+    style = styles[*names, above.steps, above.all_steps]
     gone, unseen, size = style.gone, style.unseen, above.size
     if tag in _OPENED and "open" not in attributes:
         gone = tag == "dialog" if gone is None else gone
@@ -324,29 +370,53 @@ def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
         colour = style.colour or _rgb(get("text"))
     hides = gone or unseen or size <= _TINY or opacity <= _FAINT
     hider = (above.hider or at) if hides or _is_like(colour, ground) else 0
-    return _State(gone, unseen, size, opacity, colour, ground, hider)
+    steps = style.steps
+    every = above.all_steps | steps
+    return _State(gone, unseen, size, opacity, colour, ground, hider, steps, every)
 
 
 # The elements of a page share few styles: without this, and without the cache below,
 # reading a newsletter takes twice as long (experiment 0102).
-class _Styles(dict[tuple[str, str, str, str], _Style]):
-    """The styles of elements, by tag, classes, id and own style."""
+class _Styles(dict[tuple[str, str, str, str, int, int], _Style]):
+    """The styles of elements, by tag, classes, id, own style, and steps above."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__()
-        self.rules = rules
+        # By the mark that fewest elements have.
+        self.steps: dict[str, list[_Step]] = {}
+        known: dict[str, _Step] = {}
+        for rank, (selector, declared) in enumerate(rules.items(), 1):
+            step, path = None, ""
+            for part in selector.replace("> ", ">").split(" "):
+                path += " " + part
+                if path not in known:
+                    marks = frozenset(_MARK.findall(part))
+                    before = 0
+                    if step is not None:
+                        before = step.bit = step.bit or 1 << len(known)
+                    known[path] = _Step(marks, before, part[0] == ">")
+                    self.steps.setdefault(min(marks), []).append(known[path])
+                step = known[path]
+            if step is not None:
+                step.rule = rank, declared
 
-    def __missing__(self, key: tuple[str, str, str, str]) -> _Style:
+    def __missing__(self, key: tuple[str, str, str, str, int, int]) -> _Style:
         """Return what rules and the element itself declare."""
-        tag, classes, identity, own = key
+        tag, classes, identity, own, parent, above = key
         marks = [f".{name}" for name in classes.lower().split()]
-        marks += [f"#{identity.lower()}"]
-        names = {tag, "*", *marks, *[tag + mark for mark in marks]}
-        found = sorted(
-            [self.rules[name] for name in names if name in self.rules],
-            key=itemgetter(0),
-        )
+        names = {tag, "*", *marks, f"#{identity.lower()}"}
+        steps = [
+            step
+            for name in names
+            for step in self.steps.get(name, ())
+            if step.marks <= names
+            and (not step.before or step.before & (parent if step.child else above))
+        ]
+        found = sorted([step.rule for step in steps], key=itemgetter(0))
         style = _outcome([*[declared for _, declared in found], _declared(own)])
+        bits = sum({step.bit for step in steps})
+        if bits:
+            style = style._replace(steps=bits)
         self[key] = style
         return style
 

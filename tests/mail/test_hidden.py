@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from app.mail.html import read
 from app.mail.limits import MAX_HTML_ELEMENTS
@@ -81,6 +82,11 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<style>@media screen{.x{display:none}}</style><p class=x>",
         "<style media=' ALL'>.x{display:none}</style><p class=x>",
         f"<style>{'.a{color:red}' * 1_000} .x{{display:none}}</style><p class=x>",
+        "<style>.x .y{display:none}</style><p class=x><b><i class=y>",
+        "<style>.x > i .y{display:none}</style><p class=x><i><b><u class=y>",
+        "<style>p.x.y#z{display:none}</style><p class='y x' id=z>",
+        "<style>p .x{display:none} .x{display:block}</style><p><b class=x>",
+        f"<style>{'.a .b{color:red}' * 1_000} p .x{{display:none}}</style><p><b class=x>",
         "<datalist>",
         "<dialog>",
         "<div popover>",
@@ -126,6 +132,9 @@ def test_hidden_text_is_taken_out(opening):
         "<style>.x{color:#fff} @media all{.x{background:#00f}}</style><p class=x>",
         "<style>.a .x, .x:hover, .x > i, a.x {display:none}</style><p class=x>",
         "<style media=print>.x{display:none}</style><p class=x>",
+        "<style>.x > .y{display:none}</style><p class=x><b><i class=y>",
+        "<style>p .x{display:none} #z{display:block}</style><p><b class=x id=z>",
+        "<style>p .x, p+.x, .x[a], * > .y.z{display:none}</style><b class=x><i class=y>",
         "<style>} .x {display:none</style><p class=x>",
         "<p hidden style='display:block'>",
         "<p style='display:block!important;display:none'>",
@@ -183,6 +192,23 @@ def test_what_may_be_read_is_text(opening):
     assert "" == page.hidden
     assert ["shown"] == page.text.split()
     assert () == page.defects
+
+
+COMPOUNDS = st.sampled_from(["b", ".x", ".y", "#z", "b.x", ".x.y", "*", "i.y#z"])
+TAGS = st.sampled_from(["<b class=x>", "<i class='y x' id=z>", "<b>", "<i class=y>", "</b>", "</i>"])  # fmt: skip
+
+
+@given(st.lists(TAGS), COMPOUNDS, st.lists(st.tuples(st.sampled_from(" >"), COMPOUNDS)))
+def test_selectors_are_matched_as_by_the_parser(tags, first, more):
+    """Its own engine is the judge; it takes a power of the depth."""
+    selector = first + "".join(f" {sign} {compound}" for sign, compound in more)
+    source = "".join(f"{tag}w{number} " for number, tag in enumerate(tags))
+    tree = LexborHTMLParser(f"<div>{source}").css_first("body")
+    for node in tree.css(f"div {selector}"):
+        node.decompose()
+    page = read(f"<style>div {selector}{{display:none}}</style><div>{source}")
+
+    assert tree.text().split() == page.text.split()
 
 
 def test_hidden_within_hidden_is_taken_out_once():
