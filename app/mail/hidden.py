@@ -97,12 +97,16 @@ _INDENTED: Final = -150.0
 _SHIFTED: Final = -800.0
 _BOXES: Final = ("height", "max-height", "width", "max-width")
 _OVERFLOWS: Final = ("overflow", "overflow-x", "overflow-y")
-_SIDES: Final = ("left", "right", "top", "bottom", "inset")
-_MARGINS: Final = ("margin", "margin-left", "margin-top")
+_SIDES: Final = ("right", "bottom", "inset")
+_FOUR: Final = ("top", "right", "bottom", "left")
+# What gives a box room that its own size does not.
+_ROOMS: Final = (*[f"padding-{side}" for side in _FOUR], "min-height", "min-width")
+# Of a length that is not known: the text may be on the screen.
+_FAR: Final = 1e6
 # Values, from their beginning: those that show an element, and those that hide it.
-_SHOWN: Final = re.compile(
-    r"block|inline|flex|grid|table|list-item|contents|flow|ruby|-webkit-|-moz-|inherit"
-    r"|initial|unset|revert"
+_DISPLAYED: Final = re.compile(
+    r"none\b|block|inline-(?:block|flex|grid)|inline|flex|grid|table|list-item|contents"
+    r"|flow|ruby|-webkit-|-moz-|inherit|initial|unset|revert"
 )
 _GONE: Final = {
     "clip": re.compile(r"rect\((?:[\s,]*[01](?:px)?){4}"),
@@ -111,10 +115,29 @@ _GONE: Final = {
     "filter": re.compile(r"opacity\(0(?:\.0\d*)?%?\)"),
     "transform": re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}"),
 }
-_NONE: Final = re.compile(r"none\b")
 _CLIPPED: Final = re.compile("hidden|clip")
 _MOVED: Final = re.compile("absolute|fixed|relative")
-_AWAY: Final = (*_GONE, *_MARGINS, "text-indent")
+_FLOATED: Final = re.compile("left|right")
+# Kinds of elements: in a line, in a table, a block, and one that is placed by itself.
+_LINE, _CELL, _BLOCK, _PLACED = "lcbp"
+# What hides the elements of some kinds alone (CSS 2.2, 10.2, 11.1.2, 16.1; CSS
+# Transforms 1, 2).
+_AWAY: Final = {
+    "clip": _PLACED, "clip-path": "lcbp", "content-visibility": "bp", "filter": "lcbp",
+    "transform": "cbp",
+}  # fmt: skip
+_AS_BLOCK: Final = frozenset(
+    {"block", "inline-block", "inline-flex", "inline-grid", "flex", "grid", "list-item"}
+    | {"flow", "-webkit-", "-moz-"}
+)
+# HTML standard, 15.3.3 and following.
+_BLOCKS: Final = frozenset(
+    {"address", "article", "aside", "blockquote", "body", "center", "dd", "details"}
+    | {"dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer"}
+    | {"form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "html", "legend", "li"}
+    | {"main", "menu", "nav", "ol", "p", "pre", "section", "summary", "ul"}
+)
+_TABLES: Final = frozenset({"table", "tbody", "td", "tfoot", "th", "thead", "tr"})
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
 _NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
 _HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
@@ -162,6 +185,13 @@ class _Style(NamedTuple):
         Of all of the content.
     colour, ground : (int, int, int) or None
         Of the text, and of what is behind it.
+    right, down : float
+        By how much it is moved.  Unit: pixels.
+    indent : float or None
+        Of the first line.  Unit: pixels.
+    flat, placed : bool
+        Whether it has no room for its text; and whether one above, which has none,
+        does not matter, because this one is placed by itself.
     steps : int
         Bits of the steps of selectors that the element matches (see `_Step`).
     """
@@ -172,6 +202,11 @@ class _Style(NamedTuple):
     opacity: float = 1.0
     colour: Colour | None = None
     ground: Colour | None = None
+    right: float = 0.0
+    down: float = 0.0
+    indent: float | None = None
+    flat: bool = False
+    placed: bool = False
     steps: int = 0
 
 
@@ -186,6 +221,8 @@ class _State(NamedTuple):
         Of the text.  Unit of the size: pixels.
     hider : int
         Identity of the outermost element that hides the text; 0 if it is shown.
+    right, down, indent, flat
+        As in `_Style`, with those above.
     steps, all_steps : int
         Of selectors that the element matches, and of those that it or one above does.
     """
@@ -197,6 +234,10 @@ class _State(NamedTuple):
     colour: Colour | None = None
     ground: Colour = _WHITE
     hider: int = 0
+    right: float = 0.0
+    down: float = 0.0
+    indent: float = 0.0
+    flat: bool = False
     steps: int = 0
     all_steps: int = 0
 
@@ -359,20 +400,30 @@ def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
         size = _TEXT_SIZE
     gone = gone or above.gone
     unseen = above.unseen if unseen is None else unseen
+    flat = style.flat or (above.flat and not style.placed)
     opacity = style.opacity * above.opacity
+    right, down = above.right + style.right, above.down + style.down
+    indent = above.indent if style.indent is None else style.indent
     colour = style.colour or _rgb(get("color")) or above.colour
     ground = style.ground or _rgb(get("bgcolor")) or above.ground
     if get("background"):
         ground = _IMAGE
     if tag in _PAGE:
         # Many programs show the content in a page of their own.
-        gone, unseen, opacity = False, False, 1.0
+        gone = unseen = flat = False
+        opacity, right, down, indent = 1.0, 0.0, 0.0, 0.0
         colour = style.colour or _rgb(get("text"))
-    hides = gone or unseen or size <= _TINY or opacity <= _FAINT
+    beside = right + min(indent, 0.0)
+    hides = gone or unseen or flat or size <= _TINY or opacity <= _FAINT
+    hides = hides or min(beside, down) <= _SHIFTED
+    hides = hides or (indent <= _INDENTED and beside <= _INDENTED)
     hider = (above.hider or at) if hides or _is_like(colour, ground) else 0
     steps = style.steps
     every = above.all_steps | steps
-    return _State(gone, unseen, size, opacity, colour, ground, hider, steps, every)
+    where = right, down, indent, flat
+    return _State(
+        gone, unseen, size, opacity, colour, ground, hider, *where, steps, every
+    )
 
 
 # The elements of a page share few styles: without this, and without the cache below,
@@ -413,7 +464,8 @@ class _Styles(dict[tuple[str, str, str, str, int, int], _Style]):
             and (not step.before or step.before & (parent if step.child else above))
         ]
         found = sorted([step.rule for step in steps], key=itemgetter(0))
-        style = _outcome([*[declared for _, declared in found], _declared(own)])
+        declared = [*[declared for _, declared in found], _declared(own)]
+        style = _outcome(tag, declared)
         bits = sum({step.bit for step in steps})
         if bits:
             style = style._replace(steps=bits)
@@ -466,14 +518,25 @@ def _parsed(text: str) -> Declared:
         read = _PROPERTIES.get(name)
         x = None if read is None else read(value[:_MAX_VALUE].strip())
         if x is not None:
-            name = _WHOLE.get(name, name)
-            found[name] = x
+            each = x if isinstance(x, dict) else {_WHOLE.get(name, name): x}
+            found |= each
             if "important" in value:
-                found[f"!{name}"] = x
+                found |= {f"!{name}": x for name, x in each.items()}
     return found
 
 
-def _outcome(declared: Iterable[Declared]) -> _Style:
+def _kind(tag: str, get: Callable[[str], Any]) -> str:
+    """Return what an element is to the layout, by its name and its declarations."""
+    if get("position") in {"absolute", "fixed"}:
+        return _PLACED
+    display = get("display")
+    if get("float") or (display in _AS_BLOCK if display else tag in _BLOCKS):
+        return _BLOCK
+    in_table = display == "table" if display else tag in _TABLES
+    return _CELL if in_table else _LINE
+
+
+def _outcome(tag: str, declared: Iterable[Declared]) -> _Style:
     """Return the outcome of declarations, of which the last ones prevail."""
     found: Declared = {}
     for each in declared:
@@ -481,16 +544,38 @@ def _outcome(declared: Iterable[Declared]) -> _Style:
     if not found:
         return _NOTHING
     get = (found | {key[1:]: x for key, x in found.items() if key[0] == "!"}).get
+    kind = _kind(tag, get)
+    boxed = kind in {_BLOCK, _PLACED}
+    right, down = get("padding-left", 0.0), 0.0
+    if kind != _LINE:
+        down = get("padding-top", 0.0) + (boxed and get("margin-top", 0.0))
+    if kind != _CELL:
+        right += get("margin-left", 0.0)
+    aside = False
+    if get("position"):
+        right, down = right + get("left", 0.0), down + get("top", 0.0)
+        aside = any(map(get, _SIDES))
     # Without room, and it may not overflow.
-    flat = any(map(get, _BOXES)) and any(map(get, _OVERFLOWS))
-    away = any(map(get, _AWAY)) or (get("position") and any(map(get, _SIDES)))
+    flat = boxed and any(map(get, _OVERFLOWS)) and any(map(get, _BOXES))
+    flat = flat and not any(get(name, 0.0) > _FLAT for name in _ROOMS)
+    away = any(get(name) and kind in kinds for name, kinds in _AWAY.items())
+    display = get("display")
     return _Style(
-        flat or away or get("display"),
+        # What is placed inside it does not leave it if it is placed as well.
+        (flat and bool(get("position")))
+        or away
+        or aside
+        or (None if display is None else display == "none"),
         get("visibility"),
         get("font-size"),
         get("opacity", 1.0),
         get("-webkit-text-fill-color") or get("color"),
         get("background-image") or get("background-color"),
+        right,
+        down,
+        get("text-indent") if kind != _LINE else None,
+        flat,
+        kind == _PLACED,
     )
 
 
@@ -499,9 +584,10 @@ def _is(pattern: re.Pattern[str], value: str) -> bool:
     return pattern.match(value) is not None
 
 
-def _display(value: str) -> bool | None:
-    """Return whether nothing is displayed; None if the value is invalid."""
-    return _is(_NONE, value) or (False if _SHOWN.match(value) else None)
+def _word(pattern: re.Pattern[str], other: str | None, value: str) -> str | None:
+    """Return the beginning of a value that is known, or what is given for others."""
+    found = pattern.match(value)
+    return found[0] if found else other
 
 
 def _visibility(value: str) -> bool | None:
@@ -519,6 +605,39 @@ def _up_to(most: float, value: str) -> bool | None:
     if not known:
         return False if _DEPENDS.match(value) else None
     return min(known) <= most
+
+
+def _pixels(value: str) -> list[float] | None:
+    """Return the lengths in a value; None if there is none."""
+    if "(" in value:
+        return [_FAR]
+    found = _LENGTH.findall(value)
+    known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
+    return known or ([0.0] if _DEPENDS.match(value) else None)
+
+
+def _one(value: str) -> float | None:
+    """Return the first length in a value."""
+    found = _pixels(value)
+    return found[0] if found else None
+
+
+def _around(name: str, value: str) -> dict[str, float] | None:
+    """Return the lengths of four sides, of which some may be missing."""
+    found = _pixels(value.replace("auto", "0"))
+    if not found:
+        return None
+    top, right, bottom, left = (found[place % len(found)] for place in range(4))
+    if len(found) == 3:  # noqa: PLR2004
+        left = right
+    return dict(
+        zip([f"{name}-{x}" for x in _FOUR], (top, right, bottom, left), strict=True)
+    )
+
+
+def _height(value: str) -> bool | None:
+    """Return whether a height leaves no room; a share of an unknown one may."""
+    return False if "%" in value else _up_to(_FLAT, value)
 
 
 def _size(value: str) -> tuple[float, bool] | None:
@@ -566,10 +685,14 @@ _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
     **{name: partial(_is, pattern) for name, pattern in _GONE.items()},
     **dict.fromkeys(_OVERFLOWS, partial(_is, _CLIPPED)),
     **dict.fromkeys(_BOXES, partial(_up_to, _FLAT)),
-    **dict.fromkeys((*_SIDES, *_MARGINS), partial(_up_to, _SHIFTED)),
-    "text-indent": partial(_up_to, _INDENTED),
-    "position": partial(_is, _MOVED),
-    "display": _display,
+    **dict.fromkeys(("height", "max-height"), _height),
+    **dict.fromkeys(("left", "top", "margin-left", "margin-top", *_ROOMS), _one),
+    **{name: partial(_around, name) for name in ("margin", "padding")},
+    **dict.fromkeys(_SIDES, partial(_up_to, _SHIFTED)),
+    "text-indent": _one,
+    "position": partial(_word, _MOVED, ""),
+    "float": partial(_word, _FLOATED, ""),
+    "display": partial(_word, _DISPLAYED, None),
     "visibility": _visibility,
     "opacity": _opacity,
     **dict.fromkeys(("font", "font-size"), _size),
