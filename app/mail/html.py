@@ -332,12 +332,12 @@ def _work(
     Notes
     -----
     A sum of costs measured on the worst page of each kind (lexbor in selectolax 1.0):
-    100 µs for any page; 5 µs for each tag (images with four attributes); 1 ns for each
-    pair of tags (nested elements), and for each pair of attributes of one tag, which
-    the parser compares; 2.5 µs for two elements that are opened again, most of it to
-    find them; 1/4 ns for each pair of a link and a character (a text that many links
+    100 µs for any page; 5 µs for each tag (images with four attributes); 2 ns for each
+    pair of tags (nested elements), and 1 ns for each pair of attributes of one tag,
+    which the parser compares; 2.5 µs for two elements that are opened again, most of it
+    to find them; 1/4 ns for each pair of a link and a character (a text that many links
     share); and 1 µs for each sign of a style. The worst of some thousand random pages
     took 2.5 times as long as estimated.
     """
-    work = 100_000 + tags * (5_000 + tags) + together * attributes
+    work = 100_000 + tags * (5_000 + 2 * tags) + together * attributes
     return work + chars * links // 4 + 2_500 * reopened + 1_000 * signs
