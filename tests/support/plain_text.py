@@ -24,8 +24,8 @@ UNSPACED = (
     "\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
 )
 MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
-LETTERS = rf"(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)++"
-WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?:\.{LETTERS})*+")
+LETTERS = rf"(?>(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)+)"
+WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?>(?:\.{LETTERS})*)")
 TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]++")
 UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
