@@ -338,7 +338,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=MAX_BYTES, help="bytes of each")
     asked = parser.parse_args()
     subject = taught()
-    plain = sum(seconds(FAMILIES[PLAIN]()[: asked.size], subject)[0].values())
+    message = FAMILIES[PLAIN]()[: asked.size]
+    # The first one takes twice as long.
+    plain = min(sum(seconds(message, subject)[0].values()) for _ in range(3))
     slow = []
     print(f"{'':36}{'CPU ms':>9}{'x plain':>9}  {'most in':8}defects")
     for name, make in FAMILIES.items():

@@ -210,9 +210,10 @@ def _read_header(node: Node, text: str) -> str:
     fields = _some(_OF_MIME if node.depth else _FIELDS, head)
     if len(fields) == MAX_HEADERS:
         defects.add("too-many-headers")
-        # Those of MIME are read wherever they stand.
-        known = set(fields)
-        fields += [field for field in _some(_OF_MIME, head) if field not in known]
+        if not node.depth:
+            # Those of MIME are read wherever they stand.
+            known = set(fields)
+            fields += [field for field in _some(_OF_MIME, head) if field not in known]
     node.fields = fields
     return body
 
