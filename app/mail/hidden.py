@@ -1,41 +1,39 @@
 """Hidden text: what no reader of an HTML part sees.
 
 It is found by the elements that browsers do not show, by the attributes ``hidden``,
-``style``, ``color`` and ``bgcolor``, and by the rules of style sheets whose selectors
-are elements, classes and ids, also those inside one another (``.a > p .b``).  Other
-rules, and those for some screens only, are not read; small or pale text counts as
-visible.
+``style``, ``color`` and ``bgcolor``, and by style sheets (`app.mail.style`).  Small or
+pale text counts as visible.
 
 An element hides all of its content (``display:none``), or only that which declares
 nothing else (``font-size:0``, a colour): many newsletters set the size of each cell to
 0, and that of the text inside to 14 pixels.
 
-Contract of this file: the work is linear in the elements and in the style sheets, and
-every expression in its input.
+Contract of this file: the work is linear in the elements.
 """
 
 from __future__ import annotations
 
-import re
-from colorsys import hls_to_rgb
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.mail.limits import MAX_HTML_ELEMENTS
+from app.mail.style import (
+    CLEAR,
+    FAINT,
+    IMAGE,
+    SHIFTED,
+    TEXT_SIZE,
+    WHITE,
+    Colour,
+    Rules,
+    Styles,
+    colour_of,
+    read_rules,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from selectolax.lexbor import LexborNode
 
-Colour = tuple[int, int, int]
-"""Red, green and blue, 0 to 255."""
-Declared = dict[str, Any]
-"""Values by property, those of important declarations also with "!" before it."""
-Rules = dict[str, Declared]
-"""Declarations by selectors such as ``.a > p.note``, in the order of the cascade."""
 _PAGE: Final = frozenset({"html", "body"})
 # What browsers do not show (HTML standard, 15.3.1), or show as a picture.
 _UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
@@ -49,165 +47,14 @@ _CANDIDATES: Final = (
 )
 # So many elements as selectors, because each is one for the whole tree.
 _MAX_TAGS: Final = 20
-# Longer styles do not recur, and would take memory.
-_LONG: Final = 1_000
-_MAX_VALUE: Final = 200
-# Comments, and the content of strings and addresses.
-_OPAQUE: Final = re.compile(
-    r"/\*.*?(?:\*/|\Z)|<!--|-->|(url\()[^)]*+"
-    r"|\"(?>(?:[^\"\\\n]|\\.)*)\"?|'(?>(?:[^'\\\n]|\\.)*)'?",
-    re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?")
-_BRACES: Final = re.compile(r"([{}])")
-_COMPOUND: Final = r"(?:[a-z][a-z0-9]{0,20}|\*|(?=[.#]))(?>(?:[.#][\w-]{1,80})*)"
-# Of at most ten elements, because each beginning is remembered.
-_SELECTOR: Final = re.compile(
-    rf"\A{_COMPOUND}(?: (?:> )?{_COMPOUND}){{0,9}}\Z", re.ASCII
-)
-_MARK: Final = re.compile(r"[.#]?[\w-]+|\*")
-_ELEMENT: Final = re.compile(r"(?<![.#\w-])[a-z]")
 # Elements with steps of selectors that each of them may match: 0.1 s.
 _MAX_STEPS: Final = 500_000
-_EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
-# A short form declares the same as the property that matters here.
-_WHOLE: Final = {"font": "font-size", "background": "background-color"}
-_LENGTH: Final = re.compile(
-    r"(?<![^\s,])(-?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,2})?)([a-z%]*+)(?![^\s,!/])"
-)
-# Values that are lengths by something else.
-_DEPENDS: Final = re.compile(
-    r"auto|none|normal|inherit|initial|unset|revert|calc|var|min|max|clamp|fit|medium"
-    r"|(?:x{1,3}-)?(?:small|large)"
-)
-# Pixels, in a window of 800 by 600.
-_UNITS: Final = {
-    "": 1.0, "px": 1.0, "pt": 1.33, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78,
-    "q": 0.94, "em": 16.0, "rem": 16.0, "ex": 8.0, "ch": 8.0, "%": 8.0, "vw": 8.0,
-    "vh": 6.0, "vmin": 6.0, "vmax": 8.0,
-}  # fmt: skip
-_SHARES: Final = {"%": 0.01, "em": 1.0, "ex": 0.5, "ch": 0.5}
-_TEXT_SIZE: Final = 16.0
-# Up to here text is too small or too pale to be read, and a box has no room.
+# Up to here text is too small to be read, in pixels.
 _TINY: Final = 3.0
-_FAINT: Final = 0.1
-_FLAT: Final = 3.0
-# So far to the side that it is on no screen; by less, pictures overlap.
+# From here on an indent is meant to hide.
 _INDENTED: Final = -150.0
-_SHIFTED: Final = -800.0
-_BOXES: Final = ("height", "max-height", "width", "max-width")
-_OVERFLOWS: Final = ("overflow", "overflow-x", "overflow-y")
-_SIDES: Final = ("right", "bottom", "inset")
-_FOUR: Final = ("top", "right", "bottom", "left")
-# What gives a box room that its own size does not.
-_ROOMS: Final = (*[f"padding-{side}" for side in _FOUR], "min-height", "min-width")
-# Of a length that is not known: the text may be on the screen.
-_FAR: Final = 1e6
-# Values, from their beginning: those that show an element, and those that hide it.
-_DISPLAYED: Final = re.compile(
-    r"none\b|block|inline-(?:block|flex|grid)|inline|flex|grid|table|list-item|contents"
-    r"|flow|ruby|-webkit-|-moz-|inherit|initial|unset|revert"
-)
-_GONE: Final = {
-    "clip": re.compile(r"rect\((?:[\s,]*[01](?:px)?){4}"),
-    "clip-path": re.compile(r"inset\((?:[5-9]\d|100)%|(?:circle|ellipse)\(0"),
-    "content-visibility": re.compile("hidden"),
-    "filter": re.compile(r"opacity\(0(?:\.0\d*)?%?\)"),
-    "transform": re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}"),
-}
-_CLIPPED: Final = re.compile("hidden|clip")
-_MOVED: Final = re.compile("absolute|fixed|relative")
-_FLOATED: Final = re.compile("left|right")
-# Kinds of elements: in a line, in a table, a block, and one that is placed by itself.
-_LINE, _CELL, _BLOCK, _PLACED = "lcbp"
-# What hides the elements of some kinds alone (CSS 2.2, 10.2, 11.1.2, 16.1; CSS
-# Transforms 1, 2).
-_AWAY: Final = {
-    "clip": _PLACED, "clip-path": "lcbp", "content-visibility": "bp", "filter": "lcbp",
-    "transform": "cbp",
-}  # fmt: skip
-_AS_BLOCK: Final = frozenset(
-    {"block", "inline-block", "inline-flex", "inline-grid", "flex", "grid", "list-item"}
-    | {"flow", "-webkit-", "-moz-"}
-)
-# HTML standard, 15.3.3 and following.
-_BLOCKS: Final = frozenset(
-    {"address", "article", "aside", "blockquote", "body", "center", "dd", "details"}
-    | {"dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer"}
-    | {"form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "html", "legend", "li"}
-    | {"main", "menu", "nav", "ol", "p", "pre", "section", "summary", "ul"}
-)
-_TABLES: Final = frozenset({"table", "tbody", "td", "tfoot", "th", "thead", "tr"})
-_FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
-_NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
-_HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
-_WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
-_NO_COLOUR: Final = re.compile(
-    r"none|inherit|initial|unset|currentcolor|important|no-repeat|repeat|scroll|fixed"
-    r"|center|top|left|right|bottom|auto|cover|contain|-?\d"
-)
-_WHITE: Final = (255, 255, 255)
-# Text of any colour may be readable on an image.
-_IMAGE: Final = (-255, -255, -255)
-_CLEAR: Final = (-999, -999, -999)
-# Of text that may be readable on anything.
-_UNKNOWN: Final = (999, 999, 999)
-# The sixteen of HTML 4.01, and those that are nearly white (CSS Color 4, 6.1).
-_NAMED: Final[dict[str, Colour]] = {
-    "white": _WHITE, "snow": (255, 250, 250), "ghostwhite": (248, 248, 255),
-    "mintcream": (245, 255, 250), "whitesmoke": (245, 245, 245),
-    "ivory": (255, 255, 240), "lavenderblush": (255, 240, 245),
-    "azure": (240, 255, 255), "aliceblue": (240, 248, 255), "honeydew": (240, 255, 240),
-    "floralwhite": (255, 250, 240), "seashell": (255, 245, 238), "black": (0, 0, 0),
-    "red": (255, 0, 0), "maroon": (128, 0, 0), "yellow": (255, 255, 0),
-    "olive": (128, 128, 0), "lime": (0, 255, 0), "green": (0, 128, 0),
-    "aqua": (0, 255, 255), "teal": (0, 128, 128), "blue": (0, 0, 255),
-    "navy": (0, 0, 128), "fuchsia": (255, 0, 255), "purple": (128, 0, 128),
-    "silver": (192, 192, 192), "gray": (128, 128, 128), "grey": (128, 128, 128),
-    "transparent": _CLEAR,
-}  # fmt: skip
 # "#fffffe on white" is a trick, light grey on white a footer.
 _SAME: Final = 20
-
-
-class _Style(NamedTuple):
-    """What an element declares; None where it says nothing.
-
-    Parameters
-    ----------
-    gone : bool or None
-        Whether all of the content is hidden.
-    unseen : bool or None
-        Whether text is hidden that declares nothing else.
-    size : (float, bool) or None
-        Of the text, and whether it is a share of the size above.
-    opacity : float
-        Of all of the content.
-    colour, ground : (int, int, int) or None
-        Of the text, and of what is behind it.
-    right, down : float
-        By how much it is moved.  Unit: pixels.
-    indent : float or None
-        Of the first line.  Unit: pixels.
-    flat, placed : bool
-        Whether it has no room for its text; and whether one above, which has none,
-        does not matter, because this one is placed by itself.
-    steps : int
-        Bits of the steps of selectors that the element matches (see `_Step`).
-    """
-
-    gone: bool | None = None
-    unseen: bool | None = None
-    size: tuple[float, bool] | None = None
-    opacity: float = 1.0
-    colour: Colour | None = None
-    ground: Colour | None = None
-    right: float = 0.0
-    down: float = 0.0
-    indent: float | None = None
-    flat: bool = False
-    placed: bool = False
-    steps: int = 0
 
 
 class _State(NamedTuple):
@@ -216,23 +63,23 @@ class _State(NamedTuple):
     Parameters
     ----------
     gone, unseen, colour, ground
-        As in `_Style`; without a colour, it is that of the mail program.
+        As in `Style`; without a colour, it is that of the mail program.
     size, opacity : float
         Of the text.  Unit of the size: pixels.
     hider : int
         Identity of the outermost element that hides the text; 0 if it is shown.
     right, down, indent, flat
-        As in `_Style`, with those above.
+        As in `Style`, with those above.
     steps, all_steps : int
         Of selectors that the element matches, and of those that it or one above does.
     """
 
     gone: bool = False
     unseen: bool = False
-    size: float = _TEXT_SIZE
+    size: float = TEXT_SIZE
     opacity: float = 1.0
     colour: Colour | None = None
-    ground: Colour = _WHITE
+    ground: Colour = WHITE
     hider: int = 0
     right: float = 0.0
     down: float = 0.0
@@ -242,32 +89,6 @@ class _State(NamedTuple):
     all_steps: int = 0
 
 
-@dataclass(slots=True)
-class _Step:
-    """A part of a selector, such as the ``b`` of ``.a b > .c``, below those before.
-
-    Parameters
-    ----------
-    marks : frozenset of str
-        Element, classes and id, all of which it takes.
-    before : int
-        Bit of the step before, or 0.
-    child : bool
-        Whether that is a step to the parent, and not to any element above.
-    bit : int
-        Its own, if steps follow.
-    rule : (int, dict)
-        Rank and declarations, if none needs to follow.
-    """
-
-    marks: frozenset[str]
-    before: int
-    child: bool
-    bit: int = 0
-    rule: tuple[int, Declared] = (0, {})
-
-
-_NOTHING: Final = _Style()
 _OUTERMOST: Final = _State()
 
 
@@ -284,8 +105,8 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     str or None
         The text taken out, piece by piece, with blanks between the pieces.
     """
-    rules = _rules(sheet)
-    styles = _Styles(rules)
+    rules = read_rules(sheet)
+    styles = Styles(rules)
     states: dict[int, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
     # One match for each selector that fits, and what is above an element comes before
@@ -308,52 +129,6 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
         for node, shown in hidden.values()
         if shown or node.tag not in _PAGE
     )
-
-
-def _rules(sheet: str) -> Rules:
-    """Return the rules of style sheets by their selectors.
-
-    Examples
-    --------
-    >>> _rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
-    {'.b': {'display': True}, 'p#c': {'display': True}}
-    """
-    found: dict[str, Declared] = {}
-    depth, doubtful = 0, False
-    selectors: list[str] = []
-    read: list[str] = []
-    pieces = _BRACES.split(_OPAQUE.sub(r"\1", sheet.lower()))
-    for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
-        if brace == "{":
-            # After a rule without braces, such as @import.
-            head = text.rpartition(";")[2]
-            depth += not _EVERY_SCREEN.match(head.strip())
-            if depth == 1:
-                selectors = head.split(",")
-                forms = [" ".join(x.replace(">", " > ").split()) for x in selectors]
-                read = [*filter(_SELECTOR.match, forms)]
-            continue
-        if depth != 1 or len(read) < len(selectors):
-            doubtful = doubtful or "background" in text
-        declared = _declared(text) if depth == 1 and read else {}
-        for name in read if declared else ():
-            found[name] = found.pop(name, {}) | declared
-        depth = max(0, depth - 1)
-    if doubtful:
-        # Another rule, which is not read, may give them another ground.
-        found = {
-            name: {key: _DOUBT.get(key.lstrip("!"), x) for key, x in declared.items()}
-            for name, declared in found.items()
-        }
-    # The last one prevails, an id over a class, and a class over an element (Selectors
-    # 4, section 17).
-    order = sorted(
-        found, key=lambda x: (x.count("#"), x.count("."), len(_ELEMENT.findall(x)))
-    )
-    return {name: found[name] for name in order}
-
-
-_DOUBT: Final = {"color": _UNKNOWN, "background-color": _IMAGE}
 
 
 def _candidates(rules: Rules) -> str:
@@ -381,7 +156,7 @@ def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
     return state
 
 
-def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
+def _state(node: LexborNode, at: int, above: _State, styles: Styles) -> _State:
     """Return the state of an element below another."""
     attributes, tag = node.attributes, node.tag or ""
     get = attributes.get
@@ -394,28 +169,28 @@ def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
     if gone is None:
         gone = "hidden" in attributes or "popover" in attributes or tag in _UNSHOWN
     if style.size is not None:
-        whole = _TEXT_SIZE if tag in _CELLS else size
+        whole = TEXT_SIZE if tag in _CELLS else size
         size = style.size[0] * (whole if style.size[1] else 1.0)
     elif tag == "font" and "size" in attributes:
-        size = _TEXT_SIZE
+        size = TEXT_SIZE
     gone = gone or above.gone
     unseen = above.unseen if unseen is None else unseen
     flat = style.flat or (above.flat and not style.placed)
     opacity = style.opacity * above.opacity
     right, down = above.right + style.right, above.down + style.down
     indent = above.indent if style.indent is None else style.indent
-    colour = style.colour or _rgb(get("color")) or above.colour
-    ground = style.ground or _rgb(get("bgcolor")) or above.ground
+    colour = style.colour or colour_of(get("color")) or above.colour
+    ground = style.ground or colour_of(get("bgcolor")) or above.ground
     if get("background"):
-        ground = _IMAGE
+        ground = IMAGE
     if tag in _PAGE:
         # Many programs show the content in a page of their own.
         gone = unseen = flat = False
         opacity, right, down, indent = 1.0, 0.0, 0.0, 0.0
-        colour = style.colour or _rgb(get("text"))
+        colour = style.colour or colour_of(get("text"))
     beside = right + min(indent, 0.0)
-    hides = gone or unseen or flat or size <= _TINY or opacity <= _FAINT
-    hides = hides or min(beside, down) <= _SHIFTED
+    hides = gone or unseen or flat or size <= _TINY or opacity <= FAINT
+    hides = hides or min(beside, down) <= SHIFTED
     hides = hides or (indent <= _INDENTED and beside <= _INDENTED)
     hider = (above.hider or at) if hides or _is_like(colour, ground) else 0
     steps = style.steps
@@ -424,53 +199,6 @@ def _state(node: LexborNode, at: int, above: _State, styles: _Styles) -> _State:
     return _State(
         gone, unseen, size, opacity, colour, ground, hider, *where, steps, every
     )
-
-
-# The elements of a page share few styles: without this, and without the cache below,
-# reading a newsletter takes twice as long (experiment 0102).
-class _Styles(dict[tuple[str, str, str, str, int, int], _Style]):
-    """The styles of elements, by tag, classes, id, own style, and steps above."""
-
-    def __init__(self, rules: Rules) -> None:
-        super().__init__()
-        # By the mark that fewest elements have.
-        self.steps: dict[str, list[_Step]] = {}
-        known: dict[str, _Step] = {}
-        for rank, (selector, declared) in enumerate(rules.items(), 1):
-            step, path = None, ""
-            for part in selector.replace("> ", ">").split(" "):
-                path += " " + part
-                if path not in known:
-                    marks = frozenset(_MARK.findall(part))
-                    before = 0
-                    if step is not None:
-                        before = step.bit = step.bit or 1 << len(known)
-                    known[path] = _Step(marks, before, part[0] == ">")
-                    self.steps.setdefault(min(marks), []).append(known[path])
-                step = known[path]
-            if step is not None:
-                step.rule = rank, declared
-
-    def __missing__(self, key: tuple[str, str, str, str, int, int]) -> _Style:
-        """Return what rules and the element itself declare."""
-        tag, classes, identity, own, parent, above = key
-        marks = [f".{name}" for name in classes.lower().split()]
-        names = {tag, "*", *marks, f"#{identity.lower()}"}
-        steps = [
-            step
-            for name in names
-            for step in self.steps.get(name, ())
-            if step.marks <= names
-            and (not step.before or step.before & (parent if step.child else above))
-        ]
-        found = sorted([step.rule for step in steps], key=itemgetter(0))
-        declared = [*[declared for _, declared in found], _declared(own)]
-        style = _outcome(tag, declared)
-        bits = sum({step.bit for step in steps})
-        if bits:
-            style = style._replace(steps=bits)
-        self[key] = style
-        return style
 
 
 def _take(node: LexborNode, shown: set[int]) -> str:
@@ -495,255 +223,10 @@ def _take(node: LexborNode, shown: set[int]) -> str:
     return "".join(pieces)
 
 
-def _declared(text: str) -> Declared:
-    """Return the values of declarations as browsers understand them.
-
-    Examples
-    --------
-    >>> _declared("display:none; display:nothing; color: red !important")
-    {'display': True, 'color': (255, 0, 0), '!color': (255, 0, 0)}
-    """
-    return _parsed(text) if len(text) < _LONG else _parsed.__wrapped__(text)
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Declared:
-    found: Declared = {}
-    text = _OPAQUE.sub(r"\1", text.lower())
-    if "\\" in text:
-        text = _ESCAPE.sub(lambda x: chr(int(x[1], 16) % 128), text)
-    for declaration in text.split(";"):
-        name, _, value = declaration.partition(":")
-        name = name.strip()
-        read = _PROPERTIES.get(name)
-        x = None if read is None else read(value[:_MAX_VALUE].strip())
-        if x is not None:
-            each = x if isinstance(x, dict) else {_WHOLE.get(name, name): x}
-            found |= each
-            if "important" in value:
-                found |= {f"!{name}": x for name, x in each.items()}
-    return found
-
-
-def _kind(tag: str, get: Callable[[str], Any]) -> str:
-    """Return what an element is to the layout, by its name and its declarations."""
-    if get("position") in {"absolute", "fixed"}:
-        return _PLACED
-    display = get("display")
-    if get("float") or (display in _AS_BLOCK if display else tag in _BLOCKS):
-        return _BLOCK
-    in_table = display == "table" if display else tag in _TABLES
-    return _CELL if in_table else _LINE
-
-
-def _outcome(tag: str, declared: Iterable[Declared]) -> _Style:
-    """Return the outcome of declarations, of which the last ones prevail."""
-    found: Declared = {}
-    for each in declared:
-        found |= each
-    if not found:
-        return _NOTHING
-    get = (found | {key[1:]: x for key, x in found.items() if key[0] == "!"}).get
-    kind = _kind(tag, get)
-    boxed = kind in {_BLOCK, _PLACED}
-    right, down = get("padding-left", 0.0), 0.0
-    if kind != _LINE:
-        down = get("padding-top", 0.0) + (boxed and get("margin-top", 0.0))
-    if kind != _CELL:
-        right += get("margin-left", 0.0)
-    aside = False
-    if get("position"):
-        right, down = right + get("left", 0.0), down + get("top", 0.0)
-        aside = any(map(get, _SIDES))
-    # Without room, and it may not overflow.
-    flat = boxed and any(map(get, _OVERFLOWS)) and any(map(get, _BOXES))
-    flat = flat and not any(get(name, 0.0) > _FLAT for name in _ROOMS)
-    away = any(get(name) and kind in kinds for name, kinds in _AWAY.items())
-    display = get("display")
-    return _Style(
-        # What is placed inside it does not leave it if it is placed as well.
-        (flat and bool(get("position")))
-        or away
-        or aside
-        or (None if display is None else display == "none"),
-        get("visibility"),
-        get("font-size"),
-        get("opacity", 1.0),
-        get("-webkit-text-fill-color") or get("color"),
-        get("background-image") or get("background-color"),
-        right,
-        down,
-        get("text-indent") if kind != _LINE else None,
-        flat,
-        kind == _PLACED,
-    )
-
-
-def _is(pattern: re.Pattern[str], value: str) -> bool:
-    """Return whether a value begins with a pattern."""
-    return pattern.match(value) is not None
-
-
-def _word(pattern: re.Pattern[str], other: str | None, value: str) -> str | None:
-    """Return the beginning of a value that is known, or what is given for others."""
-    found = pattern.match(value)
-    return found[0] if found else other
-
-
-def _visibility(value: str) -> bool | None:
-    """Return whether text is not visible; None if the value is invalid."""
-    return _VISIBLE.get(value.partition("!")[0].strip())
-
-
-_VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
-
-
-def _up_to(most: float, value: str) -> bool | None:
-    """Return whether a length in a value is that small; None if there is none."""
-    found = _LENGTH.findall(value)
-    known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
-    if not known:
-        return False if _DEPENDS.match(value) else None
-    return min(known) <= most
-
-
-def _pixels(value: str) -> list[float] | None:
-    """Return the lengths in a value; None if there is none."""
-    if "(" in value:
-        return [_FAR]
-    found = _LENGTH.findall(value)
-    known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
-    return known or ([0.0] if _DEPENDS.match(value) else None)
-
-
-def _one(value: str) -> float | None:
-    """Return the first length in a value."""
-    found = _pixels(value)
-    return found[0] if found else None
-
-
-def _around(name: str, value: str) -> dict[str, float] | None:
-    """Return the lengths of four sides, of which some may be missing."""
-    found = _pixels(value.replace("auto", "0"))
-    if not found:
-        return None
-    top, right, bottom, left = (found[place % len(found)] for place in range(4))
-    if len(found) == 3:  # noqa: PLR2004
-        left = right
-    return dict(
-        zip([f"{name}-{x}" for x in _FOUR], (top, right, bottom, left), strict=True)
-    )
-
-
-def _height(value: str) -> bool | None:
-    """Return whether a height leaves no room; a share of an unknown one may."""
-    return False if "%" in value else _up_to(_FLAT, value)
-
-
-def _size(value: str) -> tuple[float, bool] | None:
-    """Return the size of a font, and whether it is a share of the size above.
-
-    Examples
-    --------
-    >>> [_size(value) for value in ("0", "bold 14px/2 Arial", "2em", "small", "?")]
-    [(0.0, False), (14.0, False), (2.0, True), (16.0, False), None]
-    """
-    found = _LENGTH.findall(value.partition("/")[0])
-    if not found:
-        return (_TEXT_SIZE, False) if _DEPENDS.match(value) else None
-    # Without a unit, numbers before the size are a weight.
-    number, unit = next((each for each in found if each[1]), found[-1])
-    share = unit in _SHARES
-    factor = (_SHARES if share else _UNITS).get(unit)
-    return None if factor is None else (float(number) * factor, share)
-
-
-def _opacity(value: str) -> float | None:
-    """Return an opacity, 0 to 1."""
-    found = _LENGTH.match(value)
-    if found is None or found[2] not in {"", "%"}:
-        return None
-    return min(1.0, float(found[1]) * (0.01 if found[2] else 1.0))
-
-
-def _colour(value: str) -> Colour | None:
-    """Return the first colour in a value; one that is not known may be any."""
-    for word in _WORD.findall(value):
-        found = _rgb(word)
-        if found is not None or not _NO_COLOUR.match(word):
-            return found or _UNKNOWN
-    return None
-
-
-def _ground(value: str) -> Colour | None:
-    """Return the colour of a ground, unless what is behind it can be seen."""
-    colour = _colour(value)
-    return None if colour == _CLEAR else _IMAGE if colour == _UNKNOWN else colour
-
-
-_PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
-    **{name: partial(_is, pattern) for name, pattern in _GONE.items()},
-    **dict.fromkeys(_OVERFLOWS, partial(_is, _CLIPPED)),
-    **dict.fromkeys(_BOXES, partial(_up_to, _FLAT)),
-    **dict.fromkeys(("height", "max-height"), _height),
-    **dict.fromkeys(("left", "top", "margin-left", "margin-top", *_ROOMS), _one),
-    **{name: partial(_around, name) for name in ("margin", "padding")},
-    **dict.fromkeys(_SIDES, partial(_up_to, _SHIFTED)),
-    "text-indent": _one,
-    "position": partial(_word, _MOVED, ""),
-    "float": partial(_word, _FLOATED, ""),
-    "display": partial(_word, _DISPLAYED, None),
-    "visibility": _visibility,
-    "opacity": _opacity,
-    **dict.fromkeys(("font", "font-size"), _size),
-    **dict.fromkeys(("color", "-webkit-text-fill-color"), _colour),
-    **dict.fromkeys(("background", "background-color", "background-image"), _ground),
-}
-
-
 @lru_cache(maxsize=256)
 def _is_like(colour: Colour | None, ground: Colour) -> bool:
     """Return whether text of a colour cannot be told from the ground."""
     if colour is None:
         return False
     differences = [abs(a - b) for a, b in zip(colour, ground, strict=True)]
-    return colour == _CLEAR or max(differences) <= _SAME
-
-
-def _rgb(colour: str | None) -> Colour | None:
-    """Return the red, green and blue of a colour, 0 to 255, or None.
-
-    Examples
-    --------
-    >>> _rgb("#fff"), _rgb("rgb(255, 0, 10)"), _rgb("rgba(0,0,0,0)") == _CLEAR
-    ((255, 255, 255), (255, 0, 10), True)
-    """
-    if not colour:
-        return None
-    colour = colour.strip().lower()
-    if colour in _NAMED:
-        return _NAMED[colour]
-    found = _HEX.match(colour)
-    if found is not None:
-        digits = found[2] or "".join(c + c for c in found[1])
-        red, green, blue, alpha = bytes.fromhex(digits.ljust(8, "f"))
-        return _CLEAR if alpha < 255 * _FAINT else (red, green, blue)
-    function = _FUNCTION.match(colour)
-    return _calculated(function[1], function[2]) if function else None
-
-
-def _calculated(function: str, arguments: str) -> Colour | None:
-    """Return the colour of the function ``rgb`` or ``hsl``; None if it is invalid."""
-    parts = _NUMBER.findall(arguments)
-    # Numbers up to 255, degrees, and shares of 255.
-    values = [float(number) * (2.55 if share else 1.0) for number, share in parts]
-    if not values[2:]:
-        return None
-    first, second, third, *alpha = values
-    if alpha and alpha[0] < _FAINT * (255 if parts[3][1] else 1):
-        return _CLEAR
-    if function == "hsl":
-        shares = hls_to_rgb(first / 360, third / 255, second / 255)
-        first, second, third = (255 * share for share in shares)
-    red, green, blue = (max(0, min(255, round(x))) for x in (first, second, third))
-    return red, green, blue
+    return colour == CLEAR or max(differences) <= _SAME
