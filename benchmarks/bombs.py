@@ -228,6 +228,7 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
         )
         + _again(b"<div class=a>")
     ),
+    "HTML, styles in styles": lambda: PAGE + _again(b"<svg><style>a{}"),
     "HTML, titles in titles": lambda: PAGE + _again(b"<math><title>"),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),
     "HTML, open comments": lambda: PAGE + _again(b"<!--"),

@@ -189,11 +189,15 @@ def _with_tree(
     alternatives, found = _references(root)
     sheet = ""
     if seen & markup.UNSHOWN:
+        # Not the text of elements within, which browsers ignore: in a picture, styles
+        # may be inside one another, and to read each whole would be quadratic.
         sheet = "".join(
             [
-                node.text(separator="")
+                child.text(separator="")
                 for node in root.css("style")
-                if (node.attributes.get("media") or "").strip().lower() in _SCREENS
+                for child in node.iter(include_text=True)
+                if child.is_text_node
+                and (node.attributes.get("media") or "").strip().lower() in _SCREENS
             ]
         )
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))

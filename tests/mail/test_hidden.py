@@ -44,6 +44,7 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<style>i {color:#fff}</style><i>",
         "<style>/* a { */ @import url(b); .x{top:0;display : none !important}</style><p class=x>",
         "<style media=screen>.x{color:red} .x{display:none}</style><p class=x>",
+        "<svg><style>.x{display:none}<b></b></style></svg><p class=x>",
         "<style>.x{display:block}</style><p class=x style='display:none'>",
         "<p hidden>",
         # Only what is understood prevails, as in the cascade of a browser.
@@ -139,6 +140,7 @@ def test_hidden_text_is_taken_out(opening):
         "<style>.x{color:#fff} @media all{.x{background:#00f}}</style><p class=x>",
         "<style>.a .x, .x:hover, .x > i, a.x {display:none}</style><p class=x>",
         "<style media=print>.x{display:none}</style><p class=x>",
+        "<svg><style><g>.x{display:none}</g></style></svg><p class=x>",
         "<style>.x > .y{display:none}</style><p class=x><b><i class=y>",
         "<style>p .x{display:none} #z{display:block}</style><p><b class=x id=z>",
         "<style>p .x, p+.x, .x[a], * > .y.z{display:none}</style><b class=x><i class=y>",
