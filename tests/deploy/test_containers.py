@@ -40,6 +40,10 @@ def test_without_a_profile_nothing_has_to_be_set():
     assert environment["POSTBAYES_DATABASE_URL"].startswith(
         "${POSTBAYES_DATABASE_URL:-sqlite:////var/lib/postbayes/"
     )
+    # With `:-`, an empty value, which lets in nobody without a key, would be the default.
+    assert environment["POSTBAYES_KEYLESS_FROM"].startswith(
+        "${POSTBAYES_KEYLESS_FROM-127."
+    )
     for name, each in SERVICES.items():
         for needed in each.get("depends_on", ()):
             assert SERVICES[needed].get("profiles") in (None, each["profiles"]), name
