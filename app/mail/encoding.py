@@ -275,10 +275,11 @@ def _base64(content: bytes) -> tuple[bytes, str]:
     ends = np.cumsum(letter, dtype=np.int32)[~letter]
     first = np.zeros(bits.size + 1, np.int32)
     first[ends] = ends
-    place = (np.arange(bits.size) - np.maximum.accumulate(first[:-1])) % 4
+    order = np.arange(bits.size, dtype=np.int32)
+    shift = 2 * ((order - np.maximum.accumulate(first[:-1])) % 4).astype(np.uint8)
     # A letter completes the byte that the one before it begins.
-    whole = np.append(0, bits[:-1]) << 2 * place | bits >> 6 - 2 * place
-    return whole[place > 0].astype(np.uint8).tobytes(), "base64-broken"
+    whole = np.append(np.uint16(0), bits[:-1]) << shift | bits >> 6 - shift
+    return whole[shift > 0].astype(np.uint8).tobytes(), "base64-broken"
 
 
 def _uuencode(content: bytes) -> tuple[bytes, str]:

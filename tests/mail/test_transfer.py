@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import quopri
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,19 @@ def test_what_can_be_decoded_is(content, encoding, expected):
 def test_an_unknown_encoding_is_left_as_it_is():
     """The unknown encoding is recorded as a defect."""
     assert (b"x", "transfer-encoding-unknown") == decode_transfer(b"x", "x-secret")
+
+
+def test_broken_base64_takes_little_memory():
+    """A few bytes for each letter."""
+    content = b"QUJD" * 100_000 + b"=QUJD"
+    tracemalloc.start()
+    try:
+        decode_transfer(content, "base64")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak <= 20 * len(content)
 
 
 BLOCK = b"begin 644 a.txt\n#0V%T\n`\nend\n"
