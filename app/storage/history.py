@@ -7,7 +7,7 @@ state.  `app.storage.scored` drops lines, as it drops messages.
 from __future__ import annotations
 
 from dataclasses import fields
-from operator import ge, lt
+from operator import attrgetter, ge, lt
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, cast, exists, extract, func, or_, select, tuple_
@@ -51,7 +51,8 @@ def put_lines(
     """Write lines; existing ones stay."""
     rows = [
         {"profile_id": profile_id, **{name: getattr(line, name) for name in _FIELDS}}
-        for line in lines
+        # In one order, as in `scored.put_many`.
+        for line in sorted(lines, key=attrgetter("digest", "time"))
     ]
     if rows:
         connection.execute(

@@ -286,9 +286,8 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
         update(tables.ledger).where(mine).values(vector=None, encoded_names=None)
     )
     # What another process had scored by then, and stored after the forgetting.
-    # Sorted, as `scored.put_many` locks the rows.
-    for digest, time in sorted(sealing.forgotten.items()):
-        scored.forget(connection, profile.id, [digest], upto=time)
+    forgotten = sealing.forgotten
+    scored.forget(connection, profile.id, forgotten, upto=forgotten)
     return True
 
 

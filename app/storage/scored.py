@@ -28,7 +28,7 @@ from app.storage import tables
 from app.storage.database.dialect import tuple_of, upsert, where_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def forget(
     profile_id: int,
     digests: Collection[bytes],
     *,
-    upto: datetime | None = None,
+    upto: Mapping[bytes, datetime] | None = None,
 ) -> set[bytes]:
     """Delete messages and their lines; with `upto`, only those scored until then.
 
@@ -82,15 +82,15 @@ def forget(
         The digests of those of which something was stored.
     """
     found: set[bytes] = set()
-    # One after the other, as `put_many` locks them: a statement for all of them locks
-    # them as they lie in the table.
-    for digest in sorted(digests):
-        for table in (tables.scored, tables.history):
+    # One after the other, and one table after the other, as they are written: a
+    # statement for all of them locks them as they lie in the table.
+    for table in (tables.scored, tables.history):
+        for digest in sorted(digests):
             statement = delete(table).where(
                 table.c.profile_id == profile_id, table.c.digest == digest
             )
             if upto is not None:
-                statement = statement.where(table.c.time <= upto)
+                statement = statement.where(table.c.time <= upto[digest])
             if connection.execute(statement).rowcount:
                 found.add(digest)
     return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from threading import Thread
 
 import pytest
+from sqlalchemy import text
 
 from app.classifier.verdict import HistoryFilter
 from app.ledger.entry import ScoredRow
@@ -20,6 +22,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
+from tests.support.databases import on_postgresql
 
 ALL = HistoryFilter()
 
@@ -176,7 +179,10 @@ def test_lines_up_to_a_time_are_forgotten(engine):
     put(engine, profile, line(1), line(1, minutes=9))
     with writing(engine) as connection:
         scored.forget(
-            connection, profile.id, [digest(1)], upto=MARCH + timedelta(minutes=5)
+            connection,
+            profile.id,
+            [digest(1)],
+            upto={digest(1): MARCH + timedelta(minutes=5)},
         )
 
     assert 1 == len(rows_of(engine, tables.history, profile))
@@ -258,3 +264,37 @@ def test_verdicts_are_counted_by_time_decision_and_door(engine):
         (hour, "unsure", "milter", 2),
         (hour + 3600, "unsure", "http", 1),
     ] == sorted(counted)
+
+
+@on_postgresql
+@pytest.mark.parametrize("forgets", [True, False])
+def test_writers_lock_messages_and_lines_in_one_order(engine, forgets):
+    """All messages before all lines, each by digest, or two wait for one another."""
+    profile = new_profile(engine)
+    first, second = sorted([1, 2], key=digest)
+    message = ScoredRow.of(observed(second, {"a": 1}), time=MARCH)
+    if forgets:
+        put(engine, profile, line(first))
+        with writing(engine) as connection:
+            scored.put_many(connection, profile.id, [message])
+
+    def other():
+        if not forgets:
+            put(engine, profile, line(second), line(first))
+            return
+        with writing(engine) as connection:
+            scored.forget(connection, profile.id, [digest(first), digest(second)])
+
+    thread = Thread(target=other)
+    waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with writing(engine) as connection:
+        scored.put_many(connection, profile.id, [message] if forgets else [])
+        history.put_lines(connection, profile.id, [] if forgets else [line(first)])
+        thread.start()
+        while thread.is_alive() and not connection.scalar(waits):
+            pass
+        again = line(first if forgets else second)
+        history.put_lines(connection, profile.id, [again])
+    thread.join()
+
+    assert (0 if forgets else 2) == len(rows_of(engine, tables.history, profile))
