@@ -2,8 +2,8 @@
 
 Hitting a limit is a defect of the Message and never an error: content within the
 limits is used, and the rest is left out.  Together, the limits bound the time of
-`app.mail.parse.parse` on any input to a fraction of a second, and its memory to some
-tens of megabytes (``benchmarks/bombs.py``).
+`app.mail.parse.parse` on any input to a second or less (``benchmarks/bombs.py``), and
+its memory to some 150 MB.
 
 If a message can have many of a kind (parts, headers, encoded words), the limit is on
 all of them together and a `Budget` counts it, because a limit on each bounds nothing.

@@ -277,7 +277,8 @@ class Styles(dict[tuple[str, str, str, str, int, int], Style]):
                     if step is not None:
                         before = step.bit = step.bit or 1 << len(known)
                     known[path] = _Step(marks, before, part[0] == ">")
-                    self.steps.setdefault(min(marks), []).append(known[path])
+                    rarest = min(marks - {"*"}, default="*")
+                    self.steps.setdefault(rarest, []).append(known[path])
                 step = known[path]
             if step is not None:
                 step.rule = rank, declared
