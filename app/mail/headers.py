@@ -227,7 +227,7 @@ def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str,
                 text = decode_value(text, budget=budget)[0]
             elif match[2] is None:
                 # Mail programs drop what stands behind it.
-                text = text.partition(" ")[0]
+                text = "".join(text.split(maxsplit=1)[:1])
             found.setdefault(name, text)
             continue
         encoded = name.endswith("*")

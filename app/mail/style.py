@@ -437,12 +437,10 @@ def _around(name: str, value: str) -> dict[str, float] | None:
     found = _pixels(value.replace("auto", "0"))
     if not found:
         return None
-    top, right, bottom, left = (found[place % len(found)] for place in range(4))
-    if len(found) == 3:  # noqa: PLR2004
-        left = right
-    return dict(
-        zip([f"{name}-{x}" for x in _FOUR], (top, right, bottom, left), strict=True)
-    )
+    # If missing, right and bottom are as top, and left as right.
+    for other in (0, 0, 1)[len(found) - 1 :]:
+        found.append(found[other])
+    return {f"{name}-{side}": x for side, x in zip(_FOUR, found, strict=False)}
 
 
 def _height(value: str) -> bool | None:

@@ -134,6 +134,7 @@ def test_a_long_value_is_cut():
         ('a/b; boundary="=?utf-8?q?c?="', ("a/b", {"boundary": "=?utf-8?q?c?="})),
         ('a/b; boundary="c\n  d"', ("a/b", {"boundary": "c  d"})),
         ("a/b; boundary=c (d)", ("a/b", {"boundary": "c"})),
+        ("a/b; boundary=c\t(d); e= ", ("a/b", {"boundary": "c", "e": ""})),
         ("=?utf-8?q?base64?=", ("=?utf-8?q?base64?=", {})),
         ("(base64) ((8bit)) 7bit (a", ("7bit", {})),
         ("", ("", {})),

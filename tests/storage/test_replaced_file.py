@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.event import listens_for
 
 from app.errors import DatabaseUnavailable
-from app.storage.database import sqlite
 from app.storage.database.engine import migrate, open_engine, reading, writing
 from tests.support.builders import new_profile, taught, teach
 
@@ -87,19 +87,23 @@ def test_a_log_that_sqlite_deleted_and_made_again_is_used(opened, file):
         file.with_name("ballast").touch()
 
 
-def test_a_log_that_another_leaves_is_used_from_the_first(file, monkeypatch):
+def test_a_log_that_another_leaves_is_used_from_the_first(file):
     """SQLite deletes it unless it was opened, and who switches does not open it."""
-    switch = sqlite._use_wal  # noqa: SLF001
+    engine = open_engine(f"sqlite:///{file}")
     others = []
 
-    def beside_another(cursor, *, timeout):
-        switch(cursor, timeout=timeout)
-        others.append(sqlite3.connect(file))
-        others[-1].execute("SELECT 1 FROM sqlite_schema")
+    @listens_for(engine, "connect", insert=True)
+    def connect_another(connection, _):
+        connection.set_trace_callback(open_beside)
 
-    monkeypatch.setattr(sqlite, "_use_wal", beside_another)
-    engine = open_engine(f"sqlite:///{file}")
-    with closing(engine.raw_connection()):
+    def open_beside(statement):
+        # The first one behind the switch to the log.
+        if "synchronous" in statement:
+            others.append(sqlite3.connect(file))
+            others[-1].execute("SELECT 1 FROM sqlite_schema")
+
+    with closing(engine.raw_connection()) as connection:
+        connection.set_trace_callback(None)
         others.pop().close()
 
     with reading(engine) as connection:

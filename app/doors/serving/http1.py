@@ -10,7 +10,7 @@ few requests, and one answer.
 - Pipelined requests are queued up to a limit; then reading pauses.
 - If all places are taken, the connection that has waited longest for its client is
   closed (`app.doors.serving.listener`).  If none waits, the application gets the next
-  request with the mark `CROWDED` in its scope, and refuses it.
+  request with the mark `CROWDED` in its state, and refuses it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ Even a request of 18 bytes takes some 7 kB in the queue: without a bound, 16 MB 
 requests took 2 GB.
 """
 CROWDED: Final = "postbayes.crowded"
-"""The mark in the scope of a request for which there is no place."""
+"""The mark in the state of a request for which there is no place."""
 STEP_BYTES: Final = 512
 """Bytes passed to the parser at once if a request may begin in them.
 
@@ -226,7 +226,7 @@ class Http1Protocol(HttpToolsProtocol):
         self._relax()
         crowded = self._is_crowded()
         if crowded:
-            self.scope[CROWDED] = True  # type: ignore[typeddict-unknown-key]
+            self.scope["state"][CROWDED] = True
         super().on_headers_complete()
         # An answer before the end of the body announces the end of the connection.
         self._keeps_alive = self.cycle.keep_alive and not crowded

@@ -227,7 +227,7 @@ def require_place(scope: Any) -> None:
     Unavailable
         If it did.
     """
-    if CROWDED in scope:
+    if CROWDED in scope.get("state", ()):
         raise Unavailable(
             "the service is answering as many requests as it can; send the request "
             "again in a moment"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 
@@ -56,7 +57,7 @@ class Held:
 
     async def __call__(self, scope, _receive, send):
         """Count the request, and wait, or refuse it."""
-        if http1.CROWDED in scope:
+        if http1.CROWDED in scope["state"]:
             await answer(send, status=503)
             return
         self.asked += 1
@@ -268,7 +269,8 @@ def test_requests_of_a_client_that_hung_up_end_quietly(caplog, error):
         return client.sent, server.state.tasks
 
     assert (b"", set()) == by_hand(ended())
-    assert [] == caplog.records
+    # Not the line of uvicorn on each request, which other tests may have switched on.
+    assert [] == [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_few_requests_are_queued():
