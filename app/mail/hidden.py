@@ -32,6 +32,8 @@ from app.mail.style import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from selectolax.lexbor import LexborNode
 
 _PAGE: Final = frozenset({"html", "body"})
@@ -45,6 +47,12 @@ _CANDIDATES: Final = (
     "[hidden],[style],font[color],font[size],[bgcolor],[background],body[text],"
     "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN))
 )
+# All attributes that `_state` reads.
+_ATTRIBUTES: Final = (
+    *("class", "id", "style", "hidden", "popover", "open"),
+    *("color", "text", "size", "bgcolor", "background"),
+)
+_ABSENT: Final = (False,) * len(_ATTRIBUTES)
 # So many elements as selectors, because each is one for the whole tree.
 _MAX_TAGS: Final = 20
 # Elements with steps of selectors that each of them may match: 0.1 s.
@@ -108,6 +116,8 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     rules = read_rules(sheet)
     styles = Styles(rules)
     states: dict[int, _State] = {}
+    derived: dict[tuple[object, ...], _State] = {}
+    equal: dict[_State, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
     # One match for each selector that fits, and what is above an element comes before
     # it.
@@ -117,10 +127,18 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
         return None
     for at, node in matches.items():
         above = _inherited(node.parent, states)
-        state = _state(node, at, above, styles)
-        if state.hider == at:
-            hidden[at] = node, set()
-        elif above.hider and not state.hider:
+        tag, of = node.tag or "", node.attributes
+        # Most cells of a page have the attributes and the surroundings of others.  No
+        # state is freed in this loop, so its identity stays its own.
+        key = id(above), tag, *map(of.get, _ATTRIBUTES, _ABSENT)
+        state = derived.get(key)
+        if state is None:
+            state = _state(tag, of, at, above, styles)
+            if state.hider != at:
+                derived[key] = state = equal.setdefault(state, state)
+            else:
+                hidden[at] = node, set()
+        if above.hider and not state.hider:
             hidden[above.hider][1].add(at)
         states[at] = state
     # A page that shows nothing at all is rather one that is not understood.
@@ -156,9 +174,14 @@ def _inherited(node: LexborNode | None, states: dict[int, _State]) -> _State:
     return state
 
 
-def _state(node: LexborNode, at: int, above: _State, styles: Styles) -> _State:
+def _state(
+    tag: str,
+    attributes: Mapping[str, str | None],
+    at: int,
+    above: _State,
+    styles: Styles,
+) -> _State:
     """Return the state of an element below another."""
-    attributes, tag = node.attributes, node.tag or ""
     get = attributes.get
     names = tag, get("class") or "", get("id") or "", get("style") or ""
     style = styles[*names, above.steps, above.all_steps]
