@@ -220,9 +220,14 @@ class Http1Protocol(HttpToolsProtocol):
             return
         self._in_body = True
         self._arrived = 0
-        # The parser has refused invalid and repeated lengths.
-        lengths = (int(v) for name, v in self.headers if name == b"content-length")
-        self._length = next(lengths, 0)
+        # The parser has refused invalid and repeated lengths, and undoes chunks alone: a
+        # body that is compressed as well would be scored as it is.
+        self._length = 0
+        for name, value in self.headers:
+            if name == b"content-length":
+                self._length = int(value)
+            elif name == b"transfer-encoding" and value.lower() != b"chunked":
+                raise httptools.HttpParserError("unknown transfer coding")
         self._relax()
         crowded = self._is_crowded()
         if crowded:

@@ -546,6 +546,23 @@ def test_an_upgrade_is_not_followed(request_, size, cut):
     assert not gone
 
 
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip,chunked", b"x, chunked"])
+def test_a_body_that_is_more_than_chunked_is_refused(coding):
+    """A message that nobody has unpacked gets no verdict."""
+
+    async def sent():
+        client = Server(hello).connect()
+        head = HEAD + b"Transfer-Encoding: %b\r\n\r\n" % coding
+        client.protocol.data_received(head + b"4\r\nabcd\r\n0\r\n\r\n" + WHOLE)
+        await settle()
+        return client.sent
+
+    sent = by_hand(sent())
+
+    assert sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert 1 == sent.count(b"HTTP/1.1")
+
+
 @pytest.mark.parametrize("target", [b"a:80", b"/", b"*", b"http://a/"])
 def test_a_tunnel_is_refused(target):
     """CONNECT changes the protocol without an offer, whatever its target."""
