@@ -220,8 +220,8 @@ class Http1Protocol(HttpToolsProtocol):
             return
         self._in_body = True
         self._arrived = 0
-        # The parser has refused invalid and repeated lengths, and undoes chunks alone: a
-        # body that is compressed as well would be scored as it is.
+        # The parser has refused invalid and repeated lengths, and undoes chunks alone:
+        # a body that is compressed as well would be scored as it is.
         self._length = 0
         for name, value in self.headers:
             if name == b"content-length":
