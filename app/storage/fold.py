@@ -28,8 +28,8 @@ from app.ledger.entry import sum_by_epoch
 from app.storage import runs, tables
 from app.storage.ledger import (
     BYTES_AT_ONCE,
+    batch_after,
     batches_after,
-    pages_after,
     rows_after,
 )
 from app.storage.profiles import require_revision
@@ -105,28 +105,20 @@ def prepare(
     after = connection.scalar(_mark(profile.id))
     if after is None:
         return None
-    upto, rows = after, 0
-    parts: list[History] = []
-    for some in pages_after(
-        connection,
-        profile.id,
-        revision=after,
-        limit=limit,
-        room=room,
-        at_once=ROWS_AT_ONCE,
-    ):
-        if rows and pause:
-            time.sleep(pause)
-        rows += len(some)
-        upto = some[-1].revision
-        parts.append(sum_by_epoch(some, profile.labels))
+    rows = batch_after(connection, profile.id, revision=after, limit=limit, room=room)
     if not rows:
         return None
+    parts: list[History] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        if start and pause:
+            time.sleep(pause)
+        some = rows[start : start + ROWS_AT_ONCE]
+        parts.append(sum_by_epoch(some, profile.labels))
     sums = History.sum(parts)
     return Step(
-        rows=rows,
+        rows=len(rows),
         after=after,
-        upto=upto,
+        upto=rows[-1].revision,
         messages=runs.changes(sums, profile.id, profile.labels),
         parts=runs.encode(sums, profile.labels),
     )

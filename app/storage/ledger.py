@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import chain
 from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,16 +128,10 @@ def identities(
     return {row[0]: Identity(*row[1:]) for row in connection.execute(query)}
 
 
-def pages_after(
-    connection: Connection,
-    profile_id: int,
-    *,
-    revision: int,
-    limit: int,
-    room: int,
-    at_once: int,
-) -> Iterator[list[LedgerRow]]:
-    """Give the rows that follow a revision, a few at a time, and so many in all.
+def batch_after(
+    connection: Connection, profile_id: int, *, revision: int, limit: int, room: int
+) -> list[LedgerRow]:
+    """Return the rows that follow a revision, as many as may be decoded at once.
 
     Parameters
     ----------
@@ -146,37 +139,26 @@ def pages_after(
         Rows at most, counted as `rows_after` does; the first is given in any case.
     room : int
         Bytes of their vectors, but for the last rows.
-    at_once : int
-        Rows of a page.
     """
-    left = limit
-    while left > 0 and room > 0:
-        size = min(left, at_once)
+    batch: list[LedgerRow] = []
+    while limit > 0 and room > 0:
+        size = min(limit, ROWS_OF_QUERY)
         rows = rows_after(connection, profile_id, revision=revision, limit=size)
-        if not rows or (left < limit and weight(rows[0]) > left):
-            return
-        yield rows
+        if not rows or (batch and weight(rows[0]) > limit):
+            break
+        batch += rows
         revision = rows[-1].revision
-        left -= sum(map(weight, rows))
+        limit -= sum(map(weight, rows))
         room -= sum(len(row.vector or b"") for row in rows)
+    return batch
 
 
 def batches_after(
     connection: Connection, profile_id: int, *, revision: int
 ) -> Iterator[list[LedgerRow]]:
-    """Give all rows after a revision, as many at a time as may be decoded at once."""
-    while True:
-        pages = pages_after(
-            connection,
-            profile_id,
-            revision=revision,
-            limit=ROWS_AT_ONCE,
-            room=BYTES_AT_ONCE,
-            at_once=ROWS_OF_QUERY,
-        )
-        batch = list(chain.from_iterable(pages))
-        if not batch:
-            return
+    """Give all rows after a revision, batch by batch."""
+    most = {"limit": ROWS_AT_ONCE, "room": BYTES_AT_ONCE}
+    while batch := batch_after(connection, profile_id, revision=revision, **most):
         yield batch
         revision = batch[-1].revision
 
