@@ -114,9 +114,8 @@ def _key(row: Row[Any]) -> AccessKey:
 def people(connection: Connection) -> list[Person]:
     """Return the people who can sign in, in the order of their names."""
     columns = [person.c[field.name] for field in fields(Person)]
-    rows = connection.execute(
-        select(*columns).where(person.c.removed_at.is_(None)).order_by(person.c.name)
-    )
+    present = select(*columns).filter_by(removed_at=None)
+    rows = connection.execute(present.order_by(person.c.name))
     return [Person(**row._asdict()) for row in rows]
 
 
@@ -150,10 +149,9 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
 
 def renew_password(connection: Connection, old: Person, password: str) -> bool:
     """Store another hash of an unchanged password; return False if it was changed."""
-    unchanged = person.c.name == old.name, person.c.revision == old.revision
+    unchanged = update(person).filter_by(name=old.name, revision=old.revision)
     values = {"password": password, "revision": old.revision + 1}
-    renewed = connection.execute(update(person).where(*unchanged).values(values))
-    return renewed.rowcount > 0
+    return connection.execute(unchanged.values(values)).rowcount > 0
 
 
 def _added(
@@ -212,24 +210,15 @@ def oldest_event(connection: Connection) -> datetime | None:
 
 def expire_events(connection: Connection, *, before: datetime, limit: int) -> int:
     """Remove some older events; return their number."""
-    old = (
-        select(audit_event.c.id)
-        .where(audit_event.c.time < before)
-        .order_by(audit_event.c.time)
-        .limit(limit)
-    )
-    done = connection.execute(
-        delete(audit_event).where(audit_event.c.id.in_(old.scalar_subquery()))
-    )
-    return done.rowcount
+    event = audit_event.c
+    older = select(event.id).where(event.time < before).order_by(event.time)
+    old = older.limit(limit).scalar_subquery()
+    return connection.execute(delete(audit_event).where(event.id.in_(old))).rowcount
 
 
 def secret(connection: Connection, name: str) -> bytes | None:
     """Return a secret of the service; None if there is none yet."""
-    found: bytes | None = connection.scalar(
-        select(service_secret.c.value).where(service_secret.c.name == name)
-    )
-    return found
+    return connection.scalar(select(service_secret.c.value).filter_by(name=name))
 
 
 def add_secret(connection: Connection, name: str, value: bytes) -> bytes:

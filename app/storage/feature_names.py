@@ -58,18 +58,15 @@ def of_view(connection: Connection, profile_id: int, view: str) -> dict[int, str
 
 
 def _of(profile_id: int, view: str) -> Select[Any]:
-    return select(_TABLE.c.feature, _TABLE.c.name).where(
-        _TABLE.c.profile_id == profile_id, _TABLE.c.view == view
-    )
+    found = select(*_TABLE.c["feature", "name"])
+    return found.filter_by(profile_id=profile_id, view=view)
 
 
 def drop(
     connection: Connection, profile_id: int, view: str, features: Iterable[int]
 ) -> None:
     """Drop the text of features."""
-    statement = delete(_TABLE).where(
-        _TABLE.c.profile_id == profile_id, _TABLE.c.view == view
-    )
+    statement = delete(_TABLE).filter_by(profile_id=profile_id, view=view)
     where_in(connection, statement, _TABLE.c.feature, features)
 
 

@@ -213,7 +213,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     counts = runs.load(connection, profile, "counts")
     held = History.sum([counts, *unfolded(connection, profile)])
     mine = tables.ledger.c.profile_id == profile.id
-    ledger_rows: int = connection.execute(select(func.count()).where(mine)).scalar_one()
+    ledger_rows = connection.execute(select(func.count()).where(mine)).scalar_one()
     return Audit(
         difference=_distance(held, replayed(connection, profile))
         + _messages_apart(connection, profile, counts),
@@ -290,7 +290,7 @@ _FOLD: Final = tables.fold
 
 
 def _mark(profile_id: int) -> Select[int]:
-    return select(_FOLD.c.folded_revision).where(_FOLD.c.profile_id == profile_id)
+    return select(_FOLD.c.folded_revision).filter_by(profile_id=profile_id)
 
 
 def folded_revision(connection: Connection, profile_id: int) -> int:
@@ -313,11 +313,8 @@ def try_lock(connection: Connection, profile_id: int) -> int | None:
 
 def move(connection: Connection, profile_id: int, revision: int) -> None:
     """Say how far the counts are; the caller holds the lock."""
-    connection.execute(
-        update(_FOLD)
-        .where(_FOLD.c.profile_id == profile_id)
-        .values(folded_revision=revision)
-    )
+    mine = update(_FOLD).filter_by(profile_id=profile_id)
+    connection.execute(mine.values(folded_revision=revision))
 
 
 def unfolded(connection: Connection, profile: ProfileRow) -> Iterator[History]:

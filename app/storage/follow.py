@@ -253,14 +253,13 @@ def _write(
 
 def cursor_of(connection: Connection, profile_id: int, site: str) -> str:
     """Return the cursor of a followed site; empty for a new one."""
-    mine = _FOLLOWING.c.profile_id == profile_id, _FOLLOWING.c.site == site
-    return connection.scalar(select(_FOLLOWING.c.cursor).where(*mine)) or ""
+    mine = select(_FOLLOWING.c.cursor).filter_by(profile_id=profile_id, site=site)
+    return connection.scalar(mine) or ""
 
 
 def restart(connection: Connection, profile: ProfileRow, site: str) -> None:
     """Reset a site to be read from its first row."""
-    mine = _FOLLOWING.c.profile_id == profile.id, _FOLLOWING.c.site == site
-    connection.execute(delete(_FOLLOWING).where(*mine))
+    connection.execute(delete(_FOLLOWING).filter_by(profile_id=profile.id, site=site))
 
 
 def take(
@@ -338,11 +337,7 @@ def _newest_of(
     """Return the newest word of a site on each message, if it has one."""
     newest = (
         select(func.max(_LEDGER.c.revision).label("revision"))
-        .where(
-            _LEDGER.c.profile_id == profile_id,
-            _LEDGER.c.source == source,
-            _LEDGER.c.undo.is_(None),
-        )
+        .filter_by(profile_id=profile_id, source=source, undo=None)
         .group_by(_LEDGER.c.digest)
     )
     found = where_in(connection, newest, _LEDGER.c.digest, digests)

@@ -111,22 +111,15 @@ def abandon(connection: Connection, hidden: ProfileRow) -> None:
 
 def _date(connection: Connection, hidden: ProfileRow, time: datetime) -> bool:
     """Set the time of a hidden profile; return whether it is there and hidden."""
-    dated = connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
-        .values(created_at=time)
-    )
-    return dated.rowcount > 0
+    still = update(profile).filter_by(id=hidden.id, name=hidden.name)
+    return connection.execute(still.values(created_at=time)).rowcount > 0
 
 
 def abandoned(connection: Connection, *, now: datetime) -> list[int]:
     """Return the keys of the hidden profiles whose lease is over."""
-    rows = connection.execute(
-        select(profile.c.id)
-        .where(HIDDEN, profile.c.created_at < now - LEASE)
-        .order_by(profile.c.id)
-    )
-    return list(rows.scalars())
+    over = profile.c.created_at < now - LEASE
+    query = select(profile.c.id).where(HIDDEN, over).order_by(profile.c.id)
+    return list(connection.scalars(query))
 
 
 def remove(engine: Engine, profile_id: int) -> Iterator[int]:
@@ -183,14 +176,12 @@ def leave_out(
     int
         Rows that were deleted: the whole history of each of these messages.
     """
-    taught = select(ledger.c.digest).where(
-        ledger.c.profile_id == into.id, ledger.c.revision > after
+    row = ledger.c
+    taught = (
+        select(row.digest).filter_by(profile_id=into.id).where(row.revision > after)
     )
-    return connection.execute(
-        delete(ledger).where(
-            ledger.c.profile_id == hidden.id, ledger.c.digest.in_(taught)
-        )
-    ).rowcount
+    gone = delete(ledger).filter_by(profile_id=hidden.id).where(row.digest.in_(taught))
+    return connection.execute(gone).rowcount
 
 
 def move(connection: Connection, hidden: ProfileRow, into: ProfileRow) -> int:

@@ -83,14 +83,11 @@ def page(
         examined.
     """
     last = None
+    stretch = _stretch(criteria, before)
     if criteria.looks:
-        stretch = _stretch(criteria, before)
         last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
-    found = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id,
-        *_stretch(criteria, before),
-        *_conditions(criteria),
-    )
+    conditions = *stretch, *_conditions(criteria)
+    found = select(_HISTORY).filter_by(profile_id=profile_id).where(*conditions)
     if last is not None:
         found = found.where(tuple_of(_AT, last) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
@@ -106,7 +103,7 @@ def of_message(
     """Return the newest lines of one message."""
     rows = connection.execute(
         select(_HISTORY)
-        .where(_HISTORY.c.profile_id == profile_id, _HISTORY.c.digest == digest)
+        .filter_by(profile_id=profile_id, digest=digest)
         .order_by(_HISTORY.c.time.desc())
         .limit(limit)
     )
@@ -119,7 +116,7 @@ def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Can
     Newest first; a message has one line for each verdict.
     """
     last = connection.execute(_at(profile_id, depth - 1)).first()
-    found = select(*(_HISTORY.c[name] for name in Candidate._fields)).where(
+    found = select(*_HISTORY.c[Candidate._fields]).where(
         _HISTORY.c.profile_id == profile_id,
         _LABEL.is_(None),
         exists().where(
@@ -139,10 +136,8 @@ def lines_at(
     """Return the lines at some places, in the order of the places."""
     asked = list(places)
     # By their times too: one message may have come a hundred thousand times.
-    query = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id,
-        _HISTORY.c.time.in_([time for time, _ in asked]),
-    )
+    at = _HISTORY.c.time.in_([time for time, _ in asked])
+    query = select(_HISTORY).filter_by(profile_id=profile_id).where(at)
     digests = [digest for _, digest in asked]
     rows = where_in(connection, query, _HISTORY.c.digest, digests)
     found = {(row.time, row.digest): _read_line(row) for row in rows}

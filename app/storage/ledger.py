@@ -13,7 +13,7 @@ from functools import cache
 from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
@@ -117,12 +117,8 @@ def identities(
 ) -> dict[int, Identity]:
     """Return the identity of the newest row of each profile, or of one, by profile."""
     ledger, profile = _LEDGER.c, _PROFILE.c
-    query = select(
-        ledger.profile_id, *(ledger[name] for name in Identity._fields)
-    ).join(
-        _PROFILE,
-        and_(ledger.profile_id == profile.id, ledger.revision == profile.revision),
-    )
+    newest = (ledger.profile_id == profile.id) & (ledger.revision == profile.revision)
+    query = select(ledger.profile_id, *ledger[Identity._fields]).join(_PROFILE, newest)
     if profile_id is not None:
         query = query.where(profile.id == profile_id)
     return {row[0]: Identity(*row[1:]) for row in connection.execute(query)}
@@ -181,15 +177,9 @@ def lessons_after(
     # Without the vectors, which are ten times as large as the rest.
     names = [field.name for field in fields(Lesson) if field.name != "own"]
     rows = connection.execute(
-        select(
-            *(_LEDGER.c[name] for name in names),
-            (_LEDGER.c.source == OWN).label("own"),
-        )
-        .where(
-            _LEDGER.c.profile_id == profile_id,
-            _LEDGER.c.revision > revision,
-            _LEDGER.c.kind == "message",
-        )
+        select(*_LEDGER.c[*names], (_LEDGER.c.source == OWN).label("own"))
+        .filter_by(profile_id=profile_id, kind="message")
+        .where(_LEDGER.c.revision > revision)
         .order_by(_LEDGER.c.revision)
     )
     return [Lesson(**row._asdict()) for row in rows]
@@ -258,15 +248,10 @@ def of_message(
     connection: Connection, profile_id: int, digest: bytes
 ) -> list[LedgerRow]:
     """Return the newest rows of a message, oldest first."""
-    ledger = _LEDGER.c
     rows = connection.execute(
         select(*_FIELDS)
-        .where(
-            ledger.profile_id == profile_id,
-            ledger.digest == digest,
-            ledger.kind == "message",
-        )
-        .order_by(ledger.revision.desc())
+        .filter_by(profile_id=profile_id, digest=digest, kind="message")
+        .order_by(_LEDGER.c.revision.desc())
         .limit(ROWS_AT_ONCE)
     )
     return [_read(row) for row in rows][::-1]
@@ -301,7 +286,7 @@ def lines(
     if before is not None:
         conditions.append(ledger.revision < before)
     rows = connection.execute(
-        select(*(ledger[name] for name in LedgerLine._fields))
+        select(*ledger[LedgerLine._fields])
         .where(*conditions)
         .order_by(ledger.revision.desc())
         .limit(limit)
@@ -325,7 +310,7 @@ def get_many(
     connection: Connection, profile_id: int, revisions: Iterable[int]
 ) -> list[LedgerRow]:
     """Return the rows of some revisions, oldest first."""
-    query = select(*_FIELDS).where(_LEDGER.c.profile_id == profile_id)
+    query = select(*_FIELDS).filter_by(profile_id=profile_id)
     found = where_in(connection, query, _LEDGER.c.revision, revisions)
     return sorted(map(_read, found), key=attrgetter("revision"))
 
@@ -404,14 +389,10 @@ def _forget_words(
     for row in forgotten:
         connection.execute(
             update(_LEDGER)
-            .where(
-                _LEDGER.c.profile_id == profile_id,
-                _LEDGER.c.digest == row.digest,
-                # It may be learned again in the same transaction.
-                _LEDGER.c.revision <= row.revision,
-                _LEDGER.c.kind == "message",
-                _LEDGER.c.encoded_names.is_not(None),
-            )
+            .filter_by(profile_id=profile_id, digest=row.digest, kind="message")
+            # It may be learned again in the same transaction.
+            .where(_LEDGER.c.revision <= row.revision)
+            .where(_LEDGER.c.encoded_names.is_not(None))
             .values(encoded_names=None)
         )
 
@@ -430,9 +411,8 @@ def _rows_of_day(
         midnight = time.astimezone(UTC).replace(
             hour=0, minute=0, second=0, microsecond=0
         )
-        of_day = select(func.count()).where(
-            _LEDGER.c.profile_id == profile_id,
-            _LEDGER.c.source == source,
+        rows = select(func.count()).select_from(_LEDGER)
+        of_day = rows.filter_by(profile_id=profile_id, source=source).where(
             _LEDGER.c.time >= midnight,
             # Rows of a clock that ran ahead would count on every day until then.
             _LEDGER.c.time < midnight + timedelta(days=1),

@@ -27,11 +27,8 @@ def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
     It includes the time of the profile, because a database that was restored from a
     backup gives a key again.
     """
-    rows = connection.execute(
-        select(profile.c.id, profile.c.created_at, profile.c.lists).where(
-            profile.c.lists > 0
-        )
-    )
+    changed = select(*profile.c["id", "created_at", "lists"])
+    rows = connection.execute(changed.where(profile.c.lists > 0))
     return {row.id: (row.created_at, row.lists) for row in rows}
 
 
@@ -71,8 +68,8 @@ def entries(
 
 def count(connection: Connection, profile_id: int) -> int:
     """Return the number of entries of a profile."""
-    wanted = select(func.count()).where(list_entry.c.profile_id == profile_id)
-    return int(connection.scalar(wanted) or 0)
+    mine = list_entry.c.profile_id == profile_id
+    return connection.execute(select(func.count()).where(mine)).scalar_one()
 
 
 def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) -> None:
@@ -83,8 +80,7 @@ def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) 
     rows = [
         {
             "profile_id": profile_id,
-            "kind": each.subject.kind,
-            "value": each.subject.value,
+            **each.subject._asdict(),
             **{name: getattr(each, name) for name in _FIELDS},
         }
         for each in new
@@ -96,13 +92,8 @@ def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) 
 
 def remove(connection: Connection, profile_id: int, subject: ListSubject) -> bool:
     """Remove the entry of a subject; return whether there was one."""
-    done = connection.execute(
-        delete(list_entry).where(
-            list_entry.c.profile_id == profile_id,
-            list_entry.c.kind == subject.kind,
-            list_entry.c.value == subject.value,
-        )
-    )
+    mine = {"profile_id": profile_id, **subject._asdict()}
+    done = connection.execute(delete(list_entry).filter_by(**mine))
     if done.rowcount:
         _changed(connection, profile_id)
     return bool(done.rowcount)
@@ -110,21 +101,14 @@ def remove(connection: Connection, profile_id: int, subject: ListSubject) -> boo
 
 def expire(connection: Connection, profile_id: int, *, now: datetime) -> None:
     """Remove expired entries."""
-    connection.execute(
-        delete(list_entry).where(
-            list_entry.c.profile_id == profile_id, list_entry.c.expires_at <= now
-        )
-    )
+    mine = delete(list_entry).filter_by(profile_id=profile_id)
+    connection.execute(mine.where(list_entry.c.expires_at <= now))
 
 
 def move(connection: Connection, profile_id: int, to: int) -> None:
     """Give the entries of a profile to another, which has none."""
-    moved = connection.execute(
-        update(list_entry)
-        .where(list_entry.c.profile_id == profile_id)
-        .values(profile_id=to)
-    )
-    if moved.rowcount:
+    mine = update(list_entry).filter_by(profile_id=profile_id)
+    if connection.execute(mine.values(profile_id=to)).rowcount:
         _changed(connection, to)
 
 
@@ -171,7 +155,7 @@ class CorrespondentFigures(NamedTuple):
     last: datetime
 
 
-_ALL: Final = select(*(correspondent.c[each] for each in CorrespondentRow._fields))
+_ALL: Final = select(*correspondent.c[CorrespondentRow._fields])
 
 
 def add_correspondents(
@@ -221,13 +205,12 @@ def correspondent_figures(
     Optionally only for one profile, or for one address.
     """
     table = correspondent.c
-    query = select(
-        table.profile_id, func.count(), func.sum(table.messages), func.max(table.last)
-    ).group_by(table.profile_id)
+    figures = func.count(), func.sum(table.messages), func.max(table.last)
+    query = select(table.profile_id, *figures).group_by(table.profile_id)
     if profile_id is not None:
-        query = query.where(table.profile_id == profile_id)
+        query = query.filter_by(profile_id=profile_id)
     if address:
-        query = query.where(table.address == address)
+        query = query.filter_by(address=address)
     return [CorrespondentFigures(*row) for row in connection.execute(query)]
 
 
@@ -235,12 +218,8 @@ def forget_correspondent(
     connection: Connection, profile_id: int, address: bytes
 ) -> bool:
     """Delete the rows of an address; return whether there were any."""
-    done = connection.execute(
-        delete(correspondent).where(
-            correspondent.c.profile_id == profile_id, correspondent.c.address == address
-        )
-    )
-    return done.rowcount > 0
+    mine = {"profile_id": profile_id, "address": address}
+    return connection.execute(delete(correspondent).filter_by(**mine)).rowcount > 0
 
 
 def drop_oldest_correspondents(
@@ -248,32 +227,26 @@ def drop_oldest_correspondents(
 ) -> None:
     """Delete the oldest rows of a profile that has too many, and some more."""
     of_profile = correspondent.c.profile_id == profile_id
-    there = connection.scalar(
-        select(func.count()).select_from(correspondent).where(of_profile)
-    )
-    if (there or 0) <= most:
+    there = connection.execute(select(func.count()).where(of_profile)).scalar_one()
+    if there <= most:
         return
     # A tenth of them at once, to make room for the next ones.
     oldest = (
         select(correspondent.c.address)
         .where(of_profile)
         .order_by(correspondent.c.last, correspondent.c.messages)
-        .limit((there or 0) - most + most // 10)
+        .limit(there - most + most // 10)
         # As an expiry does: whom another process writes to again is not old, and
         # waiting for it might deadlock.
         .with_for_update(skip_locked=True)
     )
-    connection.execute(
-        delete(correspondent).where(
-            of_profile, correspondent.c.address.in_(oldest.scalar_subquery())
-        )
-    )
+    gone = correspondent.c.address.in_(oldest.scalar_subquery())
+    connection.execute(delete(correspondent).where(of_profile, gone))
 
 
 def copy_correspondents(connection: Connection, profile_id: int, *, to: int) -> None:
     """Give another profile the correspondents of one that it is about to replace."""
-    rest = [correspondent.c[name] for name in CorrespondentRow._fields[1:]]
-    query = select(literal(to), *rest).where(correspondent.c.profile_id == profile_id)
-    connection.execute(
-        insert(correspondent).from_select(CorrespondentRow._fields, query)
-    )
+    fields = CorrespondentRow._fields
+    query = select(literal(to), *correspondent.c[fields[1:]])
+    mine = query.filter_by(profile_id=profile_id)
+    connection.execute(insert(correspondent).from_select(fields, mine))

@@ -180,8 +180,8 @@ def find_locked(connection: Connection, name: str) -> ProfileRow:
     UnknownProfile
         If there is none.
     """
-    query = select(profile).where(profile.c.name == name)
-    return _one(connection, query.with_for_update(key_share=True), name)
+    query = select(profile).filter_by(name=name).with_for_update(key_share=True)
+    return _one(connection, query, name)
 
 
 def _one(
@@ -195,9 +195,7 @@ def _one(
 
 def change(connection: Connection, profile_id: int, **values: object) -> None:
     """Change columns of a profile."""
-    connection.execute(
-        update(profile).where(profile.c.id == profile_id).values(**values)
-    )
+    connection.execute(update(profile).filter_by(id=profile_id).values(**values))
 
 
 def touch(connection: Connection, row: ProfileRow) -> None:
@@ -259,23 +257,16 @@ def count_by_month(
     found: defaultdict[int, MonthlyCounts] = defaultdict(Counter)
     counted, row = class_count.c, ledger.c
     for some in chunks(profile_ids):
+        of_some = select(*counted["profile_id", "view", "epoch", "label", "messages"])
         for profile_id, *key, n in connection.execute(
-            select(
-                counted.profile_id,
-                counted.view,
-                counted.epoch,
-                counted.label,
-                counted.messages,
-            ).where(counted.profile_id.in_(some))
+            of_some.where(counted.profile_id.in_(some))
         ):
             found[profile_id][tuple(key)] += n
         behind = connection.execute(
-            select(fold.c.profile_id, fold.c.folded_revision)
+            select(*fold.c["profile_id", "folded_revision"])
             .join(profile, profile.c.id == fold.c.profile_id)
-            .where(
-                fold.c.profile_id.in_(some),
-                profile.c.revision > fold.c.folded_revision,
-            )
+            .where(fold.c.profile_id.in_(some))
+            .where(profile.c.revision > fold.c.folded_revision)
         ).all()
         # As values, two for each: PostgreSQL expects a third of the ledger of a join
         # with `fold`, and reads all of it, 0.1 s for 100,000 rows.
@@ -303,10 +294,8 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
     ProfileReplaced
         If an import has replaced it.
     """
-    there = connection.execute(
-        select(profile.c.id).where(profile.c.id == row.id, profile.c.name == row.name)
-    )
-    if there.first() is None:
+    there = select(profile.c.id).filter_by(id=row.id, name=row.name)
+    if connection.scalar(there) is None:
         raise replaced(row)
 
 
@@ -318,7 +307,7 @@ def is_there(connection: Connection, profile_id: int) -> bool:
 
 def last_revision(connection: Connection, profile_id: int) -> int:
     """Return the latest revision; 0 if the profile is gone."""
-    query = select(profile.c.revision).where(profile.c.id == profile_id)
+    query = select(profile.c.revision).filter_by(id=profile_id)
     return connection.scalar(query) or 0
 
 
@@ -330,9 +319,7 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
     UnknownProfile
         If the profile is gone.
     """
-    revision = connection.scalar(
-        select(profile.c.revision).where(profile.c.id == row.id)
-    )
+    revision = connection.scalar(select(profile.c.revision).filter_by(id=row.id))
     if revision is None:
         raise UnknownProfile(f"The profile {row.name!r} no longer exists.")
     return int(revision)
@@ -372,9 +359,8 @@ def list_all(connection: Connection) -> list[ProfileRow]:
 
 def get_many(connection: Connection, profile_ids: Iterable[int]) -> list[ProfileRow]:
     """Return those of some profiles that are there and not hidden, sorted by name."""
-    rows = where_in(
-        connection, select(profile).where(~HIDDEN), profile.c.id, profile_ids
-    )
+    shown = select(profile).where(~HIDDEN)
+    rows = where_in(connection, shown, profile.c.id, profile_ids)
     return sorted(map(_read, rows), key=attrgetter("name"))
 
 
@@ -387,10 +373,7 @@ again."""
 
 _MARKS: Final = (
     select(
-        profile.c.id,
-        profile.c.name,
-        profile.c.revision,
-        profile.c.lists,
+        *profile.c["id", "name", "revision", "lists"],
         fold.c.folded_revision,
         profile.c.created_at,
     )

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import exists, select
+from sqlalchemy import select
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
@@ -140,15 +140,10 @@ def carry_out(
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether anything was undone, imported or pruned after a revision."""
     # Feedback does not change the result: its vectors are in the ledger.
-    return connection.execute(
-        select(
-            exists().where(
-                _LEDGER.c.profile_id == profile_id,
-                _LEDGER.c.revision > revision,
-                (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None),
-            )
-        )
-    ).scalar_one()
+    moved = (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None)
+    later = select(_LEDGER.c.revision).filter_by(profile_id=profile_id)
+    later = later.where(_LEDGER.c.revision > revision, moved)
+    return connection.scalar(later.limit(1)) is not None
 
 
 def _rare(
@@ -172,11 +167,8 @@ def _without_needed(
     """Return the features without those that a vector in the ledger still has."""
     left = dict(rare)
     # All months: an old message may have been moved today.
-    revisions = connection.execute(
-        select(_LEDGER.c.revision).where(
-            _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
-        )
-    ).scalars()
+    kept = select(_LEDGER.c.revision).filter_by(profile_id=profile.id)
+    revisions = connection.scalars(kept.where(_LEDGER.c.vector.is_not(None)))
     for chunk in chunks(revisions.all()):
         needed: dict[str, list[NDArray[np.int64]]] = {}
         for row in ledger.get_many(connection, profile.id, chunk):

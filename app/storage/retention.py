@@ -87,13 +87,8 @@ def due(
         Keys of profiles, and where to go on; None behind the last profile.
     """
     profile = tables.profile.c
-    last = connection.execute(
-        select(profile.id)
-        .where(profile.id > after)
-        .order_by(profile.id)
-        .offset(PROFILES - 1)
-        .limit(1)
-    ).scalar_one_or_none()
+    others = select(profile.id).where(profile.id > after).order_by(profile.id)
+    last = connection.scalar(others.offset(PROFILES - 1).limit(1))
     scored, history = tables.scored.c, tables.history.c
     too_much = [
         exists().where(scored.profile_id == profile.id, scored.time < limits.scored),
@@ -133,7 +128,7 @@ def forgotten(connection: Connection) -> Sequence[Row[int, int, bytes, datetime]
     """
     row = tables.ledger.c
     return connection.execute(
-        select(row.profile_id, row.revision, row.digest, row.time)
+        select(*row["profile_id", "revision", "digest", "time"])
         .where(tables.FORGOTTEN, row.kind == "message")
         .order_by(row.profile_id, row.revision)
     ).all()
@@ -207,16 +202,12 @@ def prepare(
         If a row cannot be read.
     """
     table = tables.ledger
+    place = table.c["time", "revision"]
     oldest = connection.execute(
-        select(
-            table.c.time, table.c.revision, func.length(table.c.vector).label("bytes")
-        )
-        .where(
-            table.c.profile_id == profile.id,
-            table.c.vector.is_not(None),
-            table.c.time < before,
-        )
-        .order_by(table.c.time, table.c.revision)
+        select(*place, func.length(table.c.vector).label("bytes"))
+        .filter_by(profile_id=profile.id)
+        .where(table.c.vector.is_not(None), table.c.time < before)
+        .order_by(*place)
         .limit(limit)
     ).all()
     # Every start reads unfolded rows from the ledger.
@@ -313,12 +304,11 @@ def prepare_erasure(
     """
     table = tables.ledger
     found = connection.execute(
-        select(table.c.digest, table.c.revision, table.c.time)
+        select(*table.c["digest", "revision", "time"])
+        .filter_by(profile_id=profile.id, kind="message")
         .where(
-            table.c.profile_id == profile.id,
             tables.FORGOTTEN,
             table.c.revision <= min(upto, folded_revision(connection, profile.id)),
-            table.c.kind == "message",
         )
         .order_by(table.c.revision)
         .limit(limit)
@@ -327,18 +317,17 @@ def prepare_erasure(
         return None
     # The newest of each: a message may have been forgotten, learned and forgotten.
     last = {row.digest: row for row in found}
+    key = table.c["digest", "revision"]
     rows = connection.execute(
-        select(
-            table.c.revision, table.c.digest, func.length(table.c.vector).label("bytes")
-        )
+        select(*key, func.length(table.c.vector).label("bytes"))
+        .filter_by(profile_id=profile.id)
         .where(
-            table.c.profile_id == profile.id,
             table.c.digest.in_(sorted(last)),
             table.c.kind != "sum",
             table.c.vector.is_not(None),
         )
         # By revision alone, SQLite would walk through the ledger for some messages.
-        .order_by(table.c.digest, table.c.revision)
+        .order_by(*key)
         .limit(limit)
     ).all()
     revisions = [

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import Connection, Row
 
     from app.classifier.specification import Decay
     from app.storage.profiles import ProfileRow
@@ -148,13 +148,10 @@ def add(
     """
     if not parts:
         return
-    rows = connection.execute(
-        select(_TABLE.c.epoch, _TABLE.c.view, func.max(_TABLE.c.number))
-        .where(*_of(profile_id, kind, level=level))
-        .group_by(_TABLE.c.epoch, _TABLE.c.view)
-    )
-    last = {(epoch, view): number for epoch, view, number in rows}
     key = {"profile_id": profile_id, "kind": kind, "level": level}
+    run = _TABLE.c["epoch", "view"]
+    newest = select(*run, func.max(_TABLE.c.number)).filter_by(**key).group_by(*run)
+    last = {tuple(of): number for *of, number in connection.execute(newest)}
     numbers = [last.get((part.epoch, part.view), -1) + 1 for part in parts]
     connection.execute(
         insert(_TABLE),
@@ -176,10 +173,9 @@ def load(connection: Connection, profile: ProfileRow, kind: Kind) -> History:
         If one has a label that the profile has not.
     """
     found = History()
-    for epoch, view in _distinct(connection, profile, kind, "epoch", "view"):
-        of_month = _of(profile.id, kind, view=view, epoch=epoch)
-        if state := _there(State.sum(_ranges(connection, profile, of_month))):
-            found.setdefault(epoch, State()).update(state)
+    for key in _distinct(connection, profile, kind, "epoch", "view"):
+        if state := _there(State.sum(_ranges(connection, profile, key))):
+            found.setdefault(key["epoch"], State()).update(state)
     return found
 
 
@@ -208,13 +204,10 @@ def total(
         If a count is too large to be weighted.
     """
     found = State()
-    views = _distinct(connection, profile, kind, "view") if view is None else [(view,)]
     # View by view, so that the runs of one are let go before the next.
-    for (each,) in views:
-        of_view = _of(profile.id, kind, view=each)
-        found.update(
-            _there(State.sum(_ranges(connection, profile, of_view, decay=decay)))
-        )
+    for key in _distinct(connection, profile, kind, "view"):
+        if view in (None, key["view"]):
+            found |= _there(State.sum(_ranges(connection, profile, key, decay=decay)))
     return found
 
 
@@ -225,22 +218,17 @@ def _there(state: State) -> State:
 
 def _distinct(
     connection: Connection, profile: ProfileRow, kind: Kind, *names: str
-) -> list[Any]:
-    columns = [_TABLE.c[name] for name in names]
-    query = select(*columns).where(*_of(profile.id, kind)).distinct().order_by(*columns)
-    return list(connection.execute(query))
-
-
-def _of(profile_id: int, kind: Kind, **key: object) -> list[ColumnElement[bool]]:
-    """Return which runs of a profile have these values in these columns."""
-    every = {"profile_id": profile_id, "kind": kind, **key}
-    return [_TABLE.c[name] == value for name, value in every.items()]
+) -> list[dict[str, Any]]:
+    """Return the different values of some columns, as keys of runs."""
+    key, columns = {"profile_id": profile.id, "kind": kind}, _TABLE.c[names]
+    query = select(*columns).filter_by(**key).distinct().order_by(*columns)
+    return [key | dict(row) for row in connection.execute(query).mappings()]
 
 
 def _ranges(
     connection: Connection,
     profile: ProfileRow,
-    where: Sequence[ColumnElement[bool]],
+    key: Mapping[str, Any],
     *,
     decay: Decay | None = None,
 ) -> Iterator[State]:
@@ -249,18 +237,16 @@ def _ranges(
     Decoded at a time are one part of each run and `PARTS` more, however large they are.
     """
     first = _TABLE.c.first
-    starts = connection.execute(select(first).where(*where).order_by(first)).scalars()
+    starts = connection.scalars(select(first).filter_by(**key).order_by(first))
     edges = sorted(set(starts.all()[PARTS::PARTS]) - {LEAST})
     held: list[State] = []
     for start, end in pairwise([LEAST, *edges, None]):
         here = first >= start if end is None else first.between(start, end - 1)
-        rows = connection.execute(
-            select(_TABLE.c.epoch, _TABLE.c.vector).where(*where, here)
-        )
+        query = select(*_TABLE.c["epoch", "vector"]).filter_by(**key).where(here)
         held += (
             decode_sum(vector, profile.labels)
             * (1 if decay is None else decay.weight(epoch))
-            for epoch, vector in rows
+            for epoch, vector in connection.execute(query)
         )
         # A part may go on beyond the first features of the next ones.
         yield State.sum(x.between(None, end) for x in held)
@@ -282,19 +268,18 @@ def look_up(
     CorruptVector, InconsistentCounts
         As `load`.
     """
-    of_view = _of(profile.id, "counts", view=view)
-    run = _TABLE.c.epoch, _TABLE.c.level, _TABLE.c.number
+    key = {"profile_id": profile.id, "kind": "counts", "view": view}
+    run = _TABLE.c[*key, "epoch", "level", "number"]
     # One part of each run: that which begins at the feature, or before it.
     before = (
         select(*run, func.max(_TABLE.c.first).label("first"))
-        .where(*of_view, _TABLE.c.first <= feature)
+        .filter_by(**key)
+        .where(_TABLE.c.first <= feature)
         .group_by(*run)
         .subquery()
     )
-    holding = (
-        select(_TABLE.c.epoch, _TABLE.c.vector)
-        .join(before, and_(*(_TABLE.c[at] == x for at, x in before.c.items())))
-        .where(*of_view)
+    holding = select(*_TABLE.c["epoch", "vector"]).join(
+        before, and_(*(_TABLE.c[at] == x for at, x in before.c.items()))
     )
     found: dict[int, NDArray[np.int64]] = {}
     ids = np.array([feature])
@@ -321,46 +306,36 @@ def prepare_merge(
     CorruptVector, InconsistentCounts
         As `load`.
     """
-    names = ["epoch", "view", *([] if whole else ["level"])]
-    group = [_TABLE.c[name] for name in names]
-    many = connection.execute(
+    key: dict[str, Any] = {"profile_id": profile.id, "kind": kind}
+    group = _TABLE.c["epoch", "view", *([] if whole else ["level"])]
+    query = (
         select(*group)
-        .where(
-            *_of(profile.id, kind),
-            # Of the parts of a run, one.
-            _TABLE.c.first == LEAST,
-        )
+        # Of the parts of a run, one.
+        .filter_by(**key, first=LEAST)
         .group_by(*group)
         .having(func.count() >= (2 if whole else RUNS))
         .order_by(*group)
-        .limit(1)
-    ).first()
+    )
+    many = connection.execute(query.limit(1)).mappings().first()
     if many is None:
         return None
-    here = _of(profile.id, kind, **dict(zip(names, many, strict=True)))
-    read = _heads(connection, here)
-    ranges = _ranges(connection, profile, here)
-    return Merge(
-        kind=kind,
-        epoch=many.epoch,
-        view=many.view,
-        read=read,
-        parts=tuple(_parts(many.epoch, many.view, ranges, profile.labels)),
-    )
+    key |= many
+    read = _heads(connection, key)
+    ranges = _ranges(connection, profile, key)
+    epoch, view = key["epoch"], key["view"]
+    parts = tuple(_parts(epoch, view, ranges, profile.labels))
+    return Merge(kind=kind, epoch=epoch, view=view, read=read, parts=parts)
 
 
 def _heads(
-    connection: Connection, where: Sequence[ColumnElement[bool]]
+    connection: Connection, key: Mapping[str, Any]
 ) -> frozenset[tuple[int, int, int, bytes]]:
     """Return level, number, first feature and head of each part."""
     # Not the numbers alone: where all runs of a level were merged, the next one
     # has the number of the first again.
-    table = _TABLE.c
-    head = func.substr(table.vector, 1, _HEAD)
-    rows = connection.execute(
-        select(table.level, table.number, table.first, head).where(*where)
-    )
-    return frozenset((*row[:3], bytes(row[3])) for row in rows)
+    head = func.substr(_TABLE.c.vector, 1, _HEAD)
+    query = select(*_TABLE.c["level", "number", "first"], head).filter_by(**key)
+    return frozenset((*row[:3], bytes(row[3])) for row in connection.execute(query))
 
 
 def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
@@ -376,12 +351,13 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     bool
         False if another process has merged them; nothing is changed.
     """
-    here = _of(profile.id, merge.kind, epoch=merge.epoch, view=merge.view)
+    key = {"kind": merge.kind, "epoch": merge.epoch, "view": merge.view}
+    here = {"profile_id": profile.id, **key}
     if not merge.read <= _heads(connection, here):
         return False
-    for level, number in sorted({key[:2] for key in merge.read}):
-        of_run = _TABLE.c.level == level, _TABLE.c.number == number
-        connection.execute(delete(_TABLE).where(*here, *of_run))
+    for level, number in sorted({part[:2] for part in merge.read}):
+        run = delete(_TABLE).filter_by(**here, level=level, number=number)
+        connection.execute(run)
     level = 1 + max(level for level, *_ in merge.read)
     add(connection, profile.id, merge.kind, merge.parts, level=level)
     return True
@@ -429,14 +405,14 @@ def add_messages(connection: Connection, changed: Iterable[tuple[Key, int]]) -> 
         if messages > 0:
             connection.execute(gained, key._asdict() | {"messages": messages})
             continue
-        here = [_MESSAGES.c[name] == value for name, value in key._asdict().items()]
-        lost = update(_MESSAGES).where(*here).values(messages=count + messages)
+        lost = update(_MESSAGES).filter_by(**key._asdict())
+        lost = lost.values(messages=count + messages)
         if connection.execute(lost).rowcount != 1:
             raise InconsistentCounts(
                 f"{-messages} messages of {key.view} for {key.label} in "
                 f"{key.epoch} cannot be taken back: they are not in the counts."
             )
-        connection.execute(delete(_MESSAGES).where(*here, count == 0))
+        connection.execute(delete(_MESSAGES).filter_by(**key._asdict(), messages=0))
 
 
 def read_messages(
@@ -449,9 +425,8 @@ def read_messages(
     InconsistentCounts
         If one has a label that is not one of `labels`.
     """
-    found = connection.execute(
-        select(_MESSAGES).where(_MESSAGES.c.profile_id == profile_id)
-    ).all()
+    query = select(_MESSAGES).filter_by(profile_id=profile_id)
+    found = connection.execute(query).all()
     for row in found:
         if row.label not in labels:
             raise InconsistentCounts(

@@ -86,9 +86,7 @@ def forget(
     # statement for all of them locks them as they lie in the table.
     for table in (tables.scored, tables.history):
         for digest in sorted(digests):
-            statement = delete(table).where(
-                table.c.profile_id == profile_id, table.c.digest == digest
-            )
+            statement = delete(table).filter_by(profile_id=profile_id, digest=digest)
             if upto is not None:
                 statement = statement.where(table.c.time <= upto[digest])
             if connection.execute(statement).rowcount:
@@ -100,7 +98,7 @@ def get_many(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, ScoredRow]:
     """Return the stored data of each message, by digest."""
-    query = select(*_FIELDS).where(tables.scored.c.profile_id == profile_id)
+    query = select(*_FIELDS).filter_by(profile_id=profile_id)
     rows = where_in(connection, query, tables.scored.c.digest, digests)
     return {row.digest: ScoredRow(**row._asdict()) for row in rows}
 
@@ -162,8 +160,7 @@ def last_over(
     size = table.c.get("bytes", literal(0))
     ranked = (
         select(
-            table.c.time,
-            table.c.digest,
+            *table.c["time", "digest"],
             func.row_number().over(order_by=newest).label("place"),
             func.sum(size).over(order_by=newest).label("total"),
         )
@@ -171,7 +168,7 @@ def last_over(
         .subquery()
     )
     row = connection.execute(
-        select(ranked.c.time, ranked.c.digest)
+        select(*ranked.c["time", "digest"])
         .where(or_(ranked.c.place > keep, ranked.c.total > keep_bytes))
         .order_by(ranked.c.place)
         .limit(1)

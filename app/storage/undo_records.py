@@ -85,11 +85,8 @@ def taken_by(
 ) -> dict[int, set[int]]:
     """Return the undos that take back each of the rows, in force or not."""
     found: dict[int, set[int]] = {}
-    query = select(_UNDONE.c.revision, _UNDONE.c.number).where(
-        _UNDONE.c.profile_id == profile_id
-    )
-    rows = where_in(connection, query, _UNDONE.c.revision, sorted(revisions))
-    for row in rows:
+    query = select(*_UNDONE.c["revision", "number"]).filter_by(profile_id=profile_id)
+    for row in where_in(connection, query, _UNDONE.c.revision, sorted(revisions)):
         found.setdefault(row.revision, set()).add(row.number)
     return found
 
@@ -100,8 +97,8 @@ def rows_of(
     """Return the rows that some undos take back."""
     found = []
     for number in sorted(numbers):
-        of_it = select(_UNDONE.c.revision).where(
-            _UNDONE.c.profile_id == profile_id, _UNDONE.c.number == number
+        of_it = select(_UNDONE.c.revision).filter_by(
+            profile_id=profile_id, number=number
         )
         found += _taught(connection, profile_id, _LEDGER.c.revision.in_(of_it))
     return found
@@ -131,12 +128,7 @@ def _taught(
     forgotten = where_in(
         connection,
         select(_LEDGER.c.digest, func.max(_LEDGER.c.revision))
-        .where(
-            _LEDGER.c.profile_id == profile_id,
-            _LEDGER.c.kind == "message",
-            _LEDGER.c.label.is_(None),
-            _LEDGER.c.undo.is_(None),
-        )
+        .filter_by(profile_id=profile_id, kind="message", label=None, undo=None)
         .group_by(_LEDGER.c.digest),
         _LEDGER.c.digest,
         sorted({row.digest for row in rows}),
@@ -155,7 +147,7 @@ def read(connection: Connection, profile_id: int) -> Iterator[UndoRow]:
     for undo in all_of(connection, profile_id):
         revisions = connection.scalars(
             select(_UNDONE.c.revision)
-            .where(_UNDONE.c.profile_id == profile_id, _UNDONE.c.number == undo.number)
+            .filter_by(profile_id=profile_id, number=undo.number)
             .order_by(_UNDONE.c.revision)
         )
         yield replace(undo, revisions=tuple(revisions))
@@ -247,13 +239,13 @@ def require_reachable(
             if written not in parts:
                 # Whether its messages have rows of their own.  Not by their vectors,
                 # which are erased of what is forgotten.
-                beside_it = exists().where(
-                    _LEDGER.c.profile_id == profile.id,
-                    _LEDGER.c.source == row.source,
-                    _LEDGER.c.time == row.time,
-                    _LEDGER.c.kind == "message",
+                beside_it = select(_LEDGER.c.revision).filter_by(
+                    profile_id=profile.id,
+                    source=row.source,
+                    time=row.time,
+                    kind="message",
                 )
-                parts[written] = bool(connection.scalar(select(beside_it)))
+                parts[written] = bool(connection.scalar(beside_it.limit(1)))
             if changed[row.revision] > 0:
                 _require_repeatable(row, added, of_part=parts[written])
             else:

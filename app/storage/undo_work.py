@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 
 
-# The fields of `MessageRow` that are columns.
-_PLAIN: Final = ("revision", "label_before", "label", "epoch", "source", "time")
+# The digest, and the fields of `MessageRow` that are columns.
+_PLAIN: Final = (
+    *("digest", "revision", "label_before", "label", "epoch", "source", "time"),
+)
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
 # in a figure.
 _DECISION: Final = case(
@@ -245,8 +247,7 @@ def histories(
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
-                _LEDGER.c.digest,
-                *(_LEDGER.c[name] for name in _PLAIN),
+                *_LEDGER.c[_PLAIN],
                 _LEDGER.c.undo.is_(None).label("taught"),
                 _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
@@ -346,8 +347,8 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
 def pending(connection: Connection, profile_id: int) -> bool:
     """Return whether any rows remain to be put right."""
     # Not by their number: each step would count all that are left.
-    mine = tables.undo_work.c.profile_id == profile_id
-    return connection.execute(select(exists().where(mine))).scalar_one()
+    mine = select(tables.undo_work.c.number).filter_by(profile_id=profile_id)
+    return connection.execute(mine.limit(1)).first() is not None
 
 
 def rows_left(connection: Connection, profile_id: int) -> int:
