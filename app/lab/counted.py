@@ -23,6 +23,7 @@ from app.lab.groups import (
     ColumnGroup,
     LearnedTable,
     Number,
+    Share,
     rational,
     share,
     written,
@@ -45,6 +46,51 @@ if TYPE_CHECKING:
 
 NO_WORD: Final = "(no word)"
 """The term of a row in which no word of the vocabulary occurs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """How often each class has each of some values.
+
+    Parameters
+    ----------
+    smoothing : Smoothing
+        Treatment of rare and missing counts.
+    counts : ndarray of int64, shape (V, K)
+        The counts of each value.
+    totals : ndarray of int64, shape (K,)
+        The counts of all values.
+    seen : ndarray of bool, shape (V,)
+        Whether a value takes part: training has seen it, or it is declared.
+    n_values : int
+        Number of values among which the smoothing divides.
+    """
+
+    smoothing: Smoothing
+    counts: NDArray[np.int64]
+    totals: NDArray[np.int64]
+    seen: NDArray[np.bool_]
+    n_values: int
+
+    def shares(self, counts: NDArray[np.int64]) -> list[Share]:
+        """Return the probability of a value with these counts in each class."""
+        return [
+            share(self.smoothing, count=count, total=total, n_values=self.n_values)
+            for count, total in zip(counts.tolist(), self.totals.tolist(), strict=True)
+        ]
+
+    def table(
+        self, title: str, names: Sequence[str], classes: Sequence[str]
+    ) -> LearnedTable:
+        """Return the probabilities of the values as a table."""
+        values = np.exp(
+            self.smoothing.log_probability(self.counts, self.totals, self.n_values)
+        ).tolist()
+        shares = (map(written, self.shares(counts)) for counts in self.counts)
+        numbers = (tuple(map(Number, *of)) for of in zip(values, shares, strict=True))
+        return LearnedTable(
+            title, tuple(classes), tuple(zip(names, numbers, strict=True))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +166,17 @@ class Categories(ColumnGroup):
         self, state: FeatureCounts, _: object, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return P(value | class) of each column."""
-        tables = []
-        for field, column, values in self._fields:
-            ids = [value_id(field=field, value=v) for v in range(len(values))]
-            counts = state.look_up(np.array(ids, np.int64), "presence")
-            rows = _probabilities(
-                self.smoothing, values, counts, counts.sum(axis=0), len(values)
-            )
-            tables.append(LearnedTable(f"P({column} | class)", tuple(classes), rows))
-        return tables
+        return [
+            self._counted(state, field).table(f"P({column} | class)", values, classes)
+            for field, column, values in self._fields
+        ]
+
+    def _counted(self, state: FeatureCounts, field: int) -> _Counted:
+        ids = [value_id(field=field, value=v) for v in range(len(self.values[field]))]
+        counts = state.look_up(np.array(ids, np.int64), "presence")
+        seen = np.logical_or(counts.any(axis=1), self.columns[field] in self.declared)
+        totals, n_values = counts.sum(axis=0), int(seen.sum())
+        return _Counted(self.smoothing, counts, totals, seen, n_values)
 
     @property
     def coordinates(self) -> dict[int, str]:
@@ -162,23 +210,13 @@ class Categories(ColumnGroup):
 
     def factors(self, state: FeatureCounts, x: SparseCounts) -> list[list[Fraction]]:
         """Return P(value | class) of each declared or seen value."""
-        found: list[list[Fraction]] = [[] for _ in range(state.n_classes)]
-        counts = state.look_up(x.ids, "presence")
-        fields = state.ids >> VALUE_BITS
-        domains = self.event_model.domains
-        for i, number in enumerate(x.ids.tolist()):
+        found = []
+        for number in x.ids.tolist():
             field, value = divmod(number, 2**VALUE_BITS)
-            if not counts[i].any() and value >= domains.get(field, 0):
-                continue
-            of_field = state.documents[fields == field]
-            for c in range(state.n_classes):
-                probability = share(
-                    self.smoothing,
-                    count=int(counts[i, c]),
-                    total=int(of_field[:, c].sum()),
-                    n_values=domains.get(field, len(of_field)),
-                )
-                found[c].append(probability.value)
+            known = self._counted(state, field)
+            # A value that is not in the table is behind them.
+            if known.seen[value : value + 1].any():
+                found.append([each.value for each in known.shares(known.counts[value])])
         return found
 
 
@@ -247,12 +285,11 @@ class Bag(ColumnGroup):
         self, state: FeatureCounts, _: object, classes: Sequence[str]
     ) -> list[LearnedTable]:
         """Return P(word | class)."""
-        rows = _probabilities(self.smoothing, self.words, *self._counts(state))
         what = "P(word is present | class)"
         if self.model == "multinomial":
             what = "P(a word is this one | class)"
         title = f"{', '.join(self.columns)}: {what}" if self.text else what
-        return [LearnedTable(title, tuple(classes), rows)]
+        return [self._counted(state).table(title, self.words, classes)]
 
     @property
     def coordinates(self) -> dict[int, str]:
@@ -275,8 +312,7 @@ class Bag(ColumnGroup):
 
     def notes(self, state: FeatureCounts, _: object) -> list[str]:
         """Return a warning if the replacement of zero is too large."""
-        _, totals, _ = self._counts(state)
-        return _too_large(self.smoothing, self.columns, totals)
+        return _too_large(self.smoothing, self.columns, self._counted(state).totals)
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a word, and the word or its count."""
@@ -292,39 +328,29 @@ class Bag(ColumnGroup):
         self, state: FeatureCounts, x: SparseCounts
     ) -> list[list[Fraction]] | None:
         """Return the factor of each word; of absent ones too under Bernoulli."""
-        counts, totals, n_values = self._counts(state)
-        times = dict(zip(x.ids.tolist(), x.counts.tolist(), strict=True))
-        multinomial = self.model == "multinomial"
-        if (sum(times.values()) if multinomial else len(self.words)) > FACTORS:
-            return None
+        known = self._counted(state)
+        times = np.zeros(len(self.words), np.int64)
+        times[x.ids] = x.counts
+        if self.model == "multinomial":
+            if times.sum() > FACTORS:
+                return None
+            used = known.counts.repeat(times * known.seen, axis=0)
+        else:
+            if times.size > FACTORS:
+                return None
+            present = times[:, np.newaxis] > 0
+            used = np.where(present, known.counts, known.totals - known.counts)
+            used = used[known.seen]
+        return [[each.value for each in known.shares(counts)] for counts in used]
 
-        seen = [self.declared or bool(row.any()) for row in counts]
-        used = [
-            counts[i] if i in times else totals - counts[i]
-            for i in range(len(self.words))
-            if seen[i]
-        ]
-        if multinomial:
-            used = [counts[i] for i, n in times.items() for _ in range(n * seen[i])]
-        return [
-            [
-                share(self.smoothing, count=count, total=total, n_values=n_values).value
-                for count in (int(of_word[c]) for of_word in used)
-            ]
-            for c, total in enumerate(totals.tolist())
-        ]
-
-    def _counts(
-        self, state: FeatureCounts
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Return counts (V, K), totals (K,) and the number of values."""
-        ids = np.arange(len(self.words))
-        counting: Counting = "presence"
+    def _counted(self, state: FeatureCounts) -> _Counted:
+        counting: Counting = "presence" if self.model == "bernoulli" else "occurrences"
+        counts = state.look_up(np.arange(len(self.words)), counting)
+        seen = np.logical_or(counts.any(axis=1), self.declared)
         if self.model == "bernoulli":
-            return state.look_up(ids, counting), state.messages, 2
-        counting = "occurrences"
-        n_values = len(self.words) if self.declared else max(1, state.vocabulary)
-        return state.look_up(ids, counting), state.totals(counting), n_values
+            return _Counted(self.smoothing, counts, state.messages, seen, 2)
+        totals, n_values = state.totals(counting), max(1, int(seen.sum()))
+        return _Counted(self.smoothing, counts, totals, seen, n_values)
 
     def _found(self, row: Row) -> Counter[str]:
         if self.text:
@@ -354,24 +380,3 @@ def _too_large(
         f"was seen once: in {', '.join(columns)} a value that a class never had can be "
         "as probable as one that it had."
     ]
-
-
-def _probabilities(
-    smoothing: Smoothing,
-    names: Sequence[str],
-    counts: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    n_values: int,
-) -> tuple[tuple[str, tuple[Number, ...]], ...]:
-    """Return the rows of a table of smoothed probabilities, shape (V, K)."""
-    logs = smoothing.log_probability(counts, totals, n_values)
-    values = np.exp(logs).tolist()
-    shares = (
-        [
-            written(share(smoothing, count=count, total=total, n_values=n_values))
-            for count, total in zip(of_value, totals.tolist(), strict=True)
-        ]
-        for of_value in counts.tolist()
-    )
-    numbers = (tuple(map(Number, *each)) for each in zip(values, shares, strict=True))
-    return tuple(zip(names, numbers, strict=True))

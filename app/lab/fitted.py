@@ -268,17 +268,15 @@ class Fitted:
         self, views: Mapping[str, Any]
     ) -> tuple[tuple[Fraction, ...], ...] | None:
         """Return the prior and each probability of a row, by class."""
-        found = [[share.value] for share in self.priors]
+        found = [[share.value for share in self.priors]]
         for name, x in views.items():
             if not self._teaches(name):
                 continue
             factors = self.design.parts[name].factors(self.sums.states[name], x)
             if factors is None:
                 return None
-            found = [
-                [*known, *more] for known, more in zip(found, factors, strict=True)
-            ]
-        return tuple(map(tuple, found)) if len(found[0]) <= FACTORS else None
+            found += factors
+        return tuple(zip(*found, strict=True)) if len(found) <= FACTORS else None
 
 
 def fit(design: Design, learned: Sums | None = None) -> Fitted:

@@ -206,7 +206,7 @@ class ColumnGroup(ABC):
         return []
 
     def factors(self, _state: Any, _x: Any, /) -> list[list[Fraction]] | None:
-        """Return the exact factors of the likelihood in each class.
+        """Return the exact factors of the likelihood, each in all classes.
 
         None if they are not rational, or too many.
         """
