@@ -27,6 +27,7 @@ from app.evaluation.subject import (
     months_evenly,
     require_known,
 )
+from app.figures.metrics import deal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,13 +162,8 @@ class Folds:
         if len(order) < self.folds:
             msg = f"{len(order)} messages cannot be split into {self.folds} folds"
             raise InvalidObservation(msg)
-        # A shuffle, then a stable sort by label: dealing the messages in turn gives
-        # folds that differ by at most one message of each label.
-        shuffled = np.random.default_rng(seed).permutation(len(order))
-        dealt = sorted(shuffled.tolist(), key=lambda at: labels[order[at]])
-        fold = np.empty(len(order), np.int64)
-        fold[dealt] = np.arange(len(order)) % self.folds
-        placed = [*zip(order, fold.tolist(), strict=True)]
+        dealt = deal([labels[m] for m in order], folds=self.folds, seed=seed)
+        placed = [*zip(order, dealt.tolist(), strict=True)]
         return tuple(
             (
                 *(Action("learn", m) for m, f in placed if f != k),

@@ -1,4 +1,4 @@
-"""Metrics: ROC area and curve, error rates, their course and bootstrap intervals.
+"""Metrics: ROC area and curve, error rates over time, bootstrap intervals, and folds.
 
 The figures of the TREC spam track, in per cent, lower is better for all of
 them.  Spam is the positive class throughout: `is_spam` has the gold labels of *n*
@@ -215,6 +215,33 @@ def macro_f1_pct(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float
     ]
     shares = [2 * hit / size for hit, size in zip(hits, sizes, strict=True)]
     return 100.0 * sum(shares) / len(shares)
+
+
+def deal(labels: Sequence[Any], *, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of each example, with similar shares of the labels in each fold.
+
+    Folds differ by at most one example, for each label and in total.
+
+    Parameters
+    ----------
+    labels : sequence
+        Label of each example.
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of the shuffle.
+
+    Examples
+    --------
+    >>> deal(["ham", "ham", "ham", "ham", "spam", "spam"], folds=2, seed=1).sum()
+    np.int64(3)
+    """
+    # A shuffle and a stable sort by label, dealt in turn.
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    dealt = np.empty(len(labels), np.int64)
+    order = sorted(shuffled.tolist(), key=labels.__getitem__)
+    dealt[order] = np.arange(len(labels)) % folds
+    return dealt
 
 
 def _logit(errors: int, messages: int) -> float:

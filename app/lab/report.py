@@ -15,6 +15,7 @@ import numpy as np
 
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
+from app.figures.metrics import deal
 from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, fit, sums
 from app.lab.groups import probability, with_decimals, written
@@ -92,35 +93,6 @@ class Validation:
     def log_loss(self) -> float:
         """Mean of ``-log P(class | row)``.  Unit: nats."""
         return -self.log_likelihood / self.rows
-
-
-def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of each row, with similar shares of the classes in each fold.
-
-    Parameters
-    ----------
-    labels : sequence of int
-        Class of each row.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the shuffle within each class.
-
-    Examples
-    --------
-    >>> deal([0, 0, 0, 0, 1, 1], folds=2, seed=1).reshape(-1).tolist().count(0)
-    3
-    """
-    random = np.random.default_rng(seed)
-    classes = np.array(labels)
-    # The rows of all classes are dealt in one round: folds differ by at most one row,
-    # for each class and in total.
-    order = np.concatenate(
-        [random.permutation(np.flatnonzero(classes == c)) for c in np.unique(classes)]
-    )
-    dealt = np.empty(classes.size, np.int64)
-    dealt[order] = np.arange(classes.size) % folds
-    return dealt
 
 
 def learned(design: Design) -> Fitted | Regressed:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import SmoothedPrior, UniformPrior
+from app.figures.metrics import deal
 from app.lab.design import design
 from app.lab.fitted import fit
 from app.lab.groups import Choices
-from app.lab.report import cross_validate, deal
+from app.lab.report import cross_validate
 from app.lab.table import Model, Row, Table, read_text
 
 TABLE = read_text(
