@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
@@ -345,7 +346,7 @@ class Protocol:
 class _RunPart:
     """Runs one part of a plan with one configuration, and stores the outcome."""
 
-    key: tuple[int, int, int]
+    stream: int
     part: Part
     configuration: Configuration
     corpus: Path
@@ -359,8 +360,8 @@ class _RunPart:
         """Number of messages that it scores, learns, or both."""
         return len({message for _, message in self.part})
 
-    def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
-        """Write a `PartOutcome`, and return its key."""
+    def __call__(self, tick: Callable[[], None], /) -> None:
+        """Write a `PartOutcome`."""
         corpus = Corpus.load(self.corpus)
         outcome = run(
             self.part,
@@ -375,7 +376,6 @@ class _RunPart:
             clock=time.perf_counter,
         )
         replace(outcome, seconds=outcome.seconds + corpus.seconds).save(self.outcome)
-        return self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,14 +438,25 @@ class Experiment:
                     require_known(label, configuration.specification)
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), cache)
-            open_tasks = [task for task in tasks if not task.outcome.exists()]
+            every = chain.from_iterable(tasks.values())
+            open_tasks = [task for task in every if not task.outcome.exists()]
             self._read(open_tasks, surveys, readers, show, on_unreadable)
             # The longest task first, so that no long one starts last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(task.messages for task in open_tasks))
             for _ in carry_out(open_tasks, readers, advance=advance):
                 pass
-            return self._runs(tasks, surveys)
+            return tuple(
+                Run(
+                    stream=self.sources[s].name,
+                    configuration=name,
+                    specification=self.configurations[name].specification,
+                    survey=surveys[s],
+                    in_time=self.protocol.plan.in_time,
+                    outcomes=tuple(PartOutcome.load(task.outcome) for task in parts),
+                )
+                for (s, name), parts in tasks.items()
+            )
 
     @property
     def decays(self) -> bool:
@@ -465,7 +476,7 @@ class Experiment:
     ) -> None:
         """Parse the streams of the tasks that are still open."""
         views = {v for c in self.configurations.values() for v in c.specification.views}
-        wanted = {task.key[0]: task.corpus for task in tasks}
+        wanted = {task.stream: task.corpus for task in tasks}
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
         for at, folder in wanted.items():
             corpus = Corpus.read(
@@ -482,37 +493,37 @@ class Experiment:
 
     def _tasks(
         self, surveys: Sequence[StreamSurvey], folder: Path, cache: Path | None
-    ) -> list[_RunPart]:
-        """Return a task for each part of each run, with the file of its outcome."""
+    ) -> dict[tuple[int, str], list[_RunPart]]:
+        """Return a task for each part of each run, with the file of its outcome.
+
+        By the number of the stream, and the name of the configuration.
+        """
         if cache is not None:
             try:
                 cache.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 msg = f"the folder {cache} cannot be created: {error.strerror}"
                 raise UnreadableSource(msg) from error
-        tasks = []
+        protocol = self.protocol
+        tasks = {}
         for s, seen in enumerate(surveys):
-            months = (
-                self.protocol.months_of(seen, self.sources[s].name)
-                if self.decays
-                else ()
-            )
-            parts = self.protocol.plan.parts(
-                self.protocol.order(seen.order), seen.labels, seed=self.protocol.seed
-            )
-            for c, configuration in enumerate(self.configurations.values()):
-                specification = configuration.specification
-                spam = specification.spam_labels
+            months: tuple[int, ...] = ()
+            if self.decays:
+                months = protocol.months_of(seen, self.sources[s].name)
+            order = protocol.order(seen.order)
+            parts = protocol.plan.parts(order, seen.labels, seed=protocol.seed)
+            for name, configuration in self.configurations.items():
+                spam = configuration.specification.spam_labels
                 labels = noisy_labels(
                     seen.labels,
-                    all_labels=specification.labels,
+                    all_labels=configuration.specification.labels,
                     spam_labels=spam,
-                    noise=self.protocol.noise,
-                    seed=self.protocol.seed,
+                    noise=protocol.noise,
+                    seed=protocol.seed,
                 )
-                tasks += [
+                tasks[s, name] = [
                     _RunPart(
-                        key=(s, c, p),
+                        stream=s,
                         part=part,
                         configuration=configuration,
                         corpus=folder / f"stream-{s}",
@@ -539,27 +550,6 @@ class Experiment:
             part,
         )
         return sha256(json.dumps(depends).encode()).hexdigest()[:32]
-
-    def _runs(
-        self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
-    ) -> tuple[Run, ...]:
-        """Return the runs, assembled from the outcomes of their parts."""
-        return tuple(
-            Run(
-                stream=self.sources[s].name,
-                configuration=name,
-                specification=configuration.specification,
-                survey=seen,
-                in_time=self.protocol.plan.in_time,
-                outcomes=tuple(
-                    PartOutcome.load(task.outcome)
-                    for task in tasks
-                    if task.key[:2] == (s, c)
-                ),
-            )
-            for s, seen in enumerate(surveys)
-            for c, (name, configuration) in enumerate(self.configurations.items())
-        )
 
 
 def code() -> str:

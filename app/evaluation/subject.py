@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -137,13 +137,15 @@ class Subject:
         self, specification: Specification, training: Training = EVERYTHING
     ) -> None:
         self._training = training
-        self._snapshot = Snapshot.empty(specification)
+        self.snapshot = Snapshot.empty(specification)
+        """Its counts."""
+        self.learned = 0
+        """Number of learned messages, including its own verdicts."""
         self._latest: tuple[bytes, Verdict] | None = None
         # The rows of its own decisions, by message.
         self._own: dict[bytes, LedgerRow] = {}
         # The decision that it will learn after its answer.
         self._waiting: tuple[Mapping[str, SparseCounts], Verdict] | None = None
-        self._learned = 0
         # The scored messages, and how many came since the last one that was taught.
         self._scored: set[bytes] = set()
         self._arrived = 0
@@ -154,16 +156,6 @@ class Subject:
         self._history = History()
         self._rows: list[LedgerRow] = []
         self._lessons: list[Lesson] = []
-
-    @property
-    def learned(self) -> int:
-        """Number of learned messages, including its own verdicts."""
-        return self._learned
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """Its counts."""
-        return self._snapshot
 
     def enter(self, month: int, /) -> None:
         """Set the current month, YYYYMM; months never go back."""
@@ -176,11 +168,11 @@ class Subject:
     def score(self, views: Mapping[str, SparseCounts], /) -> Verdict:
         """Return the verdict on a message without learning it."""
         self._settle()
-        verdict = score(self._snapshot, views)
+        verdict = score(self.snapshot, views)
         self._latest = identity(views), verdict
         self._scored.add(self._latest[0])
         self._arrived += 1
-        if confident(verdict, self._snapshot, own_from=self._training.own_from):
+        if confident(verdict, self.snapshot, own_from=self._training.own_from):
             self._waiting = views, verdict
         return verdict
 
@@ -192,13 +184,13 @@ class Subject:
         UnknownLabel
             If it is not one of the profile's labels.
         """
-        specification = self._snapshot.specification
+        specification = self.snapshot.specification
         require_known(label, specification)
         self._settle()
         digest = identity(views)
         # Usually it was scored just before, and nothing was learned since.
         if self._latest is None or self._latest[0] != digest:
-            self._latest = digest, score(self._snapshot, views)
+            self._latest = digest, score(self.snapshot, views)
         verdict = self._latest[1]
         if self._training.wants(verdict, label, specification):
             self._teach(digest, views, verdict, label, source="corpus")
@@ -209,7 +201,7 @@ class Subject:
             return
         views, verdict = self._waiting
         self._waiting = None
-        label = self._snapshot.specification.labels[verdict.label]
+        label = self.snapshot.specification.labels[verdict.label]
         self._teach(identity(views), views, verdict, label, source=OWN)
 
     def _teach(
@@ -222,7 +214,7 @@ class Subject:
         source: str,
     ) -> None:
         """Write the row that the service would write, and learn it."""
-        snapshot, now = self._snapshot, self._now
+        snapshot, now = self.snapshot, self._now
         arrived = None
         if source != OWN and digest in self._scored:
             arrived, self._arrived = self._arrived, 0
@@ -256,7 +248,7 @@ class Subject:
         self._own.pop(digest, None)
         if row.own:
             self._own[digest] = row
-        self._learned += row.label_before is None
+        self.learned += row.label_before is None
         self._latest = None
         learning(snapshot, [row])()
         decay = specification.decay
@@ -265,7 +257,7 @@ class Subject:
         self._rows.append(row)
         self._lessons.append(row.lesson)
         if self._month > (decay.epoch or 0):
-            self._snapshot = self._reloaded(specification.as_of(self._month), row)
+            self.snapshot = self._reloaded(specification.as_of(self._month), row)
 
     def _reloaded(self, specification: Specification, last: LedgerRow) -> Snapshot:
         """Return the snapshot of everything, under the weights of a specification."""
@@ -285,8 +277,8 @@ class Subject:
     ) -> Explanation:
         """Return the reasons of the last verdict."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
-        attribution = attribute(verdict, self._snapshot)
-        return explain(attribution, self._snapshot, seen, strongest=strongest)
+        attribution = attribute(verdict, self.snapshot)
+        return explain(attribution, self.snapshot, seen, strongest=strongest)
 
 
 def identity(views: Mapping[str, SparseCounts]) -> bytes:
@@ -306,8 +298,7 @@ def require_known(label: str, specification: Specification) -> None:
 # maps into memory once.
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One view of all messages, one message after the other.
 
     Parameters
@@ -403,8 +394,8 @@ class Corpus:
     def save(self, folder: Path) -> None:
         """Write the arrays into an empty folder."""
         for view, column in self.columns.items():
-            for part in ("ids", "values", "bounds"):
-                np.save(folder / f"{view}.{part}.npy", getattr(column, part))
+            for part, array in column._asdict().items():
+                np.save(folder / f"{view}.{part}.npy", array)
         about = {"views": list(self.columns), "seconds": self.seconds}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
@@ -420,7 +411,7 @@ class Corpus:
             return np.asarray(np.load(folder / f"{view}.{part}.npy", mmap_mode="c"))
 
         columns = {
-            view: Column(*(mapped(view, part) for part in ("ids", "values", "bounds")))
+            view: Column(*(mapped(view, part) for part in Column._fields))
             for view in about["views"]
         }
         return cls(columns, about["seconds"])
