@@ -127,7 +127,7 @@ class Undo:
             confirm = None
             if _is_large(plan, live):
                 confirm = undo_work.token(
-                    connection, live.row, selection, revision=plan.basis.revision
+                    connection, live.row, selection, revision=plan.revision
                 )
             features = undo_records.features_of(connection, live.row, plan.work)
             scored = scores.count(connection, live.row.id)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import exists, func, insert, or_, select
+from sqlalchemy import func, insert, or_, select
 
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
@@ -309,36 +309,3 @@ def features_of(
             if sum(ids.size for ids in more) >= _MANY * first.size:
                 seen[view] = [np.unique(np.concatenate([first, *more]))]
     return sum(np.unique(np.concatenate(ids)).size for ids in seen.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """The state of the ledger for which a plan was made.
-
-    Parameters
-    ----------
-    revision : int
-        Of the newest row of the ledger.
-    undo : int
-        Number of the newest undo, 0 without one.
-    needed : int or None
-        Revision of the row that loses its vector first of those that the plan needs;
-        None if it needs none.
-    """
-
-    revision: int
-    undo: int
-    needed: int | None
-
-    def holds(self, connection: Connection, profile: ProfileRow) -> bool:
-        """Return whether the plan is still valid; the profile is locked."""
-        if self.undo != newest(all_of(connection, profile.id)):
-            return False
-        mine = _LEDGER.c.profile_id == profile.id
-        # Counts that a sum has taken away may be those that the plan takes back.
-        later = _LEDGER.c.revision > self.revision
-        summed = exists().where(mine, later, _LEDGER.c.kind == "sum")
-        # The oldest rows lose their vectors first.
-        first = _LEDGER.c.revision == self.needed
-        dropped = exists().where(mine, first, _LEDGER.c.vector.is_(None))
-        return not connection.execute(select(or_(summed, dropped))).scalar_one()

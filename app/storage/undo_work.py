@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import case, delete, exists, func, insert, select
+from sqlalchemy import case, delete, exists, func, insert, or_, select
 
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
@@ -83,6 +83,11 @@ class Plan:
         Whether it takes back parts of archives, and therefore cannot be undone.
     of_pruning : bool
         Whether it takes back a pruning, and therefore cannot be undone.
+    revision : int
+        Revision of the newest row of the ledger for which it was made.
+    needed : int or None
+        Revision of the row that loses its vector first of those that it needs; None if
+        it needs none.
     """
 
     undo: UndoRow
@@ -92,7 +97,8 @@ class Plan:
     scored: Mapping[tuple[str, str | None, str | None], int]
     of_parts: bool
     of_pruning: bool
-    basis: undo_records.Basis
+    revision: int
+    needed: int | None
 
     @property
     def empty(self) -> bool:
@@ -201,11 +207,8 @@ def plan(
         scored=scored,
         of_parts=any(row.in_sum for row in taken_back),
         of_pruning=any(row.pruning for row in taken_back),
-        basis=undo_records.Basis(
-            revision=profiles.last_revision(connection, profile.id),
-            undo=undo.number - 1,
-            needed=min(needed)[1] if needed else None,
-        ),
+        revision=profiles.last_revision(connection, profile.id),
+        needed=min(needed)[1] if needed else None,
     )
 
 
@@ -332,7 +335,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         If the profile is gone.
     """
     profiles.lock(connection, profile)
-    if pending(connection, profile.id) or not plan.basis.holds(connection, profile):
+    if pending(connection, profile.id) or not _holds(connection, profile, plan):
         return False
     if plan.empty:
         return True
@@ -342,6 +345,20 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         rows = [{**key, "revision": at, "sign": sign} for at, sign in plan.work]
         connection.execute(insert(tables.undo_work), rows)
     return True
+
+
+def _holds(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
+    """Return whether the ledger is still that for which a plan was made."""
+    undos = undo_records.all_of(connection, profile.id)
+    if plan.undo.number != undo_records.newest(undos) + 1:
+        return False
+    mine = select(_LEDGER.c.revision).filter_by(profile_id=profile.id)
+    # Counts that a sum has taken away may be those that the plan takes back.
+    summed = mine.filter_by(kind="sum").where(_LEDGER.c.revision > plan.revision)
+    # The oldest rows lose their vectors first.
+    dropped = mine.filter_by(revision=plan.needed, vector=None)
+    either = or_(summed.exists(), dropped.exists())
+    return not connection.execute(select(either)).scalar_one()
 
 
 def pending(connection: Connection, profile_id: int) -> bool:
@@ -381,14 +398,13 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     """
     revision = profiles.lock(connection, profile)
     work = tables.undo_work
-    mine = select(work.c.revision, work.c.sign, work.c.number).where(
-        work.c.profile_id == profile.id
+    mine = select(*work.c["revision", "sign", "number"]).filter_by(
+        profile_id=profile.id
     )
     # Messages in the order of the key, so that a step reads its rows and no others.
     messages = mine.where(work.c.sign == 0).order_by(work.c.revision).limit(limit)
     done = connection.execute(messages).all()
-    of_sums = not done
-    if of_sums:
+    if of_sums := not done:
         # Sums to add come first, oldest first, because the first of them has the
         # messages; those to take back come in reverse order.
         order = work.c.sign.desc(), work.c.sign * work.c.revision
@@ -416,11 +432,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             revision=revision,
         )
     ledger.write(connection, profile.id, rows)
-    connection.execute(
-        delete(work).where(
-            work.c.profile_id == profile.id, work.c.revision.in_(revisions)
-        )
-    )
+    over = delete(work).filter_by(profile_id=profile.id)
+    connection.execute(over.where(work.c.revision.in_(revisions)))
     return rows
 
 
@@ -481,13 +494,8 @@ def put_right(
             f"The features of a message that {undo.name} of the profile "
             f"{profile.name!r} takes back are gone. Restore a backup."
         )
-    needed = {
-        each
-        for change in changes
-        for each in (change.lost, change.gained)
-        if each is not None
-    }
-    stored = {
+    needed = {at for x in changes for at in (x.lost, x.gained) if at is not None}
+    stored: dict[int | None, LedgerRow] = {
         row.revision: row for row in ledger.get_many(connection, profile.id, needed)
     }
     written: list[LedgerRow] = []
@@ -515,12 +523,11 @@ def put_right(
 
 
 def _moves(
-    change: Transition, stored: dict[int, LedgerRow]
+    change: Transition, stored: Mapping[int | None, LedgerRow]
 ) -> list[tuple[str | None, str | None, LedgerRow]]:
     """Return label before, label and a row with the vector, for each new row."""
     before, after = change.labels
-    lost = None if change.lost is None else stored[change.lost]
-    gained = None if change.gained is None else stored[change.gained]
+    lost, gained = stored.get(change.lost), stored.get(change.gained)
     if lost is not None and gained is not None:
         # One vector in one epoch: what an undo had taken back and another gave
         # back is a chain of its own, but the same counts.
