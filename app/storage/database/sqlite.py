@@ -464,21 +464,19 @@ def _begin_transaction(connection: Connection, busy_timeout: float) -> None:
     if reads:
         driver.execute("BEGIN DEFERRED")
     else:
-        _take_write_lock(driver, timeout=options[LOCK_TIMEOUT])
+        _execute_when_free(driver, "BEGIN IMMEDIATE", timeout=options[LOCK_TIMEOUT])
 
 
-def _take_write_lock(driver: Any, *, timeout: float) -> None:
-    """Begin to write, as soon as no other process does."""
+def _execute_when_free(driver: Any, statement: str, *, timeout: float) -> Any:
+    """Execute a statement as soon as no other process holds the lock that it takes."""
     deadline = time.monotonic() + timeout
     while True:
         try:
-            driver.execute("BEGIN IMMEDIATE")
-        except driver.OperationalError as error:
+            return driver.execute(statement)
+        except sqlite3.OperationalError as error:
             busy = _code(error) == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() >= deadline:
                 raise
-        else:
-            return
         time.sleep(_ASK_AGAIN)
 
 
@@ -520,16 +518,16 @@ def _nobody_writes(path: Path) -> bool:
 
 def _use_wal(cursor: Any, *, timeout: float) -> None:
     """Switch the file to its write-ahead log, once in its life."""
-    deadline = time.monotonic() + timeout
-    while cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        try:
-            cursor.execute("PRAGMA journal_mode = WAL")
+    if cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         # The busy handler is not asked for this lock: of 800 connections that met
         # an empty file eight at a time, 26 got "database is locked" at once.
-        except cursor.connection.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+        to_wal = "PRAGMA journal_mode = WAL"
+        if _execute_when_free(cursor, to_wal, timeout=timeout).fetchone() != ("wal",):
+            raise InvalidSetting(
+                "SQLite can have no write-ahead log there, which takes memory that "
+                "processes share. Keep the database on a local disk, and leave the vfs "
+                "out of its URL."
+            )
     # Who switched has not opened the log: SQLite would delete it with the last other
     # one that has, and a later transaction find that it is not the same.
     cursor.execute("PRAGMA schema_version").fetchall()

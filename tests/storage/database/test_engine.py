@@ -773,3 +773,11 @@ def test_a_connection_lost_before_its_commit_stored_nothing(engine):
 
     with pytest.raises(DatabaseUnavailable, match="Nothing was stored"):
         lose()
+
+
+def test_a_file_that_can_have_no_write_ahead_log_is_refused(tmp_path):
+    """SQLite says no without an error, and the process asked it for ever."""
+    url = f"sqlite:///file:{tmp_path}/postbayes.db?vfs=unix-none&uri=true"
+
+    with pytest.raises(InvalidSetting, match="no write-ahead log"):
+        migrate(open_engine(url))
