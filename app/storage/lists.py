@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from sqlalchemy import delete, func, insert, literal, select, tuple_, update
 
 from app.access.lists import ListEntry, ListKind, ListSubject
-from app.storage.database.dialect import insert_into, tuple_of, upsert
+from app.storage.database.dialect import tuple_of, upsert
 from app.storage.profiles import change
 from app.storage.tables import correspondent, list_entry, profile
 
@@ -164,17 +164,7 @@ def add_correspondents(
     """Add messages to the counts; the days of these rows are the latest."""
     # In the order of the key, so processes that add to the same rows never deadlock.
     found = [row._asdict() for row in sorted(rows)]
-    if not found:
-        return
-    new = insert_into(connection, correspondent)
-    statement = new.on_conflict_do_update(
-        index_elements=[correspondent.c.profile_id, correspondent.c.address],
-        set_={
-            "messages": correspondent.c.messages + new.excluded.messages,
-            "last": new.excluded.last,
-        },
-    )
-    connection.execute(statement, found)
+    upsert(connection, correspondent, found, adding_to=["messages"])
 
 
 def correspondents_in_parts(

@@ -28,7 +28,7 @@ from app.bayes.state import History, State
 from app.errors import InconsistentCounts
 from app.ledger.sums import decode_sum, encode_sum
 from app.storage import tables
-from app.storage.database.dialect import insert_into
+from app.storage.database.dialect import upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -387,7 +387,7 @@ def changes(
     ]
 
 
-def add_messages(connection: Connection, changed: Iterable[tuple[Key, int]]) -> None:
+def add_messages(connection: Connection, changed: Sequence[tuple[Key, int]]) -> None:
     """Add to the messages of labels, or subtract if negative.
 
     Raises
@@ -395,18 +395,14 @@ def add_messages(connection: Connection, changed: Iterable[tuple[Key, int]]) -> 
     InconsistentCounts
         If a row to subtract from is missing.
     """
-    count = _MESSAGES.c.messages
-    gained = insert_into(connection, _MESSAGES)
-    gained = gained.on_conflict_do_update(
-        index_elements=Key._fields, set_={count: count + gained.excluded.messages}
-    )
+    gained = [key._asdict() | {"messages": n} for key, n in changed if n > 0]
+    upsert(connection, _MESSAGES, gained, adding_to=["messages"])
+    # Not by the same statement: the row is checked before ON CONFLICT updates it.
     for key, messages in changed:
-        # Not by the same statement: the row is checked before ON CONFLICT updates it.
         if messages > 0:
-            connection.execute(gained, key._asdict() | {"messages": messages})
             continue
         lost = update(_MESSAGES).filter_by(**key._asdict())
-        lost = lost.values(messages=count + messages)
+        lost = lost.values(messages=_MESSAGES.c.messages + messages)
         if connection.execute(lost).rowcount != 1:
             raise InconsistentCounts(
                 f"{-messages} messages of {key.view} for {key.label} in "

@@ -506,17 +506,29 @@ def insert_into(
 
 
 def upsert(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, object]],
+    *,
+    adding_to: Collection[str] = (),
 ) -> None:
-    """Insert rows, each in the place of one that has its key."""
+    """Insert rows, each in the place of one that has its key.
+
+    Parameters
+    ----------
+    adding_to : collection of str
+        The columns of which the sum of both rows is kept.
+    """
     if not rows:
         return
     new = insert_into(connection, table)
-    key = [column.name for column in table.primary_key]
-    others = [column.key for column in table.columns if column.name not in key]
-    statement = new.on_conflict_do_update(
-        index_elements=key, set_={name: new.excluded[name] for name in others}
-    )
+    values: dict[str, Any] = {
+        column.key: new.excluded[column.key]
+        for column in table.columns
+        if not column.primary_key
+    }
+    values |= {name: table.c[name] + values[name] for name in adding_to}
+    statement = new.on_conflict_do_update(index_elements=table.primary_key, set_=values)
     connection.execute(statement, rows)
 
 
