@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -43,25 +43,43 @@ LEAST_STEPS: Final = 2**12
 """Smallest number of steps between the values of a column, for four digits."""
 
 
-def decimals(column: str, table: Table) -> int:
-    """Return the decimals of a column's step, as its largest value allows.
+class Scale(NamedTuple):
+    """The steps in which a column is measured.
+
+    A step is a power of ten, because cells are decimal numbers: 1.71 is not a multiple
+    of any power of two, and the fraction to which it would be rounded is not in the
+    table.
 
     Parameters
     ----------
-    column : str
-        A column of measurements with some value.
-    table : Table
-        The table.
+    places : int
+        Decimals of the step, as the largest value of the column allows.
+    origin : int
+        The number of steps from which values are measured, in the statistics and the
+        likelihood.  It is 0, unless the values are large and close together, like Unix
+        times: then a double near the value has no digits left for a distance from the
+        mean, and a number midway between two classes would not be a tie.
+    exact : bool
+        Whether each cell is a multiple of the step.
+    """
+
+    places: int
+    origin: int
+    exact: bool
+
+    @property
+    def unit(self) -> Fraction:
+        """The step, in the unit of the column."""
+        return 1 / Fraction(10) ** self.places
+
+
+def scale_of(column: str, table: Table) -> Scale:
+    """Return the scale of a column of measurements with some value.
 
     Raises
     ------
     MalformedTable
         If a cell is not a number, or the column's values are too far from zero.
-
-    Notes
-    -----
-    A power of ten, because cells are decimal numbers: 1.71 is not a multiple of any
-    power of two, and the fraction to which it would be rounded is not in the table.
     """
     rows = [row for row in table.rows if column in row.cells]
     found = [number(row, column) for row in rows]
@@ -82,7 +100,11 @@ def decimals(column: str, table: Table) -> int:
             f"column {column!r} varies only by {span:g}, with values up to "
             f"{largest:g}; subtract a constant from it"
         )
-    return places
+    exact = [steps(cell, places) for cell in table.filled(column)]
+    low, high = round(min(exact)), round(max(exact))
+    middle = (low + high) // 2
+    origin = middle if FAR * (high - low) < abs(middle) else 0
+    return Scale(places, origin, all(each.denominator == 1 for each in exact))
 
 
 def steps(cell: str, places: int) -> Fraction:
@@ -95,18 +117,6 @@ def steps(cell: str, places: int) -> Fraction:
     """
     # A number too small for a double counts as 0; its fraction would take all memory.
     return Fraction(Decimal(cell).scaleb(places)) if float(cell) else Fraction(0)
-
-
-def origin(column: str, table: Table, places: int) -> int:
-    """Return the number of steps from which the values of a column are measured.
-
-    It is 0, unless the values are large and close together, like Unix times: then a
-    double near the value has no digits left for a distance from the mean, and a number
-    midway between two classes would not be a tie.
-    """
-    found = [round(steps(cell, places)) for cell in table.filled(column)]
-    middle = (min(found) + max(found)) // 2
-    return middle if FAR * (max(found) - min(found)) < abs(middle) else 0
 
 
 def number(row: Row, column: str) -> float:
@@ -166,13 +176,8 @@ class Measured(ColumnGroup):
         The event model.
     columns : tuple of str
         Their names.
-    places : tuple of int
-        Decimals of the step of each column, as its largest value allows.
-    origins : tuple of int
-        The number of steps from which the values of each column are measured, in the
-        statistics and the likelihood.
-    exact : frozenset of str
-        The columns of which each cell is a multiple of the step.
+    scales : tuple of Scale
+        How each is measured.
     choices : Choices
         The treatment of variances and correlations.
     """
@@ -181,9 +186,7 @@ class Measured(ColumnGroup):
 
     model: Literal["gaussian", "discriminant"]
     columns: tuple[str, ...]
-    places: tuple[int, ...]
-    origins: tuple[int, ...]
-    exact: frozenset[str]
+    scales: tuple[Scale, ...]
     choices: Choices
 
     @classmethod
@@ -195,22 +198,11 @@ class Measured(ColumnGroup):
         MalformedTable
             If a cell is not a number, or the values of a column are too far from zero.
         """
-        places = {column: decimals(column, table) for column in columns}
-        exact = frozenset(
-            column
-            for column in columns
-            if all(
-                steps(cell, places[column]).denominator == 1
-                for cell in table.filled(column)
-            )
-        )
         discriminant = choices.model is Model.DISCRIMINANT
         return cls(
             model="discriminant" if discriminant else "gaussian",
             columns=columns,
-            places=tuple(places.values()),
-            origins=tuple(origin(c, table, n) for c, n in places.items()),
-            exact=exact,
+            scales=tuple(scale_of(column, table) for column in columns),
             choices=choices,
         )
 
@@ -238,7 +230,7 @@ class Measured(ColumnGroup):
         added = self.choices.added
         if added is None:
             return otherwise
-        return Added({i: added * 100.0**d for i, d in enumerate(self.places)})
+        return Added({i: added * 100.0**x.places for i, x in enumerate(self.scales)})
 
     def estimate(self, state: MomentSums) -> NormalLikelihood:
         """Return the likelihood, in the units of the columns, from their origins on.
@@ -250,7 +242,7 @@ class Measured(ColumnGroup):
         if self.choices.added is None:
             state = _varying(state)
         found = self.event_model.estimate(state)
-        step = np.array([10.0 ** -self.places[i] for i in found.ids.tolist()])
+        step = np.array([10.0 ** -self.scales[i].places for i in found.ids.tolist()])
         units = step[:, np.newaxis]
         if isinstance(found, DiscriminantLikelihood):
             return replace(
@@ -269,15 +261,14 @@ class Measured(ColumnGroup):
         found = {}
         for field, column in enumerate(self.columns):
             if column in row.cells:
-                places = self.places[field]
+                places, origin, _ = self.scales[field]
                 # Trap: beyond 1e999999, a Decimal overflows.
                 if abs(number(row, column)) * 10.0**places > LIMIT:
                     raise MalformedTable(
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
                         "a thousand times the values in the table"
                     )
-                exact = steps(row.cells[column], places) - self.origins[field]
-                found[field] = round(exact)
+                found[field] = round(steps(row.cells[column], places) - origin)
         return Measurements.of(found, fraction_bits=0) if found else None
 
     def means(self, likelihood: NormalLikelihood) -> NDArray[np.float64]:
@@ -387,10 +378,7 @@ class Measured(ColumnGroup):
 
     def values_of(self, x: Measurements) -> NDArray[np.float64]:
         """Return the measurements in the units of their columns."""
-        found = zip(x.values.tolist(), x.ids.tolist(), strict=True)
-        return np.array(
-            [(v + self.origins[i]) / 10 ** self.places[i] for v, i in found]
-        )
+        return self._in_units(x.ids, x.values)
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a measurement, and its cell."""
@@ -399,17 +387,21 @@ class Measured(ColumnGroup):
 
     def _starts(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the origins of some columns in their units."""
-        return np.array([self.origins[i] / 10 ** self.places[i] for i in ids.tolist()])
+        return self._in_units(ids, np.zeros_like(ids))
+
+    def _in_units(
+        self, ids: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return numbers of steps from the origins in the units of their columns."""
+        scales = (self.scales[i] for i in ids.tolist())
+        each = zip(steps.tolist(), scales, strict=True)
+        return np.array([(n + x.origin) / 10**x.places for n, x in each])
 
     def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
-        n = int(state.documents[row, c])
-        if not n:
-            return None
-        start = self.origins[int(state.ids[row])]
-        return (Fraction(state.sums[row, c], n) + start) * self._unit(state, row)
-
-    def _unit(self, state: MomentSums, row: int) -> Fraction:
-        return Fraction(1, 10 ** self.places[int(state.ids[row])])
+        n, scale = int(state.documents[row, c]), self.scales[int(state.ids[row])]
+        return (
+            (Fraction(state.sums[row, c], n) + scale.origin) * scale.unit if n else None
+        )
 
     def _shrunk(self, state: MomentSums, likelihood: DiscriminantLikelihood) -> float:
         """Return the share that was taken from the correlations."""
@@ -435,9 +427,9 @@ class Measured(ColumnGroup):
         n = sum(rows for rows, *_ in of_classes)
         each = (p - Fraction(x * y, rows) for rows, x, y, p in of_classes if rows)
         scatter = sum(each, Fraction(0))
-        units = self._unit(state, row) * self._unit(state, column)
+        one, other = (self.scales[int(state.ids[at])] for at in (row, column))
         added = rational(self.choices.added or 0.0) * (row == column)
-        return scatter / n * units + added if n else None
+        return scatter / n * one.unit * other.unit + added if n else None
 
     def _shown(
         self,
@@ -455,7 +447,7 @@ class Measured(ColumnGroup):
             return Number(value, note="from all classes")
         if not math.isclose(value, exact, rel_tol=1e-9, abs_tol=1e-12 * scale):
             return Number(value, note=f"instead of {float(exact):.4g}")
-        known = self.exact.issuperset(self.columns[field] for field in fields)
+        known = all(self.scales[field].exact for field in fields)
         if not known or exact.denominator > READABLE:
             return Number(value)
         return Number(value, str(exact))

@@ -156,7 +156,7 @@ def test_many_rows_are_summed_in_chunks():
     assert [n, n] == whole.messages.tolist()
     assert [n, n] == whole.states["categories"].messages.tolist()
     assert [n, 2 * n] == [
-        s / 10 ** plan.parts["measurements x"].places[0]
+        s / 10 ** plan.parts["measurements x"].scales[0].places
         for s in whole.states["measurements x"].sums[0]
     ]
     assert [0, 0] == nothing.messages.tolist()
