@@ -234,7 +234,7 @@ class Bag(ColumnGroup):
         Whether it is text.
     words : tuple of str
         The vocabulary; for counts, the columns.
-    declared : bool
+    closed : bool
         Whether the vocabulary was declared; otherwise it comes from training.
     smoothing : Smoothing
         Treatment of rare and missing counts.
@@ -244,7 +244,7 @@ class Bag(ColumnGroup):
     columns: tuple[str, ...]
     text: bool
     words: tuple[str, ...]
-    declared: bool
+    closed: bool
     smoothing: Smoothing
 
     @cached_property
@@ -255,17 +255,12 @@ class Bag(ColumnGroup):
     @property
     def event_model(self) -> Bernoulli | Multinomial:
         """The model of `app.bayes`; the multinomial one counts occurrences."""
-        vocabulary = len(self.words) if self.declared else None
+        vocabulary = len(self.words) if self.closed else None
         if self.model == "bernoulli":
             return Bernoulli(smoothing=self.smoothing, vocabulary=vocabulary)
         return Multinomial(
             smoothing=self.smoothing, counting="occurrences", vocabulary=vocabulary
         )
-
-    @property
-    def closed(self) -> bool:
-        """Whether the vocabulary was declared."""
-        return self.declared
 
     @property
     def constant_term(self) -> tuple[str, str] | None:
@@ -346,7 +341,7 @@ class Bag(ColumnGroup):
     def _counted(self, state: FeatureCounts) -> _Counted:
         counting: Counting = "presence" if self.model == "bernoulli" else "occurrences"
         counts = state.look_up(np.arange(len(self.words)), counting)
-        seen = np.logical_or(counts.any(axis=1), self.declared)
+        seen = np.logical_or(counts.any(axis=1), self.closed)
         if self.model == "bernoulli":
             return _Counted(self.smoothing, counts, state.messages, seen, 2)
         totals, n_values = state.totals(counting), max(1, int(seen.sum()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from app.features.tokens import of_text
 from app.lab.counted import Bag, Categories
 from app.lab.groups import Choices
 from app.lab.measured import Measured
-from app.lab.table import TAKES, Kind, Model, Table, is_number, kind_of
+from app.lab.table import TAKES, Kind, Model, Table, is_number, kind_of, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,13 +94,8 @@ class Design:
         MalformedTable
             If a cell is not of the kind of its column.
         """
-        return encode(self.parts, row)
-
-
-def encode(parts: Mapping[str, ColumnGroup], row: Row) -> dict[str, Any]:
-    """Return the cells of a row as each group encodes them."""
-    views = {name: part.encode(row) for name, part in parts.items()}
-    return {name: x for name, x in views.items() if x is not None}
+        views = {name: part.encode(row) for name, part in self.parts.items()}
+        return {name: x for name, x in views.items() if x is not None}
 
 
 def design(table: Table, choices: Choices) -> Design:
@@ -132,11 +127,12 @@ def design(table: Table, choices: Choices) -> Design:
         if labelled.filled(column) or column in choices.values
     }
     parts = _parts(kinds, labelled, choices)
-    examples = tuple(
-        (encode(parts, row), classes.index(row.cells[target])) for row in rows
-    )
     empty = tuple(column for column in columns if column not in kinds)
-    return Design(choices, classes, kinds, parts, examples, rows, notes, empty)
+    plan = Design(choices, classes, kinds, parts, (), rows, notes, empty)
+    labels = [classes.index(row.cells[target]) for row in rows]
+    return replace(
+        plan, examples=tuple(zip(map(plan.encode, rows), labels, strict=True))
+    )
 
 
 def _require_effect(choices: Choices) -> None:
@@ -163,7 +159,7 @@ def _require_effect(choices: Choices) -> None:
 
 def _classes(table: Table, target: str) -> tuple[str, ...]:
     """Return the values of the target."""
-    table.require(target)
+    require(target, table.columns)
     found = sorted(set(table.filled(target)))
     if len(found) < 2:  # noqa: PLR2004  two are the fewest to choose from
         has = f"one class only, {found[0]!r}" if found else "no value in any row"
@@ -186,7 +182,7 @@ def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
     if chosen is None:
         chosen = tuple(c for c in table.columns if c != choices.target)
     for column in (*chosen, *choices.kinds, *choices.values):
-        table.require(column)
+        require(column, table.columns)
     for option, named in (("--as", choices.kinds), ("--values", choices.values)):
         for column in named:
             if column not in chosen:
@@ -265,14 +261,14 @@ def _parts(
         seen = {word for cell in table.filled(column) for word in of_text(cell)}
         words = vocabulary or tuple(sorted(seen))
         parts[f"text {column}"] = bag(
-            columns=(column,), text=True, words=words, declared=vocabulary is not None
+            columns=(column,), text=True, words=words, closed=vocabulary is not None
         )
     # Under Bernoulli each column is separate: an unknown cell is no evidence, but in
     # a common vocabulary it would be an absent word.
     apart = [(column,) for column in counts]
     for group in filter(None, apart if model is Model.BERNOULLI else [counts]):
         parts[f"counts {group[0]}"] = bag(
-            columns=group, text=False, words=group, declared=True
+            columns=group, text=False, words=group, closed=True
         )
     return parts
 

@@ -108,12 +108,15 @@ class ColumnGroup(ABC):
         Name of the event model.
     columns : tuple of str
         Names of the columns.
+    closed : bool
+        Whether the words were declared.
     """
 
     __slots__ = ()
     statistics: ClassVar[type[FeatureCounts | MomentSums]] = FeatureCounts
     model: str
     columns: tuple[str, ...]
+    closed: bool = False
 
     @property
     @abstractmethod
@@ -123,11 +126,6 @@ class ColumnGroup(ABC):
     def estimate(self, state: Any) -> Any:
         """Return the likelihood under a training state."""
         return self.event_model.estimate(state)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the words were declared."""
-        return False
 
     @property
     def constant_term(self) -> tuple[str, str] | None:

@@ -62,18 +62,6 @@ class Table:
         """Return the cells of a column that are not empty, in row order."""
         return [row.cells[column] for row in self.rows if column in row.cells]
 
-    def require(self, column: str) -> None:
-        """Raise if there is no such column.
-
-        Raises
-        ------
-        MalformedTable
-            With the names that there are.
-        """
-        if column not in self.columns:
-            msg = f"there is no column {column!r}; there are {listed(self.columns)}"
-            raise MalformedTable(msg)
-
 
 def read_table(path: Path) -> Table:
     """Return the table in a CSV file.
@@ -138,7 +126,7 @@ def read_text(text: str) -> Table:
     return Table(columns, tuple(rows))
 
 
-def listed(names: tuple[str, ...]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return a list of names for a sentence."""
     return ", ".join(repr(name) for name in names) or "none"
 
@@ -394,7 +382,7 @@ def question(text: str, columns: Sequence[str]) -> Row:
                 f"{part!r} in the question {text!r} is not of the form column=value; "
                 "a number is written with a point, like 1.5"
             )
-        _require(name, columns)
+        require(name, columns, " to predict from")
         if name in cells:
             raise MalformedTable(f"the question {text!r} has two values for {name!r}")
         cells[name] = value
@@ -412,13 +400,18 @@ def questions(table: Table, columns: Sequence[str], *, target: str) -> tuple[Row
     """
     for name in table.columns:
         if name != target:
-            _require(name, columns)
+            require(name, columns, " to predict from")
     return table.rows
 
 
-def _require(name: str, columns: Sequence[str]) -> None:
+def require(name: str, columns: Sequence[str], use: str = "") -> None:
+    """Raise if there is no such column.
+
+    Raises
+    ------
+    MalformedTable
+        With the use of the column, if any, and the names that there are.
+    """
     if name not in columns:
-        raise MalformedTable(
-            f"there is no column {name!r} to predict from; there are "
-            f"{listed(tuple(columns))}"
-        )
+        msg = f"there is no column {name!r}{use}; there are {listed(columns)}"
+        raise MalformedTable(msg)
