@@ -180,7 +180,7 @@ class Months:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class Times(Linear):
     """Moments, in seconds since 1970 and in UTC.
 
     Examples
@@ -190,24 +190,20 @@ class Times:
     (1767290400, '18:00'), (1767312000, '00:00'))
     """
 
-    first: int
-    last: int
-
-    def position(self, value: float, /) -> float:
-        """Return the share of the axis before a moment."""
-        return Linear(self.first, self.last).position(value)
+    low: int
+    high: int
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Return full hours, or midnights of a longer time."""
-        span = self.last - self.first
+        span = self.high - self.low
         step = next((n for n in _SPANS if span / n <= _ABOUT), 7 * _DAY)
         # A week begins on a Monday; 1970 began on a Thursday.
         origin = 4 * _DAY if step == 7 * _DAY else 0
-        begin = self.first - (self.first - origin) % -step
+        begin = self.low - (self.low - origin) % -step
         form = "%H:%M" if step < _DAY else "%d %b"
         return tuple(
             (n, datetime.fromtimestamp(n, UTC).strftime(form))
-            for n in range(begin, self.last + 1, step * (1 + span // (14 * step)))
+            for n in range(begin, self.high + 1, step * (1 + span // (14 * step)))
         )
 
 

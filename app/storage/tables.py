@@ -45,11 +45,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(
-        self,
-        value: datetime | None,
-        dialect: Dialect,  # noqa: ARG002  (SQLAlchemy passes it by position)
-    ) -> datetime | None:
+    def process_bind_param(self, value: datetime | None, _: Dialect) -> datetime | None:
         """Refuse a time without a time zone."""
         if value is None:
             return None
@@ -59,16 +55,12 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(
-        self,
-        value: datetime | None,
-        dialect: Dialect,  # noqa: ARG002  (SQLAlchemy passes it by position)
+        self, value: datetime | None, _: Dialect
     ) -> datetime | None:
         """Return the moment as an aware datetime in UTC."""
         if value is None:
             return None
-        if value.tzinfo is None:
-            return value.replace(tzinfo=UTC)
-        return value.astimezone(UTC)
+        return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC)
 
 
 metadata: Final = MetaData(
