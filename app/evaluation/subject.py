@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from app.corpora.parallel import Readers
     from app.ledger.entry import LedgerRow
 
+    # Of a message: the ids of each view, and their counts.
+    Features = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
@@ -353,31 +356,22 @@ class Corpus:
             Processes that parse them (`app.corpora.parallel`).
         """
         begun = clock()
-        parts: dict[str, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]]
-        parts = {view: ([], []) for view in views}
+        messages: list[Features] = []
         unreadable: dict[int, str] = {}
-        number = 0
-        for chunk in in_order(
-            readers, partial(_seen, views=tuple(views)), chunks(raws, len)
-        ):
+        seen = partial(_seen, views=tuple(views))
+        for chunk in in_order(readers, seen, chunks(raws, len)):
             for found in chunk:
                 if isinstance(found, str):
-                    unreadable[number] = found
-                seen = {} if isinstance(found, str) else found
-                for view, (ids, values) in parts.items():
-                    x = seen.get(view, SparseCounts.of({}))
-                    ids.append(x.ids)
-                    values.append(x.values)
-                number += 1
+                    unreadable[len(messages)] = found
+                messages.append({} if isinstance(found, str) else found)
             advance(len(chunk))
-        columns = {
-            view: Column(
-                _joined(ids),
-                _joined(values),
-                np.cumsum([0, *(part.size for part in ids)], dtype=np.int64),
-            )
-            for view, (ids, values) in parts.items()
-        }
+        nothing = (np.empty(0, np.int64),) * 2
+        columns = {}
+        for view in views:
+            of_each = (message.get(view, nothing) for message in messages)
+            ids, values = zip(nothing, *of_each, strict=True)
+            bounds = np.cumsum([part.size for part in ids], dtype=np.int64)
+            columns[view] = Column(np.concatenate(ids), np.concatenate(values), bounds)
         return cls(columns, clock() - begun, unreadable)
 
     def __getitem__(self, message: int) -> dict[str, SparseCounts]:
@@ -417,22 +411,17 @@ class Corpus:
         return cls(columns, about["seconds"])
 
 
-def _seen(
-    raws: Sequence[bytes], *, views: Collection[str]
-) -> list[Mapping[str, SparseCounts] | str]:
+def _seen(raws: Sequence[bytes], *, views: Collection[str]) -> list[Features | str]:
     """Return the features of each message, or the reason why it cannot be read."""
-    found: list[Mapping[str, SparseCounts] | str] = []
+    found: list[Features | str] = []
     for raw in raws:
         try:
             with reading_one_of_many():
-                found.append(extract(parse(raw), views).views)
+                seen = extract(parse(raw), views).views
+                found.append({view: (x.ids, x.values) for view, x in seen.items()})
         except UnreadableMessage as error:
             found.append(str(error))
     return found
-
-
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 AROUND: Final = 50
