@@ -89,29 +89,20 @@ def due(
     profile = tables.profile.c
     others = select(profile.id).where(profile.id > after).order_by(profile.id)
     last = connection.scalar(others.offset(PROFILES - 1).limit(1))
-    scored, history = tables.scored.c, tables.history.c
-    too_much = [
+    scored, history, row = tables.scored.c, tables.history.c, tables.ledger.c
+    rows = func.count()
+    large = func.sum(scored.bytes) > limits.scored_bytes
+    many = select((rows > limits.scored_rows) | large)
+    many_lines = select(rows > limits.history_rows)
+    too_much: list[Any] = [
         exists().where(scored.profile_id == profile.id, scored.time < limits.scored),
         exists().where(history.profile_id == profile.id, history.time < limits.history),
-        select(
-            (func.count() > limits.scored_rows)
-            | (func.sum(scored.bytes) > limits.scored_bytes)
-        )
-        .where(scored.profile_id == profile.id)
-        .scalar_subquery(),
-        select(func.count() > limits.history_rows)
-        .where(history.profile_id == profile.id)
-        .scalar_subquery(),
+        many.where(scored.profile_id == profile.id).scalar_subquery(),
+        many_lines.where(history.profile_id == profile.id).scalar_subquery(),
     ]
     if limits.vectors is not None:
-        row = tables.ledger.c
-        too_much.append(
-            exists().where(
-                row.profile_id == profile.id,
-                row.vector.is_not(None),
-                row.time < limits.vectors,
-            )
-        )
+        old = row.vector.is_not(None), row.time < limits.vectors
+        too_much.append(exists().where(row.profile_id == profile.id, *old))
     found = select(profile.id).where(profile.id > after, or_(*too_much))
     if last is not None:
         found = found.where(profile.id <= last)

@@ -133,22 +133,18 @@ def plan(
     undos = undo_records.all_of(connection, profile.id)
     _require_known(connection, profile, selection, undos)
     before = in_force(undos)
+    unwanted = {each.number for each in undos if selection.matches(each)}
     undo = UndoRow(
         number=undo_records.newest(undos) + 1,
         source=source,
         time=time,
-        takes=to_take(
-            undos, {each.number for each in undos if selection.matches(each)}
-        ),
+        takes=to_take(undos, unwanted),
         asked=selection.document(),
     )
     after = in_force([*undos, undo]) - {undo.number}
     matched = undo_records.matching(connection, profile.id, selection)
-    reach = {row.revision: row for row in matched}
-    reach |= {
-        row.revision: row
-        for row in undo_records.rows_of(connection, profile.id, before ^ after)
-    }
+    others = undo_records.rows_of(connection, profile.id, before ^ after)
+    reach = {row.revision: row for row in (*matched, *others)}
     taken = undo_records.taken_by(connection, profile.id, reach)
     gone, gone_after = (
         {revision for revision, by in taken.items() if by & standing}
@@ -158,11 +154,7 @@ def plan(
     # in force again.
     own = frozenset(row.revision for row in matched) - gone_after
     gone_after |= own
-    affected = [
-        row
-        for revision, row in reach.items()
-        if (revision in gone) != (revision in gone_after)
-    ]
+    affected = [reach[revision] for revision in sorted(gone ^ gone_after)]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
     taken_back = [row for row in affected if row.revision in own]
@@ -172,13 +164,11 @@ def plan(
     sums = [row for row in affected if row.is_sum]
     require_kept(connection, profile, sums)
     # 1 for a sum to add again, -1 for one to take back.
-    changed_sums = {
-        row.revision: -1 if row.revision in gone_after else 1 for row in sums
-    }
-    summed = require_reachable(connection, profile, changed_sums)
+    signs = {x.revision: -1 if x.revision in gone_after else 1 for x in sums}
+    summed = require_reachable(connection, profile, signs)
     messages: Counter[tuple[str | None, str | None]] = Counter()
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
-    work = sorted(changed_sums.items())
+    work = sorted(signs.items())
     digests = {row.digest for row in affected if not row.is_sum}
     needed = [(row.time, row.revision) for row in sums]
     for _, history, back in histories(connection, profile.id, digests, after, own):
