@@ -35,7 +35,6 @@ amounts of the profile to which it is added.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,14 +44,18 @@ from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.features.id_key import keyable
 from app.ledger.vector import (
+    COUNT,
     DROPPED,
+    LARGEST,
     MOST_VIEWS,
+    NUMBER,
     checked,
     read_name,
     require_new,
+    sealed,
     write_name,
 )
-from app.zstd import packed, unpacked
+from app.zstd import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,20 +67,11 @@ if TYPE_CHECKING:
 
 VERSION: Final = 0x82
 _VERSIONS: Final = frozenset((0x81, VERSION))
-LARGEST: Final = 16 * 1024 * 1024
-"""Most bytes of a body before compression: 400,000 features of two labels.
-
-A few bytes of zstd can stand for a gigabyte of zeros.  Precedent: libpng stops
-at 8 MB of one chunk (`PNG_USER_CHUNK_MALLOC_MAX`).
-"""
 _FEATURES: Final = 1
 _KIND: Final = bytes((_FEATURES,))
 # Of earlier versions: eight columns.
 _MOMENTS: Final = 2
 _MOMENT_COLUMNS: Final = 8
-_HEAD: Final = struct.Struct("<BI")
-_COUNT: Final = struct.Struct("<I")
-_NUMBER: Final = np.dtype("<i8")
 # Their number is one byte.
 _MOST_LABELS: Final = 0xFF
 
@@ -117,14 +111,10 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
             )
         # Differences modulo 2**64: ids use all 64 bits, and summing restores them.
         ids = np.diff(x.ids, prepend=np.int64(0))
-        parts += [write_name(view), _KIND, x.messages.astype(_NUMBER).tobytes()]
-        parts += [_COUNT.pack(ids.size), _planes(ids), *map(_planes, x.columns.T)]
+        parts += [write_name(view), _KIND, x.messages.astype(NUMBER).tobytes()]
+        parts += [COUNT.pack(ids.size), _planes(ids), *map(_planes, x.columns.T)]
     body = b"".join(parts)
-    if len(body) > LARGEST:
-        msg = f"A sum of {len(body)} bytes is too large; {LARGEST} are allowed."
-        raise InvalidObservation(msg)
-    rest = _COUNT.pack(len(body)) + packed(body)
-    return _HEAD.pack(VERSION, zlib.crc32(rest)) + rest
+    return sealed(VERSION, COUNT.pack(len(body)), body, kind="sum")
 
 
 def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
@@ -159,8 +149,8 @@ def redacted_sums(sums: State, key: IdKey | None = None) -> State:
 
 def _body(rest: memoryview) -> bytes:
     """Return the decompressed body, within its limit."""
-    (size,) = _COUNT.unpack_from(rest)
-    body = unpacked(rest[_COUNT.size :], most=min(size, LARGEST))
+    (size,) = COUNT.unpack_from(rest)
+    body = unpacked(rest[COUNT.size :], most=min(size, LARGEST))
     if len(body) != size:
         raise ValueError("it is not of the size that it says")
     return body
@@ -188,10 +178,10 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
         require_new(view, views)
         kind, at = body[at], at + 1
         messages = np.zeros(len(labels), np.int64)
-        messages[where] = np.frombuffer(body, _NUMBER, where.size, at)
-        at += where.size * _NUMBER.itemsize
-        (n,) = _COUNT.unpack_from(body, at)
-        at += _COUNT.size
+        messages[where] = np.frombuffer(body, NUMBER, where.size, at)
+        at += where.size * NUMBER.itemsize
+        (n,) = COUNT.unpack_from(body, at)
+        at += COUNT.size
         if kind == _FEATURES:
             views[view], at = _features(body, at, n, messages=messages, where=where)
         elif kind == _MOMENTS:
@@ -212,7 +202,7 @@ def _features(
     """Return the counts of n features, and the start of the next view."""
     n_classes = messages.size
     # Labels missing from the sum take no bytes there, and 16 zero bytes here.
-    size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
+    size = n * (1 + 2 * n_classes) * NUMBER.itemsize
     if size > LARGEST:
         raise ValueError(f"{n} features of {n_classes} labels are {size} bytes")
     columns, at = _read_columns(body, at, n=n, width=1 + 2 * where.size)
@@ -226,18 +216,18 @@ def _features(
 
 def _planes(column: NDArray[np.int64]) -> bytes:
     """Return the bytes of numbers, all lowest ones first."""
-    numbers = np.ascontiguousarray(column, _NUMBER)
-    return numbers.view(np.uint8).reshape(-1, _NUMBER.itemsize).T.tobytes()
+    numbers = np.ascontiguousarray(column, NUMBER)
+    return numbers.view(np.uint8).reshape(-1, NUMBER.itemsize).T.tobytes()
 
 
 def _read_columns(
     body: bytes, at: int, *, n: int, width: int
 ) -> tuple[NDArray[np.int64], int]:
     """Return `width` columns of n numbers, shape (width, n)."""
-    size = n * width * _NUMBER.itemsize
+    size = n * width * NUMBER.itemsize
     planes = np.frombuffer(body, np.uint8, size, at)
-    numbers = planes.reshape(width, _NUMBER.itemsize, n).transpose(0, 2, 1)
-    read = np.ascontiguousarray(numbers).view(_NUMBER).reshape(width, n)
+    numbers = planes.reshape(width, NUMBER.itemsize, n).transpose(0, 2, 1)
+    read = np.ascontiguousarray(numbers).view(NUMBER).reshape(width, n)
     return read.astype(np.int64, copy=False), at + size
 
 

@@ -85,10 +85,12 @@ DROPPED: Final = frozenset(("structure", "measurements"))
 
 Readers leave them out: no verdict used them (decision 0038)."""
 LARGEST: Final = 16 * 1024 * 1024
-"""Most bytes of a body before compression.
+"""Most bytes of the body of a vector or a sum before compression.
 
 A few bytes of zstd can stand for a gigabyte of zeros.  A message has at most 100,000
-features (`app.features.extract.MOST_WORDS`), each with at most 9 bytes.
+features (`app.features.extract.MOST_WORDS`), each with at most 9 bytes, and these are
+400,000 features of a sum of two labels.  Precedent: libpng stops at 8 MB of one chunk
+(`PNG_USER_CHUNK_MALLOC_MAX`).
 """
 MOST_RUNS: Final = 2**16
 """Most runs of symbols of a view; a message has 500 (`app.features.grams`).
@@ -105,11 +107,11 @@ _ALL_ONES, _COUNTS, _FIELDS, _PAIRS, _UNION, _RUNS = range(1, 7)
 _FEATURES: Final = frozenset((_ALL_ONES, _COUNTS))
 _WORDS: Final = "words"
 _UNITED: Final = ("headers", "pairs", _WORDS)
-_NUMBER: Final = np.dtype("<i8")
+NUMBER: Final = np.dtype("<i8")
 # Bytes of a number; the narrowest that fits is used.
 _WIDTHS: Final = (1, 2, 4, 8)
 _HEAD: Final = struct.Struct("<BI")
-_COUNT: Final = struct.Struct("<I")
+COUNT: Final = struct.Struct("<I")
 
 
 def encode(views: Mapping[str, SparseCounts]) -> bytes:
@@ -133,14 +135,30 @@ def encode(views: Mapping[str, SparseCounts]) -> bytes:
     parts = []
     for view in sorted(views):
         kind, n, columns = _payload(view, views[view], views, low)
-        parts += [write_name(view), bytes((kind,)), _COUNT.pack(n), *columns]
-    body = b"".join(parts)
-    if len(body) > LARGEST:
-        msg = f"A vector of {len(body)} bytes is too large; {LARGEST} are allowed."
-        raise InvalidObservation(msg)
+        parts += [write_name(view), bytes((kind,)), COUNT.pack(n), *columns]
     kept = b"".join(low)
-    rest = _COUNT.pack(len(kept)) + kept + packed(body)
-    return _HEAD.pack(VERSION, zlib.crc32(rest)) + rest
+    before = COUNT.pack(len(kept)) + kept
+    return sealed(VERSION, before, b"".join(parts), kind="vector")
+
+
+def sealed(version: int, before: bytes, body: bytes, *, kind: str) -> bytes:
+    """Return a vector or a sum with its version and its checksum, to be `checked`.
+
+    Parameters
+    ----------
+    before, body : bytes
+        What comes before the compressed body, and the body.
+
+    Raises
+    ------
+    InvalidObservation
+        If the body is larger than `LARGEST`.
+    """
+    if len(body) > LARGEST:
+        msg = f"A {kind} of {len(body)} bytes is too large; {LARGEST} are allowed."
+        raise InvalidObservation(msg)
+    rest = before + packed(body)
+    return _HEAD.pack(version, zlib.crc32(rest)) + rest
 
 
 IN_SUM: Final = _HEAD.pack(_FIRST_VERSION, zlib.crc32(b""))
@@ -287,9 +305,9 @@ def _is_united(ids: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> boo
 
 def _views(rest: memoryview) -> dict[str, SparseCounts]:
     """Return the views of a vector of version 2."""
-    (size,) = _COUNT.unpack_from(rest)
-    end = _COUNT.size + size
-    low = np.frombuffer(rest[_COUNT.size : end], np.uint8).reshape(-1, LOW)
+    (size,) = COUNT.unpack_from(rest)
+    end = COUNT.size + size
+    low = np.frombuffer(rest[COUNT.size : end], np.uint8).reshape(-1, LOW)
     body = unpacked(rest[end:], most=LARGEST)
     views: dict[str, SparseCounts] = {}
     places: dict[str, NDArray[np.int64]] = {}
@@ -299,8 +317,8 @@ def _views(rest: memoryview) -> dict[str, SparseCounts]:
         view, at = read_name(body, at)
         require_new(view, [*views, *places, *united])
         kind = body[at]
-        (n,) = _COUNT.unpack_from(body, at + 1)
-        at += 1 + _COUNT.size
+        (n,) = COUNT.unpack_from(body, at + 1)
+        at += 1 + COUNT.size
         # Pairs depend on the words, and united views on both.
         if kind == _PAIRS:
             _require_few(view, f"{n} pairs", n, MOST_PAIRS)
@@ -393,10 +411,10 @@ def _first_views(body: memoryview) -> dict[str, SparseCounts]:
         view, at = read_name(body, at)
         require_new(view, views)
         kind = body[at]
-        (n,) = _COUNT.unpack_from(body, at + 1)
-        at += 1 + _COUNT.size
+        (n,) = COUNT.unpack_from(body, at + 1)
+        at += 1 + COUNT.size
         # Copies: a view into the bytes would be read-only and keep them alive.
-        ids = np.frombuffer(body, _NUMBER, n, at).astype(np.int64)
+        ids = np.frombuffer(body, NUMBER, n, at).astype(np.int64)
         at += ids.nbytes
         if kind == _ALL_ONES:
             views[view] = SparseCounts(ids, np.ones(n, np.int64))
