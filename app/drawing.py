@@ -275,10 +275,6 @@ class Plot:
         """Return the vertical position of a value.  Unit: pixels."""
         return self.floor - self.y.scale.position(value) * (self.floor - self.top)
 
-    def axes(self) -> Markup:
-        """Return the grid, the ticks and the titles."""
-        return macro("axes", self)
-
     def line(self, points: Iterable[Point | None], *, class_: str) -> Markup:
         """Return a line through points; None lifts the pen."""
         path: list[str] = []

@@ -94,13 +94,9 @@ class Online:
             )
 
     def parts(
-        self,
-        order: Sequence[int],
-        labels: Sequence[str],  # noqa: ARG002  feedback comes for every label
-        *,
-        seed: int,
+        self, order: Sequence[int], _: Sequence[str], *, seed: int
     ) -> tuple[Part, ...]:
-        """Return one part: a filter that sees all messages."""
+        """Return one part: a filter that sees all messages, whatever their labels."""
         labelled = np.random.default_rng(seed).random(len(order)) < self.share
         # Not labelled[self.first:]: from None on is from the first message on.
         labelled[len(order) if self.first is None else self.first :] = False
@@ -196,11 +192,7 @@ class TrainFirst:
     messages: int
 
     def parts(
-        self,
-        order: Sequence[int],
-        labels: Sequence[str],  # noqa: ARG002
-        *,
-        seed: int,  # noqa: ARG002
+        self, order: Sequence[int], _: Sequence[str], **_seed: int
     ) -> tuple[Part, ...]:
         """Return one part: learn, then score.
 

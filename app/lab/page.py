@@ -145,20 +145,13 @@ def _densities(model: Fitted | Regressed) -> list[Markup]:
         likelihood: Any = model.likelihood.likelihoods[name]
         if isinstance(likelihood, DiscriminantLikelihood):
             # The marginal distribution of one column.
-            variances = np.repeat(
-                np.diagonal(likelihood.covariance)[:, np.newaxis], len(classes), axis=1
-            )
+            shared = np.diagonal(likelihood.covariance)
+            variances = np.tile(shared, (len(classes), 1)).T
         else:
             variances = likelihood.variances
-        for i, field in enumerate(likelihood.ids.tolist()):
-            drawn.append(
-                _curves(
-                    part.columns[field],
-                    classes,
-                    part.means(likelihood)[i],
-                    variances[i],
-                )
-            )
+        columns = [part.columns[field] for field in likelihood.ids.tolist()]
+        of_each = zip(columns, part.means(likelihood), variances, strict=True)
+        drawn += [_curves(column, classes, *of) for column, *of in of_each]
     return drawn
 
 
@@ -179,11 +172,8 @@ def _curves(
         y=Axis(Linear(0.0, float(density.max())), "density"),
     )
     lines = [
-        plot.line(
-            list(zip(at.tolist(), density[:, c].tolist(), strict=True)),
-            class_=series(c),
-        )
-        for c in range(len(classes))
+        plot.line(zip(at.tolist(), of_class, strict=True), class_=series(c))
+        for c, of_class in enumerate(density.T.tolist())
     ]
     rows = [
         (name, f"{means[c]:.6g}", f"{variances[c]:.6g}")
@@ -293,15 +283,11 @@ def _boundary(
             for i in range(CELLS)
         ]
         for best, run in groupby(range(CELLS), places.__getitem__):
-            members = list(run)
+            members = [*run]
+            corner = left + members[0] * across, low + j * up
+            other = left + (members[-1] + 1) * across, low + (j + 1) * up
             if best is not None:
-                areas.append(
-                    plot.area(
-                        (left + members[0] * across, low + j * up),
-                        (left + (members[-1] + 1) * across, low + (j + 1) * up),
-                        class_=series(best),
-                    )
-                )
+                areas.append(plot.area(corner, other, class_=series(best)))
     dots = [
         plot.dot(
             *point,
