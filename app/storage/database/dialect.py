@@ -285,7 +285,8 @@ def parse(url: str) -> URL:
     parsed = _read(url)
     backend = parsed.get_backend_name()
     if backend == "sqlite":
-        return _of_sqlite(parsed.set(drivername="sqlite+pysqlite"))
+        _require_file(parsed)
+        return _usable(parsed.set(drivername="sqlite+pysqlite"))
     # Several hosting platforms write "postgres".
     if backend in {"postgresql", "postgres"}:
         _require_whole_password(url)
@@ -353,15 +354,13 @@ def _read(url: str) -> URL:
     return parsed
 
 
-def _of_sqlite(url: URL) -> URL:
-    """Return the URL of a file, or refuse it."""
-    if not url.database or ":memory:" in url.database:
-        raise InvalidSetting(_IN_MEMORY)
+def _require_file(url: URL) -> None:
+    """Refuse a URL of SQLite that is not of a file."""
     own = _SQLITE_OPTIONS if "uri" in url.query else ()
     require_options(url, ("uri", *own), database="SQLite")
-    if url.query.get("mode") == "memory":
+    file = url.database
+    if not file or ":memory:" in file or url.query.get("mode") == "memory":
         raise InvalidSetting(_IN_MEMORY)
-    return _usable(url)
 
 
 def _usable(url: URL) -> URL:

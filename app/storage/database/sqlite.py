@@ -440,7 +440,11 @@ def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None
     # Not `is_file`, which raises where a folder may not be looked into.
     if os.access(path, os.F_OK) and not os.access(path, os.W_OK):
         record.info[_REFUSALS] = _UNWRITABLE
-        if _nobody_writes(path):
+        # After a clean stop it has no write-ahead log, and on a read-only file system
+        # SQLite cannot make one: it reads nothing then, unless it is told that the file
+        # never changes.
+        log = path.with_name(f"{path.name}-wal")
+        if os.statvfs(path).f_flag & os.ST_RDONLY and not log.exists():
             arguments[0] = f"{path.absolute().as_uri()}?immutable=1"
             named["uri"] = True
 
@@ -503,17 +507,6 @@ def _configure(connection: Any, record: Any, *, timeout: float) -> None:
 def _lower(text: str | None) -> str | None:
     """Return a text in which case makes no difference."""
     return None if text is None else text.casefold()
-
-
-def _nobody_writes(path: Path) -> bool:
-    """Return whether a file may be read as if it never changed.
-
-    After a clean stop it has no write-ahead log, and on a read-only file system
-    SQLite cannot make one: it reads nothing then, unless it is told so.
-    """
-    log = path.with_name(f"{path.name}-wal")
-    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
-    return bool(read_only) and not log.exists()
 
 
 def _use_wal(cursor: Any, *, timeout: float) -> None:
