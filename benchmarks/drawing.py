@@ -73,7 +73,7 @@ def growth(
         plot.line(zip(sizes, values, strict=True), class_=series(at))
         for at, (_, values) in enumerate(lines)
     ]
-    panel = _moved(0, _LEGEND, Markup().join([plot.axes(), *drawn]))
+    panel = _moved(0, _LEGEND, Markup().join([macro("axes", plot), *drawn]))
     names = [name for name, _ in lines]
     return _picture("Growth", WIDTH, HEIGHT + _LEGEND, *_legend(names, WIDTH), panel)
 
@@ -110,7 +110,9 @@ def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> Mark
         plot.steps(list(_thinned(plot, curves[name])), class_=series(at))
         for at, name in enumerate(names)
     ]
-    return Markup().join([plot.axes(), *lines, plot.note(100.0, stream, side="left")])
+    return Markup().join(
+        [macro("axes", plot), *lines, plot.note(100.0, stream, side="left")]
+    )
 
 
 def _thinned(plot: Plot, curve: Roc) -> Iterator[Point]:
