@@ -18,7 +18,7 @@ from app.services.scheduler import Maintenance
 from app.services.startup import specify
 from app.services.upkeep import Folding
 from app.settings import Settings
-from app.storage import fold, profiles, runs, tables
+from app.storage import fold, ledger, profiles, runs, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold import audit, folded_revision
@@ -126,11 +126,11 @@ def clock(monkeypatch):
 def test_a_batch_of_large_messages_has_few_rows(engine):
     """A thousand of the largest would be a gigabyte of memory."""
     profile = new_profile(engine)
-    burst(engine, profile, 60)
+    burst(engine, profile, 100)
     with reading(engine) as connection:
         step = fold.prepare(connection, profile, limit=1000, room=1)
 
-    assert fold.ROWS_AT_ONCE == step.rows
+    assert ledger.ROWS_OF_QUERY == step.rows
 
 
 def test_two_folds_take_turns(engine, small):
