@@ -198,18 +198,16 @@ class Fitted:
 
     def forms(self) -> dict[str, LinearForm] | None:
         """Return the linear form of each part, None if one has none."""
-        found = {}
-        for name, part, state, likelihood in self._parts:
-            if not self._teaches(name):
-                continue
-            try:
-                form = part.form(state, likelihood)
-            except InvalidObservation:
-                return None
-            if form is None:
-                return None
-            found[name] = form
-        return found if np.isfinite(self.log_prior).all() else None
+        if not np.isfinite(self.log_prior).all():
+            return None
+        try:
+            return {
+                name: part.form(state, likelihood)
+                for name, part, state, likelihood in self._parts
+                if self._teaches(name)
+            }
+        except InvalidObservation:
+            return None
 
     def linear(self) -> LearnedTable | None:
         """Return the weights and the bias; None if the model is not linear."""

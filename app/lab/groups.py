@@ -165,8 +165,14 @@ class ColumnGroup(ABC):
         return frozenset()
 
     @abstractmethod
-    def form(self, state: Any, likelihood: Any, /) -> LinearForm | None:
-        """Return the linear form of the log-likelihood, None if there is none."""
+    def form(self, state: Any, likelihood: Any, /) -> LinearForm:
+        """Return the linear form of the log-likelihood.
+
+        Raises
+        ------
+        InvalidObservation
+            If there is none.
+        """
 
     def values_of(self, x: Any) -> NDArray[np.float64]:
         """Return the values by which the weights of a row's features are multiplied."""

@@ -19,7 +19,7 @@ from app.bayes.models.discriminant import (
 from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
-from app.errors import MalformedTable
+from app.errors import InvalidObservation, MalformedTable
 from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
 from app.lab.table import Model, is_number, with_comma, with_point
 
@@ -359,15 +359,13 @@ class Measured(ColumnGroup):
         """The columns."""
         return dict(enumerate(self.columns))
 
-    def form(
-        self, state: MomentSums, likelihood: NormalLikelihood
-    ) -> LinearForm | None:
-        """Return the weight of each column; None with variances of each class."""
+    def form(self, state: MomentSums, likelihood: NormalLikelihood) -> LinearForm:
+        """Return the weight of each column."""
         nothing = np.zeros(state.n_classes)
         if isinstance(likelihood, DiscriminantLikelihood):
             form = discriminant_form(likelihood, nothing)
         elif self.choices.variances == "class":
-            return None
+            raise InvalidObservation("each class has its own variances")
         else:
             form = gaussian_form(likelihood, nothing)
         starts = self._starts(form.ids)
