@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 
     from app.corpora.mailbox import CorpusMessage, Use
 
+    # The size of some mail, and its reader.
+    Place = tuple[int, Callable[[], Iterable[CorpusMessage]]]
+
 # Longer than any path that Linux opens (PATH_MAX, 4,096 bytes) with a label
 # before it: without a limit, a mailbox given as an index by mistake may be
 # one line of gigabytes.
@@ -133,8 +136,7 @@ def folder_parts(folders: Iterable[MailFolder], *, most: int) -> Iterator[Archiv
     UnreadableSource
         If a mailbox cannot be read.
     """
-    for chunk in chunks(_places(folders), itemgetter(0), most=most):
-        yield ArchivePart(tuple(read for _, read in chunk))
+    return _in_parts(_places(folders), most=most)
 
 
 def index_parts(index: Path, *, most: int) -> Iterator[ArchivePart]:
@@ -149,6 +151,10 @@ def index_parts(index: Path, *, most: int) -> Iterator[ArchivePart]:
         (_size(path), partial(_read_named, index, number, label, path))
         for number, label, path in _index_lines(index)
     )
+    return _in_parts(places, most=most)
+
+
+def _in_parts(places: Iterable[Place], *, most: int) -> Iterator[ArchivePart]:
     for chunk in chunks(places, itemgetter(0), most=most):
         yield ArchivePart(tuple(read for _, read in chunk))
 
@@ -163,9 +169,7 @@ def _size(path: Path) -> int:
     return 0
 
 
-def _places(
-    folders: Iterable[MailFolder],
-) -> Iterator[tuple[int, Callable[[], Iterable[CorpusMessage]]]]:
+def _places(folders: Iterable[MailFolder]) -> Iterator[Place]:
     """Yield the places of mail in folders, the size of each with its reader."""
     for folder in folders:
         if folder.left_out:

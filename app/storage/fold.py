@@ -260,8 +260,7 @@ def _messages_apart(connection: Connection, profile: ProfileRow, held: History) 
             for row in runs.read_messages(connection, profile.id, profile.labels)
         }
     )
-    for key, messages in runs.changes(held, profile.id, profile.labels):
-        counted[key] -= messages
+    counted.subtract(dict(runs.changes(held, profile.id, profile.labels)))
     return sum(map(abs, counted.values()))
 
 

@@ -375,26 +375,18 @@ def append(
             written.append(outcome.row)
             of_day[teaching.source] += 1
     write(connection, profile.id, written)
-    _forget_words(connection, profile.id, [row for row in written if row.forgotten])
-    return outcomes
-
-
-def _forget_words(
-    connection: Connection, profile_id: int, forgotten: Iterable[LedgerRow]
-) -> None:
-    """Drop the text of messages up to some rows.
-
-    Their vectors are erased once they are no longer needed (`app.storage.retention`).
-    """
-    for row in forgotten:
+    for row in filter(attrgetter("forgotten"), written):
+        # Their vectors are erased once they are no longer needed
+        # (`app.storage.retention`).
         connection.execute(
             update(_LEDGER)
-            .filter_by(profile_id=profile_id, digest=row.digest, kind="message")
+            .filter_by(profile_id=profile.id, digest=row.digest, kind="message")
             # It may be learned again in the same transaction.
             .where(_LEDGER.c.revision <= row.revision)
             .where(_LEDGER.c.encoded_names.is_not(None))
             .values(encoded_names=None)
         )
+    return outcomes
 
 
 def _rows_of_day(

@@ -87,15 +87,15 @@ def find(
     if _moved_since(connection, profile.id, revision=folded):
         return None
     epochs = runs.load(connection, profile, "counts")
-    rare = {
-        view: _rare(
-            {month: state[view] for month, state in epochs.items() if view in state},
-            max_messages=max_messages,
-            before_epoch=before_epoch,
-            weak=weak.get(view, np.empty(0, np.int64)),
-        )
-        for view in sorted(set(views).intersection(chain(*epochs.values())))
-    }
+    rare = {}
+    for view in sorted(set(views).intersection(chain(*epochs.values()))):
+        of_view = {month: x[view] for month, x in epochs.items() if view in x}
+        every = FeatureCounts.sum(of_view.values(), n_classes=len(profile.labels))
+        recent = [x.ids for month, x in of_view.items() if month >= before_epoch]
+        kept = np.concatenate([np.empty(0, np.int64), *recent])
+        few = every.documents.sum(axis=1) <= max_messages
+        goes = every.ids[few | np.isin(every.ids, weak.get(view, ()))]
+        rare[view] = np.setdiff1d(goes, kept)
     rare = _without_needed(connection, profile, rare)
     sums = History()
     rows: int = 0
@@ -144,21 +144,6 @@ def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> b
     later = select(_LEDGER.c.revision).filter_by(profile_id=profile_id)
     later = later.where(_LEDGER.c.revision > revision, moved)
     return connection.scalar(later.limit(1)) is not None
-
-
-def _rare(
-    months: Mapping[int, FeatureCounts],
-    *,
-    max_messages: int,
-    before_epoch: int,
-    weak: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the old features of a view that few messages had, or that are weak."""
-    every = State.sum(State(view=x) for x in months.values())["view"]
-    recent = [x.ids for month, x in months.items() if month >= before_epoch]
-    few = every.documents.sum(axis=1) <= max_messages
-    goes = every.ids[few | np.isin(every.ids, weak)]
-    return np.setdiff1d(goes, np.concatenate([np.empty(0, np.int64), *recent]))
 
 
 def _without_needed(

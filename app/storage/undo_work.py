@@ -264,21 +264,14 @@ def histories(
         # 40,000 rows took ten times as long as one of 10,000.
         gone |= revisions & taken_back
         for digest, history in found_of.items():
-            yield digest, _told_apart(connection, profile_id, history, gone), gone
-
-
-def _told_apart(
-    connection: Connection,
-    profile_id: int,
-    history: list[MessageRow],
-    taken_back: set[int],
-) -> list[MessageRow]:
-    """Return rows with the vectors that decide between words of the same time."""
-    if not any(step.of_site for step in history):
-        return history
-    stored = ledger.get_many(connection, profile_id, tied(history, taken_back))
-    vectors = {row.revision: row.vector or b"" for row in stored}
-    return [replace(x, content=vectors.get(x.revision, b"")) for x in history]
+            if any(step.of_site for step in history):
+                # With the vectors that decide between words of the same time.
+                kept = ledger.get_many(connection, profile_id, tied(history, gone))
+                vectors = {row.revision: row.vector or b"" for row in kept}
+                for place, step in enumerate(history):
+                    content = vectors.get(step.revision, b"")
+                    history[place] = replace(step, content=content)
+            yield digest, history, gone
 
 
 def _require_known(

@@ -501,12 +501,9 @@ def _configure(connection: Any, record: Any, *, timeout: float) -> None:
     cursor.close()
     # SQLite itself knows the case of ASCII alone.  A search of 20,000 lines takes 32 ms
     # instead of 11.
-    connection.create_function("lower", 1, _lower, deterministic=True)
-
-
-def _lower(text: str | None) -> str | None:
-    """Return a text in which case makes no difference."""
-    return None if text is None else text.casefold()
+    connection.create_function(
+        "lower", 1, lambda text: text and text.casefold(), deterministic=True
+    )
 
 
 def _use_wal(cursor: Any, *, timeout: float) -> None:
