@@ -10,6 +10,7 @@ ms.
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from html import escape
@@ -188,46 +189,18 @@ exactly. Post a message to `/classify`, and the label that a person gives it to
 `/feedback`. Every error is a problem document (RFC 9457), whose `detail` says what to
 do. Clients on the same machine need no key; others send `Authorization: Bearer pb_…`.
 """
-ROUTERS: Final = (
-    routes.scored,
-    routes.taught,
-    message.router,
-    routes.router,
-    routes.operation,
-    routes.batch,
-    profiles.router,
-    profiles.managed,
-    ledger.managed,
-    profiles.replicated,
-    people.managed,
-    metrics.router,
-    reference,
-    environment.router,
-    history.router,
-    history.page,
-    history.teaching,
-    overview.router,
-    overview.page,
-    message.page,
-    message.teaching,
-    ledger.router,
-    ledger.page,
-    ledger.undoing,
-    lists.router,
-    lists.managed,
-    lists.page,
-    lists.changing,
-    people.router,
-    people.page,
-    people.own,
-    people.managing,
-    profiles.operation,
-    profiles.page,
-    profiles.changing,
-    message.linked,
-    missing,
+# Those with the most frequent requests stand first, and `missing`, of this file, last.
+_FILES: Final = (
+    *(routes, message, profiles, ledger, people, metrics, environment, history),
+    *(overview, lists, sys.modules[__name__]),
 )
-"""The routers with all routes; those with the most frequent requests stand first."""
+ROUTERS: Final = tuple(
+    each
+    for file in _FILES
+    for each in vars(file).values()
+    if isinstance(each, APIRouter)
+)
+"""The routers of all files with routes."""
 
 
 class Described(FastAPI):
