@@ -127,27 +127,21 @@ def compose(headers: Mapping[str, str], text: str, html: str | None = None) -> b
     """
     lines = [f"{name}: {' '.join(value.split())}" for name, value in headers.items()]
     lines.append("MIME-Version: 1.0")
+    bodies = {"plain": text} | ({} if html is None else {"html": html})
+    parts = [
+        f"Content-Type: text/{kind}; charset=utf-8\n\n{body}"
+        for kind, body in bodies.items()
+    ]
     if html is None:
-        lines += ["Content-Type: text/plain; charset=utf-8", "", text]
+        lines += parts
     else:
         # A digest of the bodies does not occur in them unless the hash is broken. A
         # search for an unused boundary could be prolonged by a sender at will.
         digest = hashlib.blake2b((text + html).encode("utf-8", "replace"))
         boundary = f"=_{digest.hexdigest()[:32]}"
-        lines += [
-            f'Content-Type: multipart/alternative; boundary="{boundary}"',
-            "",
-            f"--{boundary}",
-            "Content-Type: text/plain; charset=utf-8",
-            "",
-            text,
-            f"--{boundary}",
-            "Content-Type: text/html; charset=utf-8",
-            "",
-            html,
-            f"--{boundary}--",
-            "",
-        ]
+        lines += [f'Content-Type: multipart/alternative; boundary="{boundary}"', ""]
+        lines += [f"--{boundary}\n{part}" for part in parts]
+        lines += [f"--{boundary}--", ""]
     # JSON can contain a lone surrogate, which cannot be encoded.
     return "\n".join(lines).encode("utf-8", "replace")
 
