@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
@@ -31,10 +31,6 @@ from app.services.correspondents import forget_correspondent, list_correspondent
 from app.services.follow import offered_page
 from app.services.profiles import learned
 from app.services.recipients import MAX_ADDRESS
-
-if TYPE_CHECKING:
-    from app.services.application import Application
-
 
 router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
 managed = APIRouter(route_class=asking(Right.MANAGE), tags=["profiles"])
@@ -87,12 +83,6 @@ async def create_profile(
 
     It works at once in this worker, and within a second in the others.
     """
-    await create(request, app, document)
-    return await computing(partial(ProfileOut.of, app, document.name), 0)
-
-
-async def create(request: Request, app: Application, document: ProfileIn) -> None:
-    """Create a profile that the client may use."""
     principal, of_site = principal_of(request), app.settings
     await in_database(
         app.create_profile,
@@ -100,6 +90,7 @@ async def create(request: Request, app: Application, document: ProfileIn) -> Non
         *document.of_labels(of_site.labels, of_site.spam_labels),
         actor=principal.name,
     )
+    return await computing(partial(ProfileOut.of, app, document.name), 0)
 
 
 @managed.patch(
@@ -307,10 +298,9 @@ async def create_profile_page(request: Request, app: App, form: Form) -> Respons
         )
     existed = name in app.live
     document = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
-    await create(request, app, document)
-    return see_other(
-        "/ui/site", profile=name, made="0" if existed else "1", fragment="policy"
-    )
+    await create_profile(request, document, app)
+    made = "0" if existed else "1"
+    return see_other("/ui/site", profile=name, made=made, fragment="policy")
 
 
 @changing.post("/site/policy")
