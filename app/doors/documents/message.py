@@ -10,7 +10,7 @@ import hashlib
 from datetime import datetime  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import Field, SkipValidation
+from pydantic import Field, SkipValidation, model_validator
 
 from app.doors.documents import AnswerDocument, Moment, RequestDocument
 from app.doors.documents.figures import ErrorsOut
@@ -85,10 +85,12 @@ class TextIn(RequestDocument):
             return None
         return compose(given, self.body or "", self.html)
 
-    def mixed(self) -> bool:
-        """Return whether both forms were used at once."""
+    @model_validator(mode="after")
+    def _in_one_form(self) -> Self:
         form = TextIn.model_fields.keys() - {"message"}
-        return self.message is not None and bool(form & self.model_fields_set)
+        if self.message is not None and form & self.model_fields_set:
+            raise ValueError("send either `message` or the fields of a form, not both")
+        return self
 
 
 class ProblemOut(AnswerDocument):

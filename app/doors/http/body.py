@@ -143,7 +143,6 @@ JSON_TYPE: Final = "application/json"
 # JSON must be held whole to be parsed. The limit is twice that of the parser, because
 # JSON escapes rarely double a text.
 MAX_JSON_BYTES: Final = 2 * MAX_BYTES
-In = TypeVar("In", bound=TextIn)
 Document = TypeVar("Document", bound=BaseModel)
 
 
@@ -215,17 +214,6 @@ def is_json(request: Request) -> bool:
     )
 
 
-def parse_json(body: bytes, model: type[In]) -> In:
-    """Parse a JSON body as a message or a lesson.
-
-    Raises
-    ------
-    MalformedRequest
-        If it is not JSON, or does not have that form.
-    """
-    return _in_one_form(parse_document(body, model))
-
-
 def read_message(value: object) -> TextIn:
     """Parse a part of a JSON body as a message.
 
@@ -240,16 +228,9 @@ def read_message(value: object) -> TextIn:
             f"`subject` and `body`; got {value!r:.64}"
         )
     try:
-        return _in_one_form(TextIn.model_validate(value))
+        return TextIn.model_validate(value)
     except ValidationError as error:
         raise _refusal(error, "the message", TextIn) from error
-
-
-def _in_one_form(given: In) -> In:
-    if given.mixed():
-        msg = "send either `message` or the fields of a form, not both"
-        raise MalformedRequest(msg)
-    return given
 
 
 def parse_document(body: bytes, model: type[Document]) -> Document:

@@ -76,7 +76,7 @@ def list_faults(
         faults.append(
             _unknown(place, names, of)
             if unknown
-            else f"{_written(place)}{_message_of(error)}"
+            else f"{_written(place)}{_message_of(error)}".removeprefix("it: ")
         )
     return "; ".join(faults)
 

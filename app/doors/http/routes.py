@@ -47,7 +47,6 @@ from app.doors.http.body import (
     json_of,
     openapi_body,
     parse_document,
-    parse_json,
     read_message,
     require_json,
     schema_of,
@@ -130,6 +129,11 @@ async def _of_path(request: Request, name: Annotated[str, Path(max_length=128)])
 
 async def _of_query(request: Request, profile: ProfileName = None) -> str:
     return profile_of(request, profile)
+
+
+async def digest_of_path(id: str) -> bytes:  # noqa: A002  part of the interface
+    """Return the digest of the message whose id is in the path."""
+    return parse_id(id)
 
 
 Named = Annotated[str, Depends(_of_path)]
@@ -264,7 +268,7 @@ async def feedback(
     given = FeedbackIn()
     raw: bytes | None = body
     if is_json(request):
-        given = await computing(partial(parse_json, body, FeedbackIn), len(body))
+        given = await computing(partial(parse_document, body, FeedbackIn), len(body))
         raw = given.raw()
         if given.label and query.label not in {None, given.label}:
             msg = "the body and the query have different labels; send one of them"
@@ -294,7 +298,7 @@ async def feedback(
 @router.delete("/feedback/{id}", responses=problems(404, 409, 422, 503))
 async def forget(
     request: Request,
-    id: str,  # noqa: A002  the name of the path parameter is part of the interface
+    digest: Annotated[bytes, Depends(digest_of_path)],
     app: App,
     profile: ProfileName = None,
     recipient: Recipient = [],  # noqa: B006  the framework copies it
@@ -309,9 +313,7 @@ async def forget(
     principal = principal_of(request)
     principal.require_every_label("forget messages")
     origin, via = _source(principal, source), Via("http", principal)
-    begin = partial(
-        app.feedback.start_forget, name, parse_id(id), source=origin, via=via
-    )
+    begin = partial(app.feedback.start_forget, name, digest, source=origin, via=via)
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 
@@ -376,7 +378,7 @@ async def message_in(request: Request, body: bytes) -> bytes:
     """
     if not is_json(request):
         return body
-    read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
+    read = await computing(lambda: parse_document(body, TextIn).raw(), len(body))
     return required(read)
 
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 
 from app.doors.documents.message import TextIn
-from app.doors.http.body import MAX_JSON_BYTES, parse_json
+from app.doors.http.body import MAX_JSON_BYTES, parse_document
 from app.doors.serving import threads
 from app.doors.serving.request import hung_up, take
 from app.doors.serving.threads import INLINE_BYTES, computing
@@ -138,4 +138,4 @@ def test_json_that_is_not_utf_8_is_refused(place):
     text[place:-2] = b"\xff" * (len(text) - 2 - place)
 
     with pytest.raises(MalformedRequest, match=f"not valid UTF-8 at byte {place}$"):
-        parse_json(bytes(text), TextIn)
+        parse_document(bytes(text), TextIn)

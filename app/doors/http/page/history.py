@@ -19,16 +19,15 @@ from app.doors.documents.history import (
     MessageHistoryOut,
     ReviewOut,
 )
-from app.doors.http.body import Explain, ProfileName, at_most, from_time, until_time
-from app.doors.http.guard import asking, principal_of, profile_of
+from app.doors.http.body import Explain, at_most, from_time, until_time
+from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
-from app.doors.http.routes import App, Queried, problems
+from app.doors.http.routes import App, Queried, digest_of_path, problems
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import MalformedRequest
-from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.history import line_of
 
@@ -63,15 +62,15 @@ Search = Annotated[
 Before = Annotated[
     str | None, Query(max_length=80, description="The `before` of the previous answer.")
 ]
+Digest = Annotated[bytes, Depends(digest_of_path)]
 # Forms send empty fields.
 Field = Annotated[str, Query(max_length=40)]
 
 
 @router.get("/history", responses=problems(400, 404, 422, 503))
 async def history(
-    request: Request,
     app: App,
-    profile: ProfileName = None,
+    name: Queried,
     search: Search = "",
     verdict: Annotated[
         Decision | None, Query(description="Only verdicts with this decision.")
@@ -95,7 +94,6 @@ async def history(
     They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
     `before` of the answer continues it.
     """
-    name = profile_of(request, profile)
     entries, following = await in_database(
         app.history.page,
         name,
@@ -116,17 +114,15 @@ async def history(
 
 @router.get("/history/{id}", responses=problems(404, 422, 503))
 async def message_history(
-    request: Request,
-    id: str,  # noqa: A002  the name of the path parameter is part of the interface
+    digest: Annotated[bytes, Depends(digest_of_path)],
     app: App,
-    profile: ProfileName = None,
+    name: Queried,
     explain: Explain = STRONGEST,
 ) -> MessageHistoryOut:
     """Return the verdicts and the feedback on one message, with an explanation.
 
     `now` explains it with what is learned now, from its stored features.
     """
-    name, digest = profile_of(request, profile), parse_id(id)
     entries, stored = await in_database(
         app.history.message, name, digest, strongest=explain
     )
@@ -231,9 +227,8 @@ async def message_page(
 
 @router.get("/review", responses=problems(404, 422, 503))
 async def review(
-    request: Request,
     app: App,
-    profile: ProfileName = None,
+    name: Queried,
     limit: Annotated[int, at_most(MAX_ENTRIES, "messages")] = REVIEWED,
 ) -> ReviewOut:
     """Return messages that were not taught, *unsure* ones first, then by worth.
@@ -242,7 +237,6 @@ async def review(
     u the share of features that were new to the profile. The messages are from the
     newest 5,000 verdicts.
     """
-    name = profile_of(request, profile)
     entries = await in_database(app.history.review, name, limit=limit)
     return ReviewOut(
         profile=name, entries=[HistoryEntryOut.of(entry) for entry in entries]
@@ -266,24 +260,16 @@ async def review_page(
 
 @teaching.post("/history/{id}/teach")
 async def teach_from_history(
-    request: Request,
-    id: str,  # noqa: A002  as in the twin
-    app: App,
-    name: Queried,
-    form: Form,
+    request: Request, digest: Digest, app: App, name: Queried, form: Form
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
-    outcome = await teach_by_id(app, name, parse_id(id), form, principal_of(request))
-    return _back(request, form, id, said=outcome.kind, label=outcome.label or "")
+    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
+    return _back(request, form, digest, said=outcome.kind, label=outcome.label or "")
 
 
 @teaching.post("/history/{id}/undo")
 async def undo_from_history(
-    request: Request,
-    id: str,  # noqa: A002  as in the twin
-    app: App,
-    name: Queried,
-    form: Form,
+    request: Request, digest: Digest, app: App, name: Queried, form: Form
 ) -> Response:
     """Take back the feedback on a message, and come back."""
     principal_of(request).require_every_label("take feedback back")
@@ -291,15 +277,15 @@ async def undo_from_history(
         UNDO_THREADS,
         app.undo,
         name,
-        Selection(ids=frozenset({parse_id(id)})),
+        Selection(ids=frozenset({digest})),
         source=principal_of(request).name,
     )
     said = "nothing" if undone.name is None else "undone"
-    return _back(request, form, id, said=said, label="")
+    return _back(request, form, digest, said=said, label="")
 
 
 def _back(
-    request: Request, form: Form, about: str, *, said: str, label: str
+    request: Request, form: Form, digest: bytes, *, said: str, label: str
 ) -> Response:
     """Redirect back to the page of a form, with a message about the outcome."""
     there, _, query = form["back"][:MAX_BACK].partition("?")
@@ -308,7 +294,9 @@ def _back(
     kept = {**request.query_params, **dict(parse_qsl(query))}
     anchor = form["anchor"]
     fragment = anchor if anchor.replace("-", "").isalnum() else ""
-    return see_other(path, kept, fragment=fragment, said=said, about=about, label=label)
+    return see_other(
+        path, kept, fragment=fragment, said=said, about=digest.hex(), label=label
+    )
 
 
 def _place(text: str) -> tuple[datetime, bytes]:

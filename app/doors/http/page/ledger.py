@@ -13,14 +13,13 @@ from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
 from app.doors.http.body import (
-    ProfileName,
     Source,
     at_most,
     from_time,
     json_of,
     until_time,
 )
-from app.doors.http.guard import asking, principal_of, profile_of
+from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked, moment_of
 from app.doors.http.routes import App, Queried, problems, takes
@@ -58,9 +57,8 @@ MessageId = Annotated[
 
 @router.get("/ledger", responses=problems(404, 422, 503))
 async def ledger(
-    request: Request,
     app: App,
-    profile: ProfileName = None,
+    name: Queried,
     id: MessageId = None,  # noqa: A002  the name is part of the interface
     source: Source = None,
     label: LabelOfRow = None,
@@ -74,7 +72,6 @@ async def ledger(
     They include the rows of undos, which have the name of the undo as their source.
     """
     selected = _selection(id or "", source, since, until)
-    name = profile_of(request, profile)
     found = await in_database(
         app.ledgers, name, selected, label=label, before=before, limit=limit
     )

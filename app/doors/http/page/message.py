@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.access.rights import Right
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
-from app.doors.http.body import Body, Explain, ProfileName, openapi_body
-from app.doors.http.guard import Guarded, asking, document, principal_of, profile_of
+from app.doors.http.body import Body, Explain, openapi_body
+from app.doors.http.guard import Guarded, asking, document, principal_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
 from app.doors.http.routes import App, Queried, message_in, problems, taught_by_id
@@ -44,11 +44,7 @@ MOST_LINES: Final = 25
     openapi_extra=openapi_body(TextIn),
 )
 async def message(
-    request: Request,
-    body: Body,
-    app: App,
-    profile: ProfileName = None,
-    explain: Explain = STRONGEST,
+    request: Request, body: Body, app: App, name: Queried, explain: Explain = STRONGEST
 ) -> Response:
     """Return one message as the filter reads it, with what each place adds.
 
@@ -58,7 +54,7 @@ async def message(
     history leave the message out, but it can be taught by its id.
     """
     raw = await message_in(request, body)
-    inspect = partial(app.inspect, profile_of(request, profile), raw, strongest=explain)
+    inspect = partial(app.inspect, name, raw, strongest=explain)
     return await computing(lambda: document(message_fields(inspect())), LARGE)
 
 

@@ -21,8 +21,7 @@ from app.doors.documents.figures import (
     OverviewOut,
     verdicts_of,
 )
-from app.doors.http.body import ProfileName  # noqa: TC001  read at run time
-from app.doors.http.guard import asking, profile_of
+from app.doors.http.guard import asking
 from app.doors.http.page.environment import LARGE, pages, render, render_table
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import App, Queried, problems
@@ -73,14 +72,12 @@ Days = Annotated[
 
 
 @router.get("/overview", responses=problems(404, 422, 503))
-async def overview(
-    request: Request, app: App, profile: ProfileName = None, days: Days = DAYS
-) -> OverviewOut:
+async def overview(app: App, name: Queried, days: Days = DAYS) -> OverviewOut:
     """Return verdicts over time, live error figures, and waiting work.
 
     Verdicts are counted per hour for up to 7 days, otherwise per day.
     """
-    return await in_database(_overview, app, profile_of(request, profile), days)
+    return await in_database(_overview, app, name, days)
 
 
 @page.get("/overview")
