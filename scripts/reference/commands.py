@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from app.doors.cli.main import COMMANDS, EXIT, VALUES, load
+from app.doors.cli.main import COMMANDS, EXIT, load, word_of
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
 
 _INTRODUCTION: Final = """
@@ -146,9 +146,7 @@ def written(parameter: Any) -> str:
 
 def value_of(parameter: Any) -> str:
     """Return a word for the value of a parameter."""
-    if parameter.param_type_name == "option":
-        return str(parameter.metavar or VALUES[parameter.type_descriptor.annotation])
-    name = str(parameter.metavar or parameter.name.upper())
+    name = str(parameter.metavar or word_of(parameter))
     return f"{name}..." if parameter.nargs < 0 else name
 
 

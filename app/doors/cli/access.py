@@ -74,13 +74,13 @@ _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items()
 
 def keys(
     action: Literal["list", "create", "revoke"] = argument(
-        "list, create or revoke.", metavar="ACTION", default="list"
+        "list, create or revoke.", default="list"
     ),
     name: str | None = argument(
-        "The name of the key to create or revoke, such as mx1.", metavar="NAME"
+        "The name of the key to create or revoke, such as mx1."
     ),
     right: list[Right] | None = option(
-        f"A right of the new key. May be repeated. {_RIGHTS}", metavar="RIGHT"
+        f"A right of the new key. May be repeated. {_RIGHTS}"
     ),
     profile: list[str] | None = option(
         "The only profile that it may use; @example.org means the "
@@ -174,13 +174,12 @@ def _day(time: datetime) -> str:
 
 def people(
     action: Literal["list", "add", "remove", "password"] = argument(
-        "list, add, remove or password.", metavar="ACTION", default="list"
+        "list, add, remove or password.", default="list"
     ),
-    name: str | None = argument("The sign-in name of the person.", metavar="NAME"),
+    name: str | None = argument("The sign-in name of the person."),
     role: Literal["reader", "teacher", "admin"] = option(
         "What the person may do: a reader reads, a teacher also teaches, "
         "an admin also undoes, changes policies, and manages keys and people.",
-        metavar="ROLE",
         default="reader",
     ),
     profile: str | None = option(
@@ -268,7 +267,7 @@ def events(
 
 def lists(
     action: Literal["list", "add", "remove", "import"] = argument(
-        "list, add, remove or import.", metavar="ACTION", default="list"
+        "list, add, remove or import.", default="list"
     ),
     what: list[str] | None = argument(
         f"Entries to add or remove, each {SAYS}; or the file to import (- "
@@ -345,11 +344,9 @@ def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
 
 
 def correspondents(
-    action: Literal["list", "forget"] = argument(
-        "list or forget.", metavar="ACTION", default="list"
-    ),
+    action: Literal["list", "forget"] = argument("list or forget.", default="list"),
     address: str | None = argument(
-        "The address to look up or forget, such as ann@example.org.", metavar="ADDRESS"
+        "The address to look up or forget, such as ann@example.org."
     ),
     profile: str | None = option(
         "The only profile to show or change; all if not given.", metavar="PROFILE"

@@ -129,7 +129,6 @@ def _signed(log_odds: float | None) -> str:
 def why(
     id: str = argument(  # noqa: A002  the name is shown to users
         "The id of the message, as in its verdict or its log line.",
-        metavar="ID",
         default=...,
     ),
     explain: int = option(

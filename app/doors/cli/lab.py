@@ -129,7 +129,6 @@ def lab(
         "For logistic regression: the standard deviation of a Gaussian "
         "prior on the difference between two classes' weights; maximum "
         "likelihood by default.",
-        metavar="NUMBER",
     ),
     predict: list[str] | None = option(
         "A row to predict, as column=value, separated by commas. May be repeated.",
@@ -141,12 +140,8 @@ def lab(
         "confusion and log-likelihood.",
         metavar="FILE",
     ),
-    folds: int | None = option(
-        "Cross-validate with this number of stratified folds.", metavar="NUMBER"
-    ),
-    seed: int = option(
-        "Random seed for the folds.", min=0, metavar="NUMBER", default=0
-    ),
+    folds: int | None = option("Cross-validate with this number of stratified folds."),
+    seed: int = option("Random seed for the folds.", min=0, default=0),
     alphas: str | None = option(
         "Pseudo-counts to compare, separated by commas, by the "
         "log-likelihoods and the predictions that they give.",

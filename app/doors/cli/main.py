@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FILES: Final = {"file", "paths", "database_url"}
 
 
-VALUES: Final = {
+_VALUES: Final = {
     bool: "",
     str: "TEXT",
     int: "NUMBER",
@@ -42,18 +42,27 @@ VALUES: Final = {
     list[str]: "TEXT",
     list[Path]: "PATH...",
 }
-"""Word for the value of an option without one of its own, by the type."""
+
+
+def word_of(parameter: Any) -> str:
+    """Return the word for the value of a parameter that has none of its own.
+
+    For an option, it is that of its type; for an argument or a choice, its name.
+    """
+    name: str = parameter.name.upper()
+    if parameter.param_type_name == "argument":
+        return name
+    return _VALUES.get(parameter.type_descriptor.annotation, name)
 
 
 class _PlainValues:
-    """Help that names the values of options as the reference does, not their types."""
+    """Help that names the values of parameters as the reference does."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters of a command."""
         parameters: Any = super().get_params(ctx)  # type: ignore[misc]
         for each in parameters:
-            if each.param_type_name == "option" and each.metavar is None:
-                each.metavar = VALUES[each.type_descriptor.annotation]
+            each.metavar = each.metavar or word_of(each)
         return parameters
 
 

@@ -65,7 +65,6 @@ def profiles(
     kind: Literal["mail"] | None = option(
         "A set of labels, instead of the two options above. mail: ham, "
         "newsletter, notification, phishing and spam; the last two count as spam.",
-        metavar="KIND",
     ),
     as_json: bool = JSON,
 ) -> None:

@@ -53,9 +53,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    file: str = argument(
-        "Where it goes; - is standard output.", metavar="FILE", default=...
-    ),
+    file: str = argument("Where it goes; - is standard output.", default=...),
     profile: str | None = PROFILE,
     with_ledger: bool = flag(
         "--with-ledger",
@@ -108,9 +106,7 @@ def export(
 
 
 def import_(
-    file: str = argument(
-        "The file to read; - is standard input.", metavar="FILE", default=...
-    ),
+    file: str = argument("The file to read; - is standard input.", default=...),
     profile: str | None = option(
         "The profile that learns it. If not given, the one that the export "
         "names, which is created if there is none; for a dump [POSTBAYES_PROFILE]."

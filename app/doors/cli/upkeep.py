@@ -307,7 +307,7 @@ def audit(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
 
 
 def backup(
-    file: Path = argument("Where the copy goes.", metavar="FILE", default=...),
+    file: Path = argument("Where the copy goes.", default=...),
     audit: bool = flag("--audit", "Audit the copy too: see `postbayes audit`."),
     as_json: bool = JSON,
 ) -> None:
