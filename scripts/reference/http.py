@@ -87,6 +87,8 @@ def page() -> str:
         for path, methods in api["paths"].items()
         for method, operation in methods.items()
     ]
+    # Each example is run after those before it.
+    operations.sort(key=lambda each: [*EXAMPLES].index(each[:2]))
     overview = table(
         ("operation", "right", "purpose"),
         (
