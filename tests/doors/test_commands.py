@@ -40,6 +40,15 @@ def test_the_line_of_a_command_is_the_first_paragraph_of_its_help(name):
     assert first == summary(name)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_parameter_is_described(name):
+    """In the docstring of its command, or where several commands share it."""
+    command = load(name)
+
+    assert [] == [each.name for each in command.params if not each.help]
+    assert "Parameters" not in command.help
+
+
 @pytest.mark.parametrize("arguments", [[], ["undo"]])
 def test_a_flag_takes_no_value_in_the_help(arguments, capsys):
     """Nobody is led to write `--dry-run true`."""

@@ -6,7 +6,9 @@ import json
 import sys
 from datetime import timedelta
 from getpass import getpass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from typer import Argument, Option
 
 from app.access.lists import (
     DEFAULT_NATS,
@@ -20,15 +22,12 @@ from app.access.rights import MAX_LIFE, MEANINGS, Right
 from app.classifier.verdict import MAX_NATS
 from app.doors.cli.console import (
     ERR,
-    JSON,
     OUT,
-    PROFILE,
-    argument,
+    AsJson,
+    Profile,
     fields_of,
-    flag,
     number_of,
     opened,
-    option,
     show,
     this_user,
 )
@@ -70,45 +69,43 @@ if TYPE_CHECKING:
 
 
 _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items())
+_RIGHT: Final = f"A right of the new key. May be repeated. {_RIGHTS}"
 
 
 def keys(
-    action: Literal["list", "create", "revoke"] = argument(
-        "list, create or revoke.", default="list"
-    ),
-    name: str | None = argument(
-        "The name of the key to create or revoke, such as mx1."
-    ),
-    right: list[Right] | None = option(
-        f"A right of the new key. May be repeated. {_RIGHTS}"
-    ),
-    profile: list[str] | None = option(
-        "The only profile that it may use; @example.org means the "
-        "profile of the domain and those of its addresses. May be "
-        "repeated.",
-        metavar="PROFILE",
-    ),
-    label: list[str] | None = option(
-        "The only label that it may teach. May be repeated.", metavar="LABEL"
-    ),
-    network: list[str] | None = option(
-        "The only address or network that it may be used from. May be repeated.",
-        metavar="NETWORK",
-    ),
-    days: float | None = option(
-        "Days until it expires; never if not given.", min=0, max=MAX_LIFE.days
-    ),
-    names_sources: bool = flag(
-        "--names-sources",
-        "Let it name the source of feedback, for a mail server that knows its users.",
-    ),
-    as_json: bool = JSON,
+    action: Annotated[Literal["list", "create", "revoke"], Argument()] = "list",
+    name: Annotated[str | None, Argument()] = None,
+    right: Annotated[list[Right] | None, Option(help=_RIGHT)] = None,
+    profile: Annotated[list[str] | None, Option(metavar="PROFILE")] = None,
+    label: Annotated[list[str] | None, Option(metavar="LABEL")] = None,
+    network: Annotated[list[str] | None, Option(metavar="NETWORK")] = None,
+    days: Annotated[float | None, Option(min=0, max=MAX_LIFE.days)] = None,
+    names_sources: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create, list and revoke API keys.
 
     A new key is printed only once, to standard output; messages about it go to
     standard error. A running service accepts a new key within a second, and
     refuses a revoked one within two.
+
+    Parameters
+    ----------
+    action
+        list, create or revoke.
+    name
+        The name of the key to create or revoke, such as mx1.
+    profile
+        The only profile that it may use; @example.org means the profile of the domain
+        and those of its addresses. May be repeated.
+    label
+        The only label that it may teach. May be repeated.
+    network
+        The only address or network that it may be used from. May be repeated.
+    days
+        Days until it expires; never if not given.
+    names_sources
+        Let it name the source of feedback, for a mail server that knows its users.
     """
     if action == "list":
         with opened_database(load_settings()) as engine:
@@ -173,28 +170,33 @@ def _day(time: datetime) -> str:
 
 
 def people(
-    action: Literal["list", "add", "remove", "password"] = argument(
-        "list, add, remove or password.", default="list"
-    ),
-    name: str | None = argument("The sign-in name of the person."),
-    role: Literal["reader", "teacher", "admin"] = option(
-        "What the person may do: a reader reads, a teacher also teaches, "
-        "an admin also undoes, changes policies, and manages keys and people.",
-        default="reader",
-    ),
-    profile: str | None = option(
-        "The only profile that the person sees; all if not given.", metavar="PROFILE"
-    ),
-    no_password: bool = flag(
-        "--no-password",
-        "Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.",
-    ),
-    as_json: bool = JSON,
+    action: Annotated[
+        Literal["list", "add", "remove", "password"], Argument()
+    ] = "list",
+    name: Annotated[str | None, Argument()] = None,
+    role: Literal["reader", "teacher", "admin"] = "reader",
+    profile: Annotated[str | None, Option(metavar="PROFILE")] = None,
+    no_password: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add, list and remove the people who may sign in to the pages.
 
     The password is prompted for, or read from standard input. A new password or a
     removal ends the sessions of the person within two seconds.
+
+    Parameters
+    ----------
+    action
+        list, add, remove or password.
+    name
+        The sign-in name of the person.
+    role
+        What the person may do: a reader reads, a teacher also teaches, an admin also
+        undoes, changes policies, and manages keys and people.
+    profile
+        The only profile that the person sees; all if not given.
+    no_password
+        Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.
     """
     if action == "list":
         with opened_database(load_settings()) as engine:
@@ -247,13 +249,18 @@ def _password(name: str) -> str:
 
 
 def events(
-    last: int = option("Number of events to show.", min=1, max=MAX_EVENTS, default=50),
-    as_json: bool = JSON,
+    last: Annotated[int, Option(min=1, max=MAX_EVENTS)] = 50,
+    as_json: AsJson = False,
 ) -> None:
     """Show the changes outside the ledger and who made them, newest first.
 
     Keys created and revoked, people added and removed, sign-ins, policies and lists
     changed, correspondents forgotten, undos, and profiles created and deleted.
+
+    Parameters
+    ----------
+    last
+        Number of events to show.
     """
     with opened_database(load_settings()) as engine:
         found = EventsOut.of(list_events(engine, limit=last), last)
@@ -266,27 +273,28 @@ def events(
 
 
 def lists(
-    action: Literal["list", "add", "remove", "import"] = argument(
-        "list, add, remove or import.", default="list"
-    ),
-    what: list[str] | None = argument(
-        f"Entries to add or remove, each {SAYS}; or the file to import (- "
-        "for standard input).",
-        metavar="ENTRY",
-    ),
-    profile: str | None = PROFILE,
-    allow: bool = flag("--allow", "The entries to add allow their senders."),
-    deny: bool = flag("--deny", "The entries to add deny their senders."),
-    nats: float | None = option(
-        f"Strength of the entries in nats, up to {MAX_NATS:g}; "
-        f"{DEFAULT_NATS:g} if not given."
-    ),
-    expires: str | None = option(
-        "When they expire: a number of days, or a date such as 2026-12-31.",
-        metavar="DAYS|DATE",
-    ),
-    note: str = option("A note of one line, for other people.", default=""),
-    as_json: bool = JSON,
+    action: Annotated[Literal["list", "add", "remove", "import"], Argument()] = "list",
+    what: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="ENTRY",
+            help=f"Entries to add or remove, each {SAYS}; or the file to import (- for "
+            "standard input).",
+        ),
+    ] = None,
+    profile: Profile = None,
+    allow: bool = False,
+    deny: bool = False,
+    nats: Annotated[
+        float | None,
+        Option(
+            help=f"Strength of the entries in nats, up to {MAX_NATS:g}; "
+            f"{DEFAULT_NATS:g} if not given."
+        ),
+    ] = None,
+    expires: Annotated[str | None, Option(metavar="DAYS|DATE")] = None,
+    note: str = "",
+    as_json: AsJson = False,
 ) -> None:
     """Show, set and remove the allow and deny entries of a profile.
 
@@ -294,6 +302,19 @@ def lists(
     reasons of their verdicts. A file to import has lines such as
     `allow ann@example.org` and `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as
     `list` prints them. A running service follows within a second.
+
+    Parameters
+    ----------
+    action
+        list, add, remove or import.
+    allow
+        The entries to add allow their senders.
+    deny
+        The entries to add deny their senders.
+    expires
+        When they expire: a number of days, or a date such as 2026-12-31.
+    note
+        A note of one line, for other people.
     """
     settings, actor, time = load_settings(), this_user(), now()
     name, given = profile or settings.profile, what or []
@@ -344,19 +365,24 @@ def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
 
 
 def correspondents(
-    action: Literal["list", "forget"] = argument("list or forget.", default="list"),
-    address: str | None = argument(
-        "The address to look up or forget, such as ann@example.org."
-    ),
-    profile: str | None = option(
-        "The only profile to show or change; all if not given.", metavar="PROFILE"
-    ),
-    as_json: bool = JSON,
+    action: Annotated[Literal["list", "forget"], Argument()] = "list",
+    address: Annotated[str | None, Argument()] = None,
+    profile: Annotated[str | None, Option(metavar="PROFILE")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the number of correspondents of users, and forget one of them.
 
     The database has only digests of addresses: with an address, list shows the
     profiles that know it. A running service forgets it within a minute.
+
+    Parameters
+    ----------
+    action
+        list or forget.
+    address
+        The address to look up or forget, such as ann@example.org.
+    profile
+        The only profile to show or change; all if not given.
     """
     settings = load_settings()
     if action == "list":

@@ -5,21 +5,19 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from rich.text import Text
+from typer import Argument, Option
 
 from app.doors.cli.client import application, ask, loaded, parse, read_messages
 from app.doors.cli.console import (
-    JSON,
-    JSON_DOCUMENT,
-    ONE_PROFILE,
-    PROFILE,
-    URL,
-    argument,
+    AsDocument,
+    AsJson,
+    OneProfile,
+    Profile,
+    Url,
     fields_of,
-    flag,
-    option,
     plain,
     show,
 )
@@ -45,17 +43,21 @@ WIDTH: Final = 36
 
 
 def classify(
-    files: list[Path] | None = argument(
-        "Messages, or mboxes of them; standard input if none, or for -."
-    ),
-    explain: int = option(
-        "Number of reasons to show on each side.", min=0, max=MAX_EXPLAINED, default=0
-    ),
-    profile: str | None = PROFILE,
-    url: str | None = URL,
-    as_json: bool = JSON_DOCUMENT,
+    files: Annotated[list[Path] | None, Argument()] = None,
+    explain: Annotated[int, Option(min=0, max=MAX_EXPLAINED)] = 0,
+    profile: Profile = None,
+    url: Url = None,
+    as_json: AsDocument = False,
 ) -> None:
-    """Score messages without learning them, and explain the verdict."""
+    """Score messages without learning them, and explain the verdict.
+
+    Parameters
+    ----------
+    files
+        Messages, or mboxes of them; standard input if none, or for -.
+    explain
+        Number of reasons to show on each side.
+    """
     with ExitStack() as stack:
         app = None if url is not None else stack.enter_context(application())
         for name, raw in read_messages(files or []):
@@ -127,20 +129,22 @@ def _signed(log_odds: float | None) -> str:
 
 
 def why(
-    id: str = argument(  # noqa: A002  the name is shown to users
-        "The id of the message, as in its verdict or its log line.",
-        default=...,
-    ),
-    explain: int = option(
-        "Number of features to show on each side.", min=0, max=MAX_EXPLAINED, default=10
-    ),
-    profile: str | None = ONE_PROFILE,
-    as_json: bool = JSON,
+    id: str,  # noqa: A002  the name is shown to users
+    explain: Annotated[int, Option(min=0, max=MAX_EXPLAINED)] = 10,
+    profile: OneProfile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show how a message was scored and taught, and explain it.
 
     First come the verdicts and the feedback of the time, and then the current verdict,
     after all feedback since.
+
+    Parameters
+    ----------
+    id
+        The id of the message, as in its verdict or its log line.
+    explain
+        Number of features to show on each side.
     """
     digest = parse_id(id)
     with loaded() as app:
@@ -215,20 +219,30 @@ def _document(found: MessageHistory) -> dict[str, object]:
 
 
 def feedback(
-    file: Path | None = argument("One message; standard input if not given, or for -."),
-    label: str = option(
-        "The label of the message, one of the profile's labels.", default=""
-    ),
-    message_id: str | None = option("Id of a scored message, instead of FILE.", "--id"),
-    forget: bool = flag("--forget", "Forget the message of --id for good."),
-    source: str = option(
-        "The source of the feedback, kept in the ledger.", default="cli"
-    ),
-    profile: str | None = PROFILE,
-    url: str | None = URL,
-    as_json: bool = JSON_DOCUMENT,
+    file: Annotated[Path | None, Argument()] = None,
+    label: str = "",
+    message_id: Annotated[str | None, Option("--id")] = None,
+    forget: bool = False,
+    source: str = "cli",
+    profile: Profile = None,
+    url: Url = None,
+    as_json: AsDocument = False,
 ) -> None:
-    """Teach one message, or forget one."""
+    """Teach one message, or forget one.
+
+    Parameters
+    ----------
+    file
+        One message; standard input if not given, or for -.
+    label
+        The label of the message, one of the profile's labels.
+    message_id
+        Id of a scored message, instead of FILE.
+    forget
+        Forget the message of --id for good.
+    source
+        The source of the feedback, kept in the ledger.
+    """
     if bool(label) == forget:
         msg = "give the label of the message with --label, or --forget one by its --id"
         raise InvalidInput(msg)

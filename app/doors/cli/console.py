@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -27,6 +27,7 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from app.doors.cli.errors import complain
 from app.errors import (
@@ -63,34 +64,31 @@ STANDARD: Final = "-"
 EXAMPLE: Final = "http://127.0.0.1:8025"
 
 
-def option(says: str, *names: str, default: object = None, **more: Any) -> Any:
-    """Return an option of a command; `more` is as for `typer.Option`."""
-    return typer.Option(default, *names, help=says, **more)
-
-
-def argument(says: str, *, default: object = None, **more: Any) -> Any:
-    """Return an argument of a command; `more` is as for `typer.Argument`."""
-    return typer.Argument(default, help=says, **more)
-
-
-def flag(name: str, says: str) -> Any:
-    """Return an option that is off unless it is named."""
-    return option(says, name, default=False)
-
-
-PROFILE: Final = option("Name of the profile. [POSTBAYES_PROFILE]")
-ONE_PROFILE: Final = option("Name of one profile; all if not given.")
-URL: Final = option(
-    f"Use a running service instead of the database, such as {EXAMPLE}."
-)
-TAUGHT: Final = option(
-    "The service to teach; by default the one at POSTBAYES_HOST and POSTBAYES_PORT."
-)
-PROCESSES: Final = option(
-    "Number of processes; one per core if not given.", min=1, max=256
-)
-JSON: Final = flag("--json", "Print one JSON object.")
-JSON_DOCUMENT: Final = flag("--json", "Print the JSON document of the HTTP API.")
+# Parameters that several commands have. The others are described in the docstring of
+# their command: see `app.doors.cli.main.load`.
+Profile = Annotated[str | None, Option(help="Name of the profile. [POSTBAYES_PROFILE]")]
+OneProfile = Annotated[
+    str | None, Option(help="Name of one profile; all if not given.")
+]
+Url = Annotated[
+    str | None,
+    Option(help=f"Use a running service instead of the database, such as {EXAMPLE}."),
+]
+TaughtUrl = Annotated[
+    str | None,
+    Option(
+        help="The service to teach; by default the one at POSTBAYES_HOST and "
+        "POSTBAYES_PORT."
+    ),
+]
+Processes = Annotated[
+    int | None,
+    Option(min=1, max=256, help="Number of processes; one per core if not given."),
+]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
+AsDocument = Annotated[
+    bool, Option("--json", help="Print the JSON document of the HTTP API.")
+]
 
 
 def this_user() -> str:

@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from io import BufferedReader, RawIOBase
 from smtplib import SMTPDataError, SMTPRecipientsRefused
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
+from typer import Option
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import OUT, StateFile, flag, number_of, option
+from app.doors.cli.console import (
+    OUT,
+    StateFile,
+    number_of,
+)
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
@@ -34,24 +39,10 @@ _MOST_BYTES: Final = 64 * 1024
 
 
 def digest(
-    profiles: list[str] | None = option(
-        "Name of a profile; by default all profiles whose names are "
-        "addresses. May be repeated.",
-        "--profile",
-    ),
-    to: str | None = option(
-        "The recipient, if not the address that is the profile's name.",
-        metavar="ADDRESS",
-    ),
-    hours: float = option(
-        "Hours that the first digest of a profile covers.",
-        min=0.1,
-        max=8_760,
-        default=24.0,
-    ),
-    stdout: bool = flag(
-        "--stdout", "Print the mail instead of sending it, and record nothing."
-    ),
+    profiles: Annotated[list[str] | None, Option("--profile")] = None,
+    to: Annotated[str | None, Option(metavar="ADDRESS")] = None,
+    hours: Annotated[float, Option(min=0.1, max=8_760)] = 24.0,
+    stdout: bool = False,
 ) -> None:
     """Send users a digest of their spam and unsure messages.
 
@@ -59,6 +50,18 @@ def digest(
     since the last digest, with signed links to a page that explains and teaches. A
     profile without such messages gets no mail. POSTBAYES_SMTP is the mail server,
     without a login.
+
+    Parameters
+    ----------
+    profiles
+        Name of a profile; by default all profiles whose names are addresses. May be
+        repeated.
+    to
+        The recipient, if not the address that is the profile's name.
+    hours
+        Hours that the first digest of a profile covers.
+    stdout
+        Print the mail instead of sending it, and record nothing.
     """
     with loaded() as app:
         settings = app.settings

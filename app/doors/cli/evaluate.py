@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from typer import Option
 
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.console import (
     ERR,
-    JSON,
     OUT,
-    PROCESSES,
     STANDARD,
+    AsJson,
+    Processes,
     complete_or_absent,
     grid,
     interruptible,
     number_of,
-    option,
     plain,
     progress,
     show,
@@ -148,79 +149,72 @@ def sources_of(
 
 
 def evaluate(
-    index: list[Path] | None = option(
-        "TREC-style index of a stream: LABEL PATH per line. May be repeated.",
-        metavar="FILE",
-    ),
-    ham: list[Path] | None = option(
-        "Wanted mail: a message, mbox, Maildir or folder of them. Junk "
-        "and Spam folders in a Maildir count as spam. May be repeated.",
-        metavar="PATH",
-    ),
-    spam: list[Path] | None = option(
-        "Unwanted mail, likewise. May be repeated.", metavar="PATH"
-    ),
-    limit: int | None = option("Use only the first messages of each index.", min=1),
-    shuffle: int | None = option(
-        "Shuffle the messages with this seed.", metavar="SEED"
-    ),
-    folds: int | None = option(
-        "Cross-validate with this number of folds, instead of score-then-learn.",
-        min=2,
-        max=1000,
-    ),
-    train_first: int | None = option(
-        "Learn this number of messages first, then score the rest "
-        "without learning them.",
-        min=1,
-    ),
-    delay: int | None = option(
-        "Learn each message only after this number of later messages has been scored.",
-        min=1,
-    ),
-    feedback_first: int | None = option(
-        "Score all messages, but learn only the first ones.", min=1
-    ),
-    feedback_share: float | None = option(
-        "Learn only this share of the messages, such as 0.1, chosen at random.",
-        metavar="SHARE",
-    ),
-    noise: float = option(
-        "Learn this share of the messages, such as 0.05, with a wrong label.",
-        metavar="SHARE",
-        default=0.0,
-    ),
-    seed: int = option(
-        "Random seed for folds, shares, noise and intervals.", min=0, default=1
-    ),
-    months: int | None = option(
-        "Duration of the stream in months, for counts with a half-life; "
-        "by default from the dates of its messages.",
-        min=1,
-        max=1200,
-    ),
-    trial: list[str] | None = option(
-        "Settings to compare with the current ones, such as "
-        "text_views=words,grams; separate several by blanks. Also what "
-        "to learn: train=errors, near:NATS or auto:NATS. May be repeated.",
-        "--try",
-        metavar="NAME=VALUE",
-    ),
-    report: Path | None = option("Write figures and diagrams to one HTML page."),
-    resume: Path | None = option(
-        "Store finished parts in this folder, and do not repeat them."
-    ),
-    processes: int | None = PROCESSES,
-    as_json: bool = JSON,
-    jsonl: Path | None = option(
-        "Write one line per message: gold, decision, log_odds, "
-        "probability, and the label if there are more than two."
-    ),
+    index: Annotated[list[Path] | None, Option(metavar="FILE")] = None,
+    ham: Annotated[list[Path] | None, Option(metavar="PATH")] = None,
+    spam: Annotated[list[Path] | None, Option(metavar="PATH")] = None,
+    limit: Annotated[int | None, Option(min=1)] = None,
+    shuffle: Annotated[int | None, Option(metavar="SEED")] = None,
+    folds: Annotated[int | None, Option(min=2, max=1000)] = None,
+    train_first: Annotated[int | None, Option(min=1)] = None,
+    delay: Annotated[int | None, Option(min=1)] = None,
+    feedback_first: Annotated[int | None, Option(min=1)] = None,
+    feedback_share: Annotated[float | None, Option(metavar="SHARE")] = None,
+    noise: Annotated[float, Option(metavar="SHARE")] = 0.0,
+    seed: Annotated[int, Option(min=0)] = 1,
+    months: Annotated[int | None, Option(min=1, max=1200)] = None,
+    trial: Annotated[list[str] | None, Option("--try", metavar="NAME=VALUE")] = None,
+    report: Path | None = None,
+    resume: Path | None = None,
+    processes: Processes = None,
+    as_json: AsJson = False,
+    jsonl: Path | None = None,
 ) -> None:
     """Measure the accuracy of the filter on labelled mail.
 
     Every message is scored, then learned, in the order of arrival, unless options
     change that. Nothing is stored: a new filter runs in memory.
+
+    Parameters
+    ----------
+    index
+        TREC-style index of a stream: LABEL PATH per line. May be repeated.
+    ham
+        Wanted mail: a message, mbox, Maildir or folder of them. Junk and Spam folders
+        in a Maildir count as spam. May be repeated.
+    spam
+        Unwanted mail, likewise. May be repeated.
+    limit
+        Use only the first messages of each index.
+    shuffle
+        Shuffle the messages with this seed.
+    folds
+        Cross-validate with this number of folds, instead of score-then-learn.
+    train_first
+        Learn this number of messages first, then score the rest without learning them.
+    delay
+        Learn each message only after this number of later messages has been scored.
+    feedback_first
+        Score all messages, but learn only the first ones.
+    feedback_share
+        Learn only this share of the messages, such as 0.1, chosen at random.
+    noise
+        Learn this share of the messages, such as 0.05, with a wrong label.
+    seed
+        Random seed for folds, shares, noise and intervals.
+    months
+        Duration of the stream in months, for counts with a half-life; by default from
+        the dates of its messages.
+    trial
+        Settings to compare with the current ones, such as text_views=words,grams;
+        separate several by blanks. Also what to learn: train=errors, near:NATS or
+        auto:NATS. May be repeated.
+    report
+        Write figures and diagrams to one HTML page.
+    resume
+        Store finished parts in this folder, and do not repeat them.
+    jsonl
+        Write one line per message: gold, decision, log_odds, probability, and the label
+        if there are more than two.
     """
     settings = load_settings()
     plan = plan_of(

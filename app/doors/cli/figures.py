@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rich.text import Text
+from typer import Option
 
 from app.doors.cli.client import loaded
 from app.doors.cli.console import (
-    JSON_DOCUMENT,
     OUT,
-    PROFILE,
-    argument,
-    flag,
+    AsDocument,
+    Profile,
     grid,
     number_of,
-    option,
     plain,
     show,
     undo_of,
@@ -34,13 +32,16 @@ if TYPE_CHECKING:
 # Eighths of a full block.
 _BARS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_CELLS: Final = 20
-_WINDOW: Final = option(
-    "Number of the newest labelled messages to use.", min=1, max=100_000, default=5_000
-)
+Window = Annotated[
+    int,
+    Option(min=1, max=100_000, help="Number of the newest labelled messages to use."),
+]
 
 
 def figures(
-    profile: str | None = PROFILE, window: int = _WINDOW, as_json: bool = JSON_DOCUMENT
+    profile: Profile = None,
+    window: Window = 5_000,
+    as_json: AsDocument = False,
 ) -> None:
     """Show the accuracy of the filter on labelled mail.
 
@@ -156,14 +157,19 @@ def bar(share: float) -> str:
 
 
 def teachers(
-    profile: str | None = PROFILE,
-    window: int = _WINDOW,
-    as_json: bool = flag("--json", "Print one JSON object per source, one per line."),
+    profile: Profile = None,
+    window: Window = 5_000,
+    as_json: Annotated[bool, Option("--json")] = False,
 ) -> None:
     """Show the sources of labels, and which of them contradict the filter or others.
 
     A suspect contradicts confident verdicts, while others teach as much. For each
     suspect, the command that takes its feedback back is printed.
+
+    Parameters
+    ----------
+    as_json
+        Print one JSON object per source, one per line.
     """
     with loaded() as app:
         found = app.figures(profile or app.settings.profile, window=window)
@@ -187,11 +193,9 @@ def teachers(
 
 
 def word(
-    word: str = argument(
-        'As explanations write it: money, subject:money, "free money".', default=...
-    ),
-    profile: str | None = PROFILE,
-    as_json: bool = JSON_DOCUMENT,
+    word: str,
+    profile: Profile = None,
+    as_json: AsDocument = False,
 ) -> None:
     """Show how often a word was learned, month by month, and its evidence.
 
@@ -199,6 +203,11 @@ def word(
     messages up to the end of a month; if counts decay, *weight* is the current weight
     of a message of that month. The nats are what one occurrence adds to the log-odds
     of the view.
+
+    Parameters
+    ----------
+    word
+        As explanations write it: money, subject:money, "free money".
     """
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)

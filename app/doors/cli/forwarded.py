@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.doors.cli.console import OUT, PROFILE, TAUGHT, option, read_standard
+from app.doors.cli.console import (
+    OUT,
+    Profile,
+    TaughtUrl,
+    read_standard,
+)
 from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
@@ -26,16 +31,10 @@ if TYPE_CHECKING:
 
 
 def forwarded(
-    label: str = option(
-        "The label of the messages, one of the profile's labels.", default=""
-    ),
-    sender: str = option(
-        "The authenticated sender, from the mail server; kept in the "
-        "ledger. Without it, nothing is taught.",
-        default="",
-    ),
-    profile: str | None = PROFILE,
-    url: str | None = TAUGHT,
+    label: str = "",
+    sender: str = "",
+    profile: Profile = None,
+    url: TaughtUrl = None,
 ) -> None:
     """Teach the messages attached to a forwarded message.
 
@@ -43,6 +42,14 @@ def forwarded(
     message on standard input. It teaches attached messages, and a message whose
     X-Postbayes-Id the text quotes, in the profile of the sender. The exit code is 0,
     or 75 if the mail server should try again.
+
+    Parameters
+    ----------
+    label
+        The label of the messages, one of the profile's labels.
+    sender
+        The authenticated sender, from the mail server; kept in the ledger. Without it,
+        nothing is taught.
     """
     raw = read_standard(MAX_FORWARDED_BYTES)
     source = "".join(c for c in sender if c.isprintable()).strip()

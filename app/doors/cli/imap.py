@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from app.doors.cli.client import ask, url_of
 from app.doors.cli.console import (
     OUT,
-    PROFILE,
-    TAUGHT,
+    Profile,
     StateFile,
-    flag,
+    TaughtUrl,
     interruptible,
     number_of,
 )
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def imap(
-    once: bool = flag("--once", "Check once and stop, for cron."),
-    url: str | None = TAUGHT,
-    profile: str | None = PROFILE,
+    once: bool = False,
+    url: TaughtUrl = None,
+    profile: Profile = None,
 ) -> None:
     """Follow a mailbox, and teach the messages moved into and out of Junk.
 
@@ -40,6 +39,11 @@ def imap(
     archive is taught as ham; deleted mail is not taught. Folders with other labels,
     and marks, are followed if configured. The POSTBAYES_IMAP settings name the
     mailbox, which is never changed.
+
+    Parameters
+    ----------
+    once
+        Check once and stop, for cron.
     """
     settings = load_settings()
     host, user = settings.imap_host, settings.imap_user

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typer import Option
 
 from app.doors.cli.console import (
-    JSON,
-    argument,
+    AsJson,
     complete_or_absent,
     grid,
-    option,
     show,
     this_command,
 )
@@ -65,100 +65,86 @@ SHOWN_PRODUCT = 100
 
 
 def lab(
-    table: Path = argument(
-        "A CSV file in UTF-8; its first line names columns.", default=...
-    ),
-    target: str = option("The column to predict.", metavar="COLUMN", default=...),
-    model: Model = option(
-        "auto, categorical, gaussian, discriminant, bernoulli, multinomial, "
-        "mixed or logistic. With auto and mixed each column gets the model of its "
-        "kind; logistic regression takes columns of all kinds.",
-        metavar="NAME",
-        default=Model.AUTO,
-    ),
-    smoothing: str = option(
-        "none, laplace (lidstone=1), lidstone=A or epsilon=E.",
-        metavar="SMOOTHING",
-        default="laplace",
-    ),
-    prior: str = option(
-        "fitted, uniform, smoothed=A or fixed=P,P... in the order of the classes.",
-        metavar="PRIOR",
-        default="fitted",
-    ),
-    columns: str | None = option(
-        "The columns to learn from, separated by commas; all by default.",
-        metavar="COLUMNS",
-    ),
-    as_kind: list[str] | None = option(
-        "The kind of a column: category, measurement, text or count. May be repeated.",
-        "--as",
-        metavar="COLUMN=KIND",
-    ),
-    vocabulary: str | None = option(
-        "The words to use in text columns, separated by blanks or "
-        "commas; by default all in the table. A declared word that no "
-        "row has gets its smoothed estimate.",
-        metavar="WORDS",
-    ),
-    values: list[str] | None = option(
-        "The possible values of a category column, as column=a,b,c; by "
-        "default all in the table. May be repeated.",
-        metavar="COLUMN=VALUES",
-    ),
-    constant: str = option(
-        "Treatment of a measurement that does not vary within a class: "
-        "floor gives it a tiny variance, drop leaves it out, add=E adds "
-        "E to every variance.",
-        metavar="RULE",
-        default="floor",
-    ),
-    variances: Literal["class", "shared"] = option(
-        "For the Gaussian model: each class has its own variances, or "
-        "all classes share one per column, which makes the model linear.",
-        metavar="RULE",
-        default="class",
-    ),
-    shrinkage: str = option(
-        "For the correlations of the discriminant: a share from 0 to 1, "
-        "or estimated (Ledoit and Wolf).",
-        metavar="SHARE",
-        default="0",
-    ),
-    deviation: float | None = option(
-        "For logistic regression: the standard deviation of a Gaussian "
-        "prior on the difference between two classes' weights; maximum "
-        "likelihood by default.",
-    ),
-    predict: list[str] | None = option(
-        "A row to predict, as column=value, separated by commas. May be repeated.",
-        metavar="ROW",
-    ),
-    predict_csv: Path | None = option("A CSV file of rows to predict.", metavar="FILE"),
-    test: Path | None = option(
-        "A CSV file of rows with their classes: prints accuracy, error rate, "
-        "confusion and log-likelihood.",
-        metavar="FILE",
-    ),
-    folds: int | None = option("Cross-validate with this number of stratified folds."),
-    seed: int = option("Random seed for the folds.", min=0, default=0),
-    alphas: str | None = option(
-        "Pseudo-counts to compare, separated by commas, by the "
-        "log-likelihoods and the predictions that they give.",
-        metavar="A,A...",
-    ),
-    page_file: Path | None = option(
-        "Write one HTML page with the tables and diagrams: likelihoods by "
-        "class, decision boundary of two measured columns, weights as bars.",
-        "--report",
-        metavar="FILE",
-    ),
-    as_json: bool = JSON,
+    table: Path,
+    target: Annotated[str, Option(metavar="COLUMN")],
+    model: Annotated[Model, Option(metavar="NAME")] = Model.AUTO,
+    smoothing: Annotated[str, Option(metavar="SMOOTHING")] = "laplace",
+    prior: Annotated[str, Option(metavar="PRIOR")] = "fitted",
+    columns: Annotated[str | None, Option(metavar="COLUMNS")] = None,
+    as_kind: Annotated[list[str] | None, Option("--as", metavar="COLUMN=KIND")] = None,
+    vocabulary: Annotated[str | None, Option(metavar="WORDS")] = None,
+    values: Annotated[list[str] | None, Option(metavar="COLUMN=VALUES")] = None,
+    constant: Annotated[str, Option(metavar="RULE")] = "floor",
+    variances: Annotated[Literal["class", "shared"], Option(metavar="RULE")] = "class",
+    shrinkage: Annotated[str, Option(metavar="SHARE")] = "0",
+    deviation: float | None = None,
+    predict: Annotated[list[str] | None, Option(metavar="ROW")] = None,
+    predict_csv: Annotated[Path | None, Option(metavar="FILE")] = None,
+    test: Annotated[Path | None, Option(metavar="FILE")] = None,
+    folds: int | None = None,
+    seed: Annotated[int, Option(min=0)] = 0,
+    alphas: Annotated[str | None, Option(metavar="A,A...")] = None,
+    page_file: Annotated[Path | None, Option("--report", metavar="FILE")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, print what it learned, and predict rows.
 
     Naive Bayes and logistic regression, for teaching, and for checking examples by
     hand. Nothing is stored. An empty cell means unknown, and is left out.
+
+    Parameters
+    ----------
+    table
+        A CSV file in UTF-8; its first line names columns.
+    target
+        The column to predict.
+    model
+        auto, categorical, gaussian, discriminant, bernoulli, multinomial, mixed or
+        logistic. With auto and mixed each column gets the model of its kind; logistic
+        regression takes columns of all kinds.
+    smoothing
+        none, laplace (lidstone=1), lidstone=A or epsilon=E.
+    prior
+        fitted, uniform, smoothed=A or fixed=P,P... in the order of the classes.
+    columns
+        The columns to learn from, separated by commas; all by default.
+    as_kind
+        The kind of a column: category, measurement, text or count. May be repeated.
+    vocabulary
+        The words to use in text columns, separated by blanks or commas; by default all
+        in the table. A declared word that no row has gets its smoothed estimate.
+    values
+        The possible values of a category column, as column=a,b,c; by default all in the
+        table. May be repeated.
+    constant
+        Treatment of a measurement that does not vary within a class: floor gives it a
+        tiny variance, drop leaves it out, add=E adds E to every variance.
+    variances
+        For the Gaussian model: each class has its own variances, or all classes share
+        one per column, which makes the model linear.
+    shrinkage
+        For the correlations of the discriminant: a share from 0 to 1, or estimated
+        (Ledoit and Wolf).
+    deviation
+        For logistic regression: the standard deviation of a Gaussian prior on the
+        difference between two classes' weights; maximum likelihood by default.
+    predict
+        A row to predict, as column=value, separated by commas. May be repeated.
+    predict_csv
+        A CSV file of rows to predict.
+    test
+        A CSV file of rows with their classes: prints accuracy, error rate, confusion
+        and log-likelihood.
+    folds
+        Cross-validate with this number of stratified folds.
+    seed
+        Random seed for the folds.
+    alphas
+        Pseudo-counts to compare, separated by commas, by the log-likelihoods and the
+        predictions that they give.
+    page_file
+        Write one HTML page with the tables and diagrams: likelihoods by class, decision
+        boundary of two measured columns, weights as bars.
     """
     _require_other(page_file, (table, predict_csv, test))
     source = read_table(table)

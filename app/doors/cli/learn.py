@@ -7,7 +7,9 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from typer import Argument, Option
 
 from app.corpora.mailbox import decoded
 from app.corpora.parallel import cluster, readers
@@ -20,17 +22,14 @@ from app.corpora.source import (
     summarise_index,
 )
 from app.doors.cli.console import (
-    JSON,
     OUT,
-    PROCESSES,
-    PROFILE,
     STANDARD,
-    argument,
-    flag,
+    AsJson,
+    Processes,
+    Profile,
     grid,
     interruptible,
     number_of,
-    option,
     progress,
     run_stage,
     show,
@@ -64,40 +63,24 @@ _NOT_SCORED: Final = (
 
 
 def learn(
-    paths: list[str] | None = argument(
-        "Messages, mbox files, Maildirs, or folders of any of them; also "
-        "URLs, such as s3://bucket/mail, with fsspec drivers."
-    ),
-    label: str | None = option("Label of the messages at PATHS."),
-    junk: str | None = option(
-        "Label of mail in junk folders, which are recognised in many "
-        "languages; the rest gets --label.",
-        metavar="LABEL",
-    ),
-    index: Path | None = option(
-        "Learn the messages in a TREC-style index: LABEL PATH per line."
-    ),
-    profile: str | None = PROFILE,
-    batch: int | None = option(
-        f"Messages per transaction: {BATCH}, or {PART} with --sums.", min=1, max=10_000
-    ),
-    sums: bool = flag(
-        "--sums",
-        "Store the sum of each batch instead of the features of each "
-        "message: half the disk space, but single messages cannot "
-        "be relabelled or forgotten, and an undo takes back whole "
-        "batches.",
-    ),
-    processes: int | None = PROCESSES,
-    dask: str | None = option(
-        "Address of a Dask scheduler, whose workers read the mail "
-        "instead of local processes.",
-        metavar="ADDRESS",
-    ),
-    source: str = option(
-        "The source of the feedback, kept in the ledger.", default="learn"
-    ),
-    as_json: bool = JSON,
+    paths: Annotated[list[str] | None, Argument()] = None,
+    label: str | None = None,
+    junk: Annotated[str | None, Option(metavar="LABEL")] = None,
+    index: Path | None = None,
+    profile: Profile = None,
+    batch: Annotated[
+        int | None,
+        Option(
+            min=1,
+            max=10_000,
+            help=f"Messages per transaction: {BATCH}, or {PART} with --sums.",
+        ),
+    ] = None,
+    sums: bool = False,
+    processes: Processes = None,
+    dask: Annotated[str | None, Option(metavar="ADDRESS")] = None,
+    source: str = "learn",
+    as_json: AsJson = False,
 ) -> None:
     """Learn labelled mail.
 
@@ -112,6 +95,28 @@ def learn(
 
     It can be interrupted and run again: nothing is learned twice. A service
     on the same database follows within a second.
+
+    Parameters
+    ----------
+    paths
+        Messages, mbox files, Maildirs, or folders of any of them; also URLs, such as
+        s3://bucket/mail, with fsspec drivers.
+    label
+        Label of the messages at PATHS.
+    junk
+        Label of mail in junk folders, which are recognised in many languages; the rest
+        gets --label.
+    index
+        Learn the messages in a TREC-style index: LABEL PATH per line.
+    sums
+        Store the sum of each batch instead of the features of each message: half the
+        disk space, but single messages cannot be relabelled or forgotten, and an undo
+        takes back whole batches.
+    dask
+        Address of a Dask scheduler, whose workers read the mail instead of local
+        processes.
+    source
+        The source of the feedback, kept in the ledger.
     """
     if bool(paths) == (index is not None):
         raise InvalidInput("give either PATHS with --label, or --index FILE")

@@ -10,10 +10,12 @@ import ast
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from functools import cache
 from importlib import import_module
+from inspect import getdoc
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -213,13 +215,29 @@ def load(name: str) -> Any:
             module = import_module(f"app.doors.cli.{COMMANDS[name]}")
     finally:
         gc.enable()
+    function = getattr(module, _function(name))
+    says, meanings = _described(function)
     one = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name, cls=CheckedCommand)(getattr(module, _function(name)))
-    return typer.main.get_command(one)
+    one.command(name, cls=CheckedCommand, help=says)(function)
+    command: Any = typer.main.get_command(one)
+    for each in command.params:
+        each.help = each.help or meanings.get(each.name)
+        # Of `--x/--no-x`: a flag is off unless it is named.
+        each.secondary_opts = []
+    return command
+
+
+def _described(function: Any) -> tuple[str, dict[str, str]]:
+    """Return the help of a command, and that of its parameters, from its docstring."""
+    # Without docstrings, as `python -OO` runs, there is no help.
+    docstring = getdoc(function) or ""
+    says, _, section = docstring.partition("\n\nParameters\n----------\n")
+    found = re.findall(r"^(\w+)\n((?:    .*\n?)+)", section, re.MULTILINE)
+    return says, {name: " ".join(text.split()) for name, text in found}
 
 
 # The codes of sysexits.h, which mail servers understand: 75 keeps a message in the

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from rich.text import Text
+from typer import Option
 
 from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
 from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
-    JSON,
-    PROFILE,
+    AsJson,
+    Profile,
     confirm,
     fields_of,
-    flag,
     interruptible,
     number_of,
-    option,
     progress,
     run_stage,
     show,
@@ -48,30 +47,37 @@ if TYPE_CHECKING:
 
 
 def profiles(
-    create: str | None = option("Create a profile of this name first.", metavar="NAME"),
-    rename: tuple[str, str] | None = option(
-        "Give the profile OLD the name NEW.", metavar="OLD NEW"
-    ),
-    delete: str | None = option(
-        "Delete the profile of this name, and all that it has learned.", metavar="NAME"
-    ),
-    yes: bool = flag("--yes", "Do not ask before deleting."),
-    labels: str | None = option(
-        "Labels of the new profile, separated by commas. [POSTBAYES_LABELS]"
-    ),
-    spam_labels: str | None = option(
-        "Those of them that count as spam. [POSTBAYES_SPAM_LABELS]"
-    ),
-    kind: Literal["mail"] | None = option(
-        "A set of labels, instead of the two options above. mail: ham, "
-        "newsletter, notification, phishing and spam; the last two count as spam.",
-    ),
-    as_json: bool = JSON,
+    create: Annotated[str | None, Option(metavar="NAME")] = None,
+    rename: Annotated[tuple[str, str] | None, Option(metavar="OLD NEW")] = None,
+    delete: Annotated[str | None, Option(metavar="NAME")] = None,
+    yes: bool = False,
+    labels: str | None = None,
+    spam_labels: str | None = None,
+    kind: Literal["mail"] | None = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
     A running service applies the change within a second. The site profile
     (POSTBAYES_PROFILE) cannot be renamed or deleted.
+
+    Parameters
+    ----------
+    create
+        Create a profile of this name first.
+    rename
+        Give the profile OLD the name NEW.
+    delete
+        Delete the profile of this name, and all that it has learned.
+    yes
+        Do not ask before deleting.
+    labels
+        Labels of the new profile, separated by commas. [POSTBAYES_LABELS]
+    spam_labels
+        Those of them that count as spam. [POSTBAYES_SPAM_LABELS]
+    kind
+        A set of labels, instead of the two options above. mail: ham, newsletter,
+        notification, phishing and spam; the last two count as spam.
     """
     if create is not None:
         check_name(create)
@@ -148,31 +154,42 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
 _COLUMN: Final = 44
 
 
+def _where(says: str, never: str = "never, ") -> Any:
+    """Return the option of a threshold."""
+    return Option(metavar="WHERE", help=f"{says}: {SAYS}, {never}or {DEFAULT}.")
+
+
 def policy(
-    profile: str | None = PROFILE,
-    ham_cost: str | None = option(
-        "How many missed spam messages one lost ham message is worth, which "
-        f"sets where spam begins and where ham ends; or {DEFAULT}.",
-        metavar="NUMBER",
-    ),
-    ham_threshold: str | None = option(
-        f"Threshold below which mail is ham: {SAYS}, or {DEFAULT}.", metavar="WHERE"
-    ),
-    quarantine_from: str | None = option(
-        f"Threshold from which spam is held: {SAYS}, never, or {DEFAULT}.",
-        metavar="WHERE",
-    ),
-    reject_from: str | None = option(
-        f"Threshold from which spam is rejected: {SAYS}, never, or {DEFAULT}.",
-        metavar="WHERE",
-    ),
-    reset: bool = flag("--reset", "First reset everything to the settings."),
-    as_json: bool = JSON,
+    profile: Profile = None,
+    ham_cost: Annotated[
+        str | None,
+        Option(
+            metavar="NUMBER",
+            help="How many missed spam messages one lost ham message is worth, which "
+            f"sets where spam begins and where ham ends; or {DEFAULT}.",
+        ),
+    ] = None,
+    ham_threshold: Annotated[
+        str | None, _where("Threshold below which mail is ham", "")
+    ] = None,
+    quarantine_from: Annotated[
+        str | None, _where("Threshold from which spam is held")
+    ] = None,
+    reject_from: Annotated[
+        str | None, _where("Threshold from which spam is rejected")
+    ] = None,
+    reset: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show or change the policy of a profile.
 
     Thresholds that are not given do not change. All workers of a running service apply
     the policy within a second.
+
+    Parameters
+    ----------
+    reset
+        First reset everything to the settings.
     """
     settings = load_settings()
     service = specification(settings)

@@ -111,18 +111,24 @@ _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__
 
 def serve(
     # Not `console.option`: a service does not need rich.
-    host: str | None = typer.Option(
-        None, help="Address to listen on. [POSTBAYES_HOST]"
-    ),
-    port: int | None = typer.Option(None, help="Port to listen on. [POSTBAYES_PORT]"),
-    database_url: str | None = typer.Option(
-        None, help="Database. [POSTBAYES_DATABASE_URL]"
-    ),
-    workers: int | None = typer.Option(
-        None, help="Processes to serve with. [POSTBAYES_WORKERS]"
-    ),
+    host: str | None = None,
+    port: int | None = None,
+    database_url: str | None = None,
+    workers: int | None = None,
 ) -> None:
-    """Serve HTTP. An empty or older database is migrated first."""
+    """Serve HTTP. An empty or older database is migrated first.
+
+    Parameters
+    ----------
+    host
+        Address to listen on. [POSTBAYES_HOST]
+    port
+        Port to listen on. [POSTBAYES_PORT]
+    database_url
+        Database. [POSTBAYES_DATABASE_URL]
+    workers
+        Processes to serve with. [POSTBAYES_WORKERS]
+    """
     remember_reload()
     options = {
         "host": host,

@@ -8,25 +8,24 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+from typer import Option
 
 from app.classifier.specification import check_name
 from app.doors.cli.console import (
     ERR,
-    JSON,
     OUT,
-    PROFILE,
     STANDARD,
-    argument,
+    AsJson,
+    Profile,
     confirm,
     fields_of,
-    flag,
     grid,
     interruptible,
     located_stage,
     number_of,
     opened,
-    option,
     progress,
     run_stage,
     show,
@@ -53,23 +52,26 @@ if TYPE_CHECKING:
 
 
 def export(
-    file: str = argument("Where it goes; - is standard output.", default=...),
-    profile: str | None = PROFILE,
-    with_ledger: bool = flag(
-        "--with-ledger",
-        "Write all feedback instead of only the counts, so that undo and the "
-        "state of each message are kept.",
-    ),
-    without_words: bool = flag(
-        "--without-words",
-        "Leave out the words, and the runs of letters from which text can be read.",
-    ),
-    as_json: bool = JSON,
+    file: str,
+    profile: Profile = None,
+    with_ledger: bool = False,
+    without_words: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Export a profile to a file, for `postbayes import`.
 
     The service can run meanwhile. The file is written completely or not at all, and
     an existing file is never replaced.
+
+    Parameters
+    ----------
+    file
+        Where it goes; - is standard output.
+    with_ledger
+        Write all feedback instead of only the counts, so that undo and the state of
+        each message are kept.
+    without_words
+        Leave out the words, and the runs of letters from which text can be read.
     """
     settings = load_settings()
     contents: Literal["ledger", "counts"] = "ledger" if with_ledger else "counts"
@@ -106,35 +108,41 @@ def export(
 
 
 def import_(
-    file: str = argument("The file to read; - is standard input.", default=...),
-    profile: str | None = option(
-        "The profile that learns it. If not given, the one that the export "
-        "names, which is created if there is none; for a dump [POSTBAYES_PROFILE]."
-    ),
-    from_: Program | None = option(
-        "FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.",
-        "--from",
-        metavar="PROGRAM",
-    ),
-    words: Path | None = option(
-        "A file with the words to look for in a dump that has only hashes.",
-        metavar="FILE",
-    ),
-    ham_label: str = option(
-        "Label for the ham of a dump; the first such label if not given.", default=""
-    ),
-    spam_label: str = option(
-        "Label for the spam of a dump; the first such label if not given.", default=""
-    ),
-    replace: bool = flag("--replace", "Forget all that the profile has learned first."),
-    yes: bool = flag("--yes", "Do not ask before replacing."),
-    as_json: bool = JSON,
+    file: str,
+    profile: str | None = None,
+    from_: Annotated[Program | None, Option("--from", metavar="PROGRAM")] = None,
+    words: Annotated[Path | None, Option(metavar="FILE")] = None,
+    ham_label: str = "",
+    spam_label: str = "",
+    replace: bool = False,
+    yes: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Import an export of Postbayes, or the dump of another filter.
 
     The whole file is checked first, and then learned completely or not at all.
     Nothing is learned twice: known messages are left out, and sums that were imported
     before are refused.
+
+    Parameters
+    ----------
+    file
+        The file to read; - is standard input.
+    profile
+        The profile that learns it. If not given, the one that the export names, which
+        is created if there is none; for a dump [POSTBAYES_PROFILE].
+    from_
+        FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.
+    words
+        A file with the words to look for in a dump that has only hashes.
+    ham_label
+        Label for the ham of a dump; the first such label if not given.
+    spam_label
+        Label for the spam of a dump; the first such label if not given.
+    replace
+        Forget all that the profile has learned first.
+    yes
+        Do not ask before replacing.
     """
     if from_ is None and (words or ham_label or spam_label):
         msg = "--words, --ham-label and --spam-label are for dumps: add --from PROGRAM"

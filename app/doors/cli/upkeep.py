@@ -5,27 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from app.classifier.snapshot import insignificant
 from app.classifier.specification import TEXT_VIEWS
 from app.doors.cli.console import (
-    JSON,
-    JSON_DOCUMENT,
-    ONE_PROFILE,
     OUT,
-    PROFILE,
-    argument,
+    AsDocument,
+    AsJson,
+    OneProfile,
+    Profile,
     complete_or_absent,
     fields_of,
-    flag,
     interruptible,
     located_stage,
     new,
     number_of,
-    option,
     progress,
     show,
     stage,
@@ -51,7 +49,10 @@ _LISTED: Final = 20
 """Profiles that a line names; of more it says how many."""
 
 
-def fold(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
+def fold(
+    profile: OneProfile = None,
+    as_json: AsJson = False,
+) -> None:
     """Bring the counts up to date with the ledger.
 
     A service does this by itself. Use the command for a ledger that grew without a
@@ -83,32 +84,29 @@ def fold(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
 
 
 def prune(
-    max_messages: int = option(
-        "Remove features of at most this many messages.", min=0, default=1
-    ),
-    older_than: int = option(
-        "Keep features that occurred in the last MONTHS.",
-        min=1,
-        max=1200,
-        metavar="MONTHS",
-        default=12,
-    ),
-    max_log_odds: float = option(
-        "Also remove features that tell the labels apart by at most NATS, "
-        "however many messages had them; 0 for none.",
-        min=0.0,
-        max=1.0,
-        metavar="NATS",
-        default=0.0,
-    ),
-    dry_run: bool = flag("--dry-run", "Only print what would be pruned."),
-    profile: str | None = PROFILE,
-    as_json: bool = JSON,
+    max_messages: Annotated[int, Option(min=0)] = 1,
+    older_than: Annotated[int, Option(min=1, max=1200, metavar="MONTHS")] = 12,
+    max_log_odds: Annotated[float, Option(min=0.0, max=1.0, metavar="NATS")] = 0.0,
+    dry_run: bool = False,
+    profile: Profile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove old features that carry almost no information.
 
     Features of messages that can still be undone are kept: see
     POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune` restores the counts.
+
+    Parameters
+    ----------
+    max_messages
+        Remove features of at most this many messages.
+    older_than
+        Keep features that occurred in the last MONTHS.
+    max_log_odds
+        Also remove features that tell the labels apart by at most NATS, however many
+        messages had them; 0 for none.
+    dry_run
+        Only print what would be pruned.
     """
     settings = load_settings()
     with opened_database(settings) as engine:
@@ -148,31 +146,37 @@ def prune(
 
 
 def undo(
-    ids: list[str] | None = argument("Ids of messages.", metavar="ID"),
-    source: str | None = option(
-        "Who taught it, import:NAME, or undo:7 to take back an undo."
-    ),
-    since: str | None = option(
-        "Only feedback from this time on: 2026-03-01 or 2026-03-01T14:30, in "
-        "local time unless a time zone is given.",
-        "--from",
-        metavar="TIME",
-    ),
-    until: str | None = option("Only feedback before this time.", metavar="TIME"),
-    dry_run: bool = flag("--dry-run", "Only print what would change."),
-    confirm: str | None = option(
-        "The token of --dry-run; needed if more than 20 messages and more "
-        "than 1 % of those learned would change.",
-        metavar="TOKEN",
-    ),
-    profile: str | None = PROFILE,
-    as_json: bool = JSON_DOCUMENT,
+    ids: Annotated[list[str] | None, Argument(metavar="ID")] = None,
+    source: str | None = None,
+    since: Annotated[str | None, Option("--from", metavar="TIME")] = None,
+    until: Annotated[str | None, Option(metavar="TIME")] = None,
+    dry_run: bool = False,
+    confirm: Annotated[str | None, Option(metavar="TOKEN")] = None,
+    profile: Profile = None,
+    as_json: AsDocument = False,
 ) -> None:
     """Take back feedback exactly.
 
     With several options, only feedback that matches all of them is taken back. A
     service on the same database follows within a second. An interrupted undo is
     finished by the next one, or by the service.
+
+    Parameters
+    ----------
+    ids
+        Ids of messages.
+    source
+        Who taught it, import:NAME, or undo:7 to take back an undo.
+    since
+        Only feedback from this time on: 2026-03-01 or 2026-03-01T14:30, in local time
+        unless a time zone is given.
+    until
+        Only feedback before this time.
+    dry_run
+        Only print what would change.
+    confirm
+        The token of --dry-run; needed if more than 20 messages and more than 1 % of
+        those learned would change.
     """
     selection = Selection(
         ids=frozenset(parse_id(each) for each in ids or ()),
@@ -283,7 +287,10 @@ def _errors(figures: ErrorsOut) -> str:
     )
 
 
-def audit(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
+def audit(
+    profile: OneProfile = None,
+    as_json: AsJson = False,
+) -> None:
     """Check that the counts agree exactly with the ledger.
 
     The whole ledger is replayed and compared with the counts that a service would
@@ -307,14 +314,21 @@ def audit(profile: str | None = ONE_PROFILE, as_json: bool = JSON) -> None:
 
 
 def backup(
-    file: Path = argument("Where the copy goes.", default=...),
-    audit: bool = flag("--audit", "Audit the copy too: see `postbayes audit`."),
-    as_json: bool = JSON,
+    file: Path,
+    audit: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Copy an SQLite database to a file while the service runs.
 
     The copy is a checked, consistent snapshot, and is written completely or not at
     all. An existing file is never replaced. For PostgreSQL, use pg_dump.
+
+    Parameters
+    ----------
+    file
+        Where the copy goes.
+    audit
+        Audit the copy too: see `postbayes audit`.
     """
     unsound: list[str] = []
     with (
