@@ -29,6 +29,7 @@ from app.doors.cli.console import (
     written,
 )
 from app.doors.cli.errors import complain, raise_for
+from app.drawing import number
 from app.errors import InvalidInput, InvalidSetting, UnwritableFile
 from app.evaluation.experiment import (
     Configuration,
@@ -71,8 +72,6 @@ HEADINGS: Final = {
 }
 """The figures in the table of several runs."""
 _SPREAD: Final = "No message has a date, so those of each label were spread evenly."
-_DIGITS: Final = {"Brier score": 4, "speed": 0}
-"""Digits after the point of a figure, if not three."""
 
 
 def plan_of(
@@ -405,7 +404,7 @@ def _of_several(
     rows = []
     for run in runs:
         figures = asdict(run.report())
-        cells = [_shown(figures[name]) for name in headings]
+        cells = [number(figures[name]) for name in headings]
         rows.append((run.stream, run.configuration, *cells))
     header = ("stream", "configuration", *headings.values())
     yield grid(header, rows, numbers=range(2, len(header)))
@@ -426,19 +425,18 @@ def _of_one(run: Run, document: Mapping[str, Any]) -> Iterator[str]:
     between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
     at_0_1 = report.spam_missed_at_0_1_pct
     figures = [
-        ("1-ROCA", report.roca_pct, f" %{between}", "pairs ranked wrongly"),
-        ("lam", report.lam_pct, " %", "the two error rates as one"),
-        ("missed at 0.1 %", at_0_1, " %", "spam missed at 0.1 % of ham lost"),
-        ("calibration", report.ece_pct, " %", "how far the probabilities are off"),
-        ("Brier score", report.brier, "", "mean square of their errors"),
-        ("speed", report.messages_per_second, "/s", "messages scored and learned"),
+        ("1-ROCA", report.roca_pct, 3, f" %{between}", "pairs ranked wrongly"),
+        ("lam", report.lam_pct, 3, " %", "the two error rates as one"),
+        ("missed at 0.1 %", at_0_1, 3, " %", "spam missed at 0.1 % of ham lost"),
+        ("calibration", report.ece_pct, 3, " %", "how far the probabilities are off"),
+        ("Brier score", report.brier, 4, "", "mean square of their errors"),
+        ("speed", report.messages_per_second, 0, "/s", "messages scored and learned"),
     ]
     if run.several:
         meaning = "F1, the mean over the labels; higher is better"
-        figures.append(("macro-F1", report.macro_f1_pct, " %", meaning))
-    for name, value, unit, meaning in figures:
-        digits = _DIGITS.get(name, 3)
-        shown = "-" if value is None else f"{value:,.{digits}f}{unit}"
+        figures.append(("macro-F1", report.macro_f1_pct, 3, " %", meaning))
+    for name, value, digits, unit, meaning in figures:
+        shown = number(value, digits) + ("" if value is None else unit)
         yield f"{name:16} {shown:26} {meaning}"
 
 
@@ -460,9 +458,3 @@ def sentence(comparison: Comparison) -> str:
         f"lam {comparison.lam.written(undefined)}; "
         f"won {comparison.won}, tied {comparison.tied}, lost {comparison.lost}."
     )
-
-
-def _shown(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else f"{value}"

@@ -37,14 +37,6 @@ Recipient = Annotated[
         "repeated.",
     ),
 ]
-Explain = Annotated[
-    int,
-    Query(
-        ge=0,
-        le=MAX_EXPLAINED,
-        description="Number of reasons on each side of the explanation.",
-    ),
-]
 Label = Annotated[
     str | None,
     Query(description="The label of the message, one of the profile's labels."),
@@ -57,6 +49,15 @@ Source = Annotated[
         description="The source of the feedback, kept in the ledger.",
     ),
 ]
+
+
+def reasons(most: int) -> Any:
+    """Return the parameter for the length of an explanation."""
+    text = "Number of reasons on each side of the explanation."
+    return Query(ge=0, le=most, description=text)
+
+
+Explain = Annotated[int, reasons(MAX_EXPLAINED)]
 
 
 def at_most(most: int, things: str) -> Any:

@@ -48,6 +48,7 @@ from app.doors.http.body import (
     openapi_body,
     parse_document,
     read_message,
+    reasons,
     require_json,
     schema_of,
 )
@@ -207,14 +208,7 @@ async def classify_batch(
     app: App,
     profile: ProfileName = None,
     recipient: Recipient = [],  # noqa: B006  the framework copies it
-    explain: Annotated[
-        int,
-        Query(
-            ge=0,
-            le=MAX_BATCH_EXPLAINED,
-            description="Number of reasons on each side of the explanation.",
-        ),
-    ] = 0,
+    explain: Annotated[int, reasons(MAX_BATCH_EXPLAINED)] = 0,
 ) -> Response:
     """Score many messages without learning them.
 

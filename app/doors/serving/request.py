@@ -22,7 +22,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, cookie_parser
 
 from app.access.networks import client_behind
 from app.access.rights import PREFIX
@@ -55,7 +55,6 @@ _RELAYED: Final = frozenset(
 )
 COOKIE: Final = "postbayes_session"
 """The cookie of a session."""
-_COOKIE: Final = f"{COOKIE}=".encode()
 
 
 def caller_of(
@@ -129,9 +128,7 @@ def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the session cookie."""
     for name, value in headers:
         if name == b"cookie":
-            for each in value.split(b";"):
-                if each.strip().startswith(_COOKIE):
-                    return each.strip()[len(_COOKIE) :].decode("latin-1")
+            return cookie_parser(value.decode("latin-1")).get(COOKIE)
     return None
 
 

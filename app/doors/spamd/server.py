@@ -79,17 +79,18 @@ def scanned(
     with_length = request.version >= WITH_LENGTH
     if request.kind == "CHECK":
         return success([spam])
-    if request.kind in {"PROCESS", "HEADERS"}:
+    returns = request.kind in {"PROCESS", "HEADERS"}
+    if returns:
         raw = request.message
         if request.kind == "HEADERS":
             raw = raw[: end_of_head(raw)]
         body = with_headers(raw, _headers(answer, flag), ours(flag))
-        length = ("Content-length", str(len(body)))
-        return success([length, spam] if with_length else [length], body)
-    body = _text(request, answer).encode("ascii", "replace")
-    if not with_length:
-        return success([spam], body)
-    return success([("Content-length", str(len(body))), spam], body)
+    else:
+        body = _text(request, answer).encode("ascii", "replace")
+    length = ("Content-length", str(len(body)))
+    if with_length:
+        return success([length, spam], body)
+    return success([length if returns else spam], body)
 
 
 def _tests(answer: PointsAnswer) -> Iterator[str]:

@@ -127,14 +127,7 @@ MAX_WORD: Final = 512
 def figures(
     name: Named,
     app: App,
-    window: Annotated[
-        int,
-        Query(
-            ge=1,
-            le=MAX_WINDOW,
-            description="Number of latest labelled messages to include.",
-        ),
-    ] = WINDOW,
+    window: Annotated[int, at_most(MAX_WINDOW, "latest labelled messages")] = WINDOW,
 ) -> FiguresOut:
     """Return the accuracy of the filter on labelled mail.
 
