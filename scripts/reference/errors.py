@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from app import errors
 from app.doors.cli.main import COMMANDS, EXIT
-from app.doors.http.errors import RETRY_AFTER, STATUS, problem_type
+from app.doors.http.errors import RETRY_AFTER, problem_type
+from app.doors.serving.request import STATUS
 from scripts.reference.markdown import document, sentences, table
 
 if TYPE_CHECKING:

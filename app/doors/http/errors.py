@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from app import errors
 from app.access.rights import Right
 from app.doors.documents.message import ProblemOut
+from app.doors.serving.request import STATUS
 from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
@@ -149,26 +150,6 @@ log = logging.getLogger(__name__)
 RETRY_AFTER: Final = "5"
 CHALLENGE: Final = 'Bearer realm="Postbayes"'
 """The challenge to a request that needs a key (RFC 9110 section 11.6.1)."""
-STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
-    errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
-    errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
-    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    errors.BatchTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
-    errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
-    errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
-    errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
-    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
-    errors.Forbidden: HTTPStatus.FORBIDDEN,
-    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
-    errors.NotFound: HTTPStatus.NOT_FOUND,
-    errors.Conflict: HTTPStatus.CONFLICT,
-    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.Inconsistent: HTTPStatus.INTERNAL_SERVER_ERROR,
-    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
-}
-"""The nearest ancestor of an error's class decides."""
 
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:

@@ -21,6 +21,7 @@ from app import __version__, errors
 from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
+from app.doors.serving import request as over_http
 from app.doors.serving.request import (
     Site,
     caller_of,
@@ -238,18 +239,8 @@ def _metric(name: str, text: str, value: int) -> tuple[str, str, str]:
     return f"# TYPE {name} counter", f"# HELP {name} {text}", f"{name}_total {value}"
 
 
-STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
-    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
-    errors.InvalidInput: HTTPStatus.BAD_REQUEST,
-    errors.Forbidden: HTTPStatus.FORBIDDEN,
-    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
-    errors.NotFound: HTTPStatus.NOT_FOUND,
-    errors.Conflict: HTTPStatus.CONFLICT,
-    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
-}
-"""The nearest ancestor of an error's class decides."""
+# rspamd's clients get one status for whatever is wrong with their input.
+STATUS: Final = {**over_http.STATUS, errors.InvalidInput: HTTPStatus.BAD_REQUEST}
 ALREADY_REPORTED: Final = HTTPStatus.ALREADY_REPORTED
 KEYS: Final = (b"password", b"authorization", b"x-api-key")
 """The headers that may contain a key; rspamd's clients use the first."""

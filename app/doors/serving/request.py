@@ -1,4 +1,4 @@
-"""Requests over HTTP: their caller, site and body.
+"""Requests over HTTP: their caller, site and body, and the status of errors.
 
 Contract of this file: headers about the client count only if a configured proxy sends
 them.  From anybody else, they show that an unknown proxy relayed the request, which
@@ -19,11 +19,13 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from contextlib import suppress
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect, cookie_parser
 
+from app import errors
 from app.access.networks import client_behind
 from app.access.rights import PREFIX
 from app.doors.serving.http1 import BODY_SECONDS, CROWDED
@@ -32,7 +34,7 @@ from app.mail.limits import MAX_BYTES
 from app.services.access import Caller
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -231,6 +233,23 @@ def require_place(scope: Any) -> None:
         )
 
 
+STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
+    errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
+    errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
+    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.BatchTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
+    errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""The status of an error over HTTP; the nearest ancestor of its class decides."""
 MAX_DIGITS: Final = 18
 
 
