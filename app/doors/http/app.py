@@ -209,7 +209,7 @@ class Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the document."""
         document = super().openapi()
-        # The framework does not see the bodies of `json_of`.
+        # The framework does not see the bodies of `JsonOf`.
         document["components"]["schemas"] |= make_schemas()
         document["components"]["securitySchemes"] = {
             "key": {"type": "http", "scheme": "bearer"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -285,15 +285,23 @@ def require_json(request: Request) -> None:
         )
 
 
-def json_of(model: type[BaseModel]) -> Any:
-    """Return the dependency on the document of a request that accepts only JSON."""
+if TYPE_CHECKING:
+    JsonOf = Annotated[Document, ...]
+    """The document of a request that accepts only JSON."""
+else:
 
-    async def read(request: Request) -> BaseModel:
-        require_json(request)
-        body = await read_body(request)
-        return await computing(partial(parse_document, body, model), len(body))
+    class JsonOf:
+        """The document of a request that accepts only JSON."""
 
-    return Depends(read)
+        def __class_getitem__(cls, model: type[BaseModel]) -> Any:
+            """Return the type of a parameter, with the dependency that reads it."""
+
+            async def read(request: Request) -> BaseModel:
+                require_json(request)
+                body = await read_body(request)
+                return await computing(partial(parse_document, body, model), len(body))
+
+            return Annotated[model, Depends(read)]
 
 
 def _lenient(body: bytes) -> object:

@@ -39,12 +39,12 @@ from app.doors.http.body import (
     Body,
     ClassifyQuery,
     FeedbackQuery,
+    JsonOf,
     ProfileName,
     Recipient,
     Source,
     is_json,
     json_body,
-    json_of,
     openapi_body,
     parse_document,
     read_message,
@@ -316,9 +316,7 @@ async def forget(
     "/sent",
     **takes(SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}),
 )
-async def sent(
-    request: Request, mail: Annotated[SentIn, json_of(SentIn)], app: App
-) -> SentOut:
+async def sent(request: Request, mail: JsonOf[SentIn], app: App) -> SentOut:
     """Count the recipients of a user's message as correspondents.
 
     For mail servers without the milter, which does this by itself. Only mail of users

@@ -13,10 +13,10 @@ from app.doors.documents import Moment  # noqa: TC001  read at run time
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
 from app.doors.http.body import (
+    JsonOf,
     Source,
     at_most,
     from_time,
-    json_of,
     until_time,
 )
 from app.doors.http.guard import asking, principal_of
@@ -83,10 +83,7 @@ async def ledger(
     **takes(UndoIn, {"source": "ann@example.org", "dry_run": True}, 404, 409, 503),
 )
 async def undo(
-    request: Request,
-    document: Annotated[UndoIn, json_of(UndoIn)],
-    app: App,
-    name: Queried,
+    request: Request, document: JsonOf[UndoIn], app: App, name: Queried
 ) -> UndoOut:
     """Take back feedback exactly.
 

@@ -15,7 +15,7 @@ from app.access.lists import (
 )
 from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
-from app.doors.http.body import at_most, json_of
+from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
@@ -67,10 +67,7 @@ async def lists(
     **takes(ListsIn, {"entries": [{"entry": "ann@example.org", "nats": -5}]}, 404, 503),
 )
 async def set_entries(
-    request: Request,
-    name: Named,
-    document: Annotated[ListsIn, json_of(ListsIn)],
-    app: App,
+    request: Request, name: Named, document: JsonOf[ListsIn], app: App
 ) -> ListsOut:
     """Set allow and deny entries of a profile, all or none, and return them.
 

@@ -21,7 +21,7 @@ from app.doors.documents.access import (
     PersonIn,
     PersonOut,
 )
-from app.doors.http.body import at_most, json_of
+from app.doors.http.body import JsonOf, at_most
 from app.doors.http.errors import described
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page.environment import (
@@ -101,9 +101,7 @@ async def keys(app: App) -> KeysOut:
 @managed.post(
     "/keys", **takes(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}, 409, 503)
 )
-async def create_key(
-    request: Request, document: Annotated[KeyIn, json_of(KeyIn)], app: App
-) -> NewKeyOut:
+async def create_key(request: Request, document: JsonOf[KeyIn], app: App) -> NewKeyOut:
     """Create a key, and return its text, which is shown only once.
 
     It works at once in the worker that answers, and within a second in the others.
@@ -136,7 +134,7 @@ async def people(app: App) -> PeopleOut:
     "/people", **takes(PersonIn, {"name": "anna", "role": "reader"}, 409, 503)
 )
 async def add_person(
-    request: Request, document: Annotated[PersonIn, json_of(PersonIn)], app: App
+    request: Request, document: JsonOf[PersonIn], app: App
 ) -> PersonOut:
     """Add a person who can sign in.
 
@@ -155,10 +153,7 @@ async def add_person(
     **takes(NewPasswordIn, {"password": "a long sentence"}, 404, 503),
 )
 async def set_password(
-    request: Request,
-    name: Name,
-    document: Annotated[NewPasswordIn, json_of(NewPasswordIn)],
-    app: App,
+    request: Request, name: Name, document: JsonOf[NewPasswordIn], app: App
 ) -> PersonOut:
     """Set the password of a person, and end their sessions.
 
@@ -332,10 +327,7 @@ async def sign_out(request: Request) -> Response:
     ),
 )
 async def change_password(
-    request: Request,
-    response: Response,
-    document: Annotated[PasswordIn, json_of(PasswordIn)],
-    app: App,
+    request: Request, response: Response, document: JsonOf[PasswordIn], app: App
 ) -> PersonOut:
     """Change your own password.
 

@@ -20,7 +20,7 @@ from app.doors.documents.profile import (
     ProfilesOut,
     SettingsOut,
 )
-from app.doors.http.body import at_most, json_of
+from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
@@ -77,7 +77,7 @@ def profile(name: Named, app: App) -> ProfileOut:
     **takes(ProfileIn, {"name": "ann@example.org", "kind": "mail"}, 409, 503),
 )
 async def create_profile(
-    request: Request, document: Annotated[ProfileIn, json_of(ProfileIn)], app: App
+    request: Request, document: JsonOf[ProfileIn], app: App
 ) -> ProfileOut:
     """Create a profile, and return it; a profile with these labels is kept.
 
@@ -98,10 +98,7 @@ async def create_profile(
     **takes(PolicyIn, {"reject_from": {"probability": 0.99999}}, 404, 503),
 )
 async def change_policy(
-    request: Request,
-    name: Named,
-    document: Annotated[PolicyIn, json_of(PolicyIn)],
-    app: App,
+    request: Request, name: Named, document: JsonOf[PolicyIn], app: App
 ) -> ProfileOut:
     """Change the policy of a profile, and return the profile.
 
