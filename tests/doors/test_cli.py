@@ -1102,6 +1102,7 @@ def contents(tmp_path):
         (["undo", "--source", "undo:7"], "never taught by 'undo:7'"),
         (["undo", "--from", "2026-05-02", "--until", "2026-05-01"], "ends before it"),
         (["undo", "--from", "yesterday"], "'yesterday' is not a time"),
+        (["undo", "--from", ""], "'' is not a time"),
         (["undo", "00ff"], "'00ff' is not the id of a message"),
         (["import", "cut.pbx"], "cut short"),
         (["import", "cut.pbx", "--replace", "--yes"], "cut short"),

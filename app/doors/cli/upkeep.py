@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -30,8 +29,8 @@ from app.doors.cli.console import (
     this_user,
     undo_of,
 )
+from app.doors.documents import moment_of
 from app.doors.documents.message import UndoOut
-from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services import upkeep
@@ -181,8 +180,8 @@ def undo(
     selection = Selection(
         ids=frozenset(parse_id(each) for each in ids or ()),
         source=source,
-        since=_time(since),
-        until=_time(until),
+        since=moment_of(since),
+        until=moment_of(until),
     )
     settings = load_settings()
     name = profile or settings.profile
@@ -227,17 +226,6 @@ def _carry_out(
         for revision in reverse.finish(undone):
             advance(revision - undone.revision)
     return replace(undone, revision=revision)
-
-
-def _time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        # A time without a zone is local.
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        msg = f"{text!r} is not a time; write 2026-03-01, or 2026-03-01T14:30+01:00"
-        raise InvalidSelection(msg) from error
 
 
 def _sentences(document: UndoOut) -> list[str]:

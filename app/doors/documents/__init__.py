@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Self
 
 from pydantic import (
@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
 )
 
+from app.errors import InvalidSelection
 from app.settings import describe
 
 
@@ -38,6 +39,24 @@ Moment = Annotated[
     AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)
 ]
 """A time with a time zone, which is in UTC when it is read."""
+
+
+def moment_of(text: str | None, zone: tzinfo | None = None) -> datetime | None:
+    """Parse a time that a person wrote; without a zone it is in `zone`, or local.
+
+    Raises
+    ------
+    InvalidSelection
+        If it is not a time.
+    """
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=found.tzinfo or zone).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
+        raise InvalidSelection(msg) from error
 
 
 class DescribedDocument(BaseModel):

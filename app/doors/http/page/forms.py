@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import UTC
 from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,6 +22,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.responses import Response
 
+from app.doors.documents import moment_of
 from app.doors.http.guard import Strict
 from app.doors.http.page.environment import (
     SECRETS,
@@ -32,7 +33,6 @@ from app.doors.http.page.environment import (
 )
 from app.doors.serving.request import take
 from app.errors import (
-    InvalidSelection,
     MalformedRequest,
     PostbayesError,
     UnsupportedContentType,
@@ -178,7 +178,7 @@ class Twin(Strict):
         """Raise if a guard denies the request; otherwise normalise its query."""
         await super().ask(scope)
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        moments = {name: moment_of(given.get(name)) for name in _TIMES}
+        moments = {name: moment_of(given.get(name), UTC) for name in _TIMES}
         given |= {name: at.isoformat() for name, at in moments.items() if at}
         scope["query_string"] = urlencode(given).encode()
 
@@ -187,24 +187,6 @@ def asked(request: Request, *names: str) -> dict[str, str]:
     """Return some parameters of a page as values for the fields of its form."""
     given = {name: request.query_params.get(name, "") for name in names}
     return given | {name: given[name].removesuffix("+00:00") for name in _TIMES}
-
-
-def moment_of(text: str | None) -> datetime | None:
-    """Parse a time in a form; without a zone it is in UTC, as on the pages.
-
-    Raises
-    ------
-    InvalidSelection
-        If it is not a time.
-    """
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
-        raise InvalidSelection(msg) from error
 
 
 SIGN_IN: Final = "/ui/sign-in"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,7 +10,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
-from app.doors.documents import Moment  # noqa: TC001  read at run time
+from app.doors.documents import Moment, moment_of
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
 from app.doors.http.body import (
@@ -21,7 +22,7 @@ from app.doors.http.body import (
 )
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import pages, render, render_table, see_other
-from app.doors.http.page.forms import Form, Twin, asked, moment_of
+from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.routes import App, Queried, problems, takes
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import InvalidSelection
@@ -142,8 +143,8 @@ async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Re
     selected = _selection(
         given["id"],
         given["source"] or None,
-        moment_of(given["from"]),
-        moment_of(given["until"]),
+        moment_of(given["from"] or None, UTC),
+        moment_of(given["until"] or None, UTC),
     )
     if form["act"] != "undo":
         undone = await in_thread(UNDO_THREADS, app.undo.forecast, name, selected)
