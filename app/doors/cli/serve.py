@@ -110,7 +110,6 @@ _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__
 
 
 def serve(
-    # Not `console.option`: a service does not need rich.
     host: str | None = None,
     port: int | None = None,
     database_url: str | None = None,
