@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 _EMPHASIS: Final = re.compile(r"\*(\w[^*]*)\*")
+_BLANK: Final = re.compile(r"[^\S \n\t]")
 _BLANKS: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
 SECURITY: Final[Mapping[str, str]] = {
     # No inline styles or scripts: even an empty style attribute would be refused.
@@ -90,17 +91,13 @@ def mail_text(text: str) -> str:
     >>> mail_text("a\u202eb\u00a0c\n \n\n\t\n\x1b[2J")
     'a\\u202eb c\n\n\\x1b[2J'
     """
-    if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-        text = "".join([c if c in "\n\t" else _visible(c) for c in text])
-    return _BLANKS.sub("\n\n", text)
+    # Blanks of other languages first, which `shown` would escape.
+    lines = _BLANK.sub(" ", text).split("\n")
+    return _BLANKS.sub("\n\n", "\n".join(map(_visible, lines)))
 
 
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character.isspace():
-        return " "
-    return character.encode("unicode_escape").decode()
+def _visible(line: str) -> str:
+    return "\t".join(shown(each, len(each)) for each in line.split("\t"))
 
 
 def prose(text: str) -> Markup:
@@ -147,20 +144,6 @@ def nats(value: float | None, digits: int = 1) -> str:
 def percent(value: float | None, digits: int = 2) -> str:
     """Return a percentage, or a dash if it is undefined."""
     return "\N{EN DASH}" if value is None else f"{value:,.{digits}f} %"
-
-
-def size(value: float) -> str:
-    """Return a number of bytes for people.
-
-    Examples
-    --------
-    >>> size(812), size(48_300), size(3_400_000)
-    ('812 B', '48 kB', '3.4 MB')
-    """
-    for unit, step in (("GB", 1e9), ("MB", 1e6)):
-        if value >= step:
-            return f"{value / step:,.1f} {unit}"
-    return f"{value / 1e3:,.0f} kB" if value >= 1e3 else f"{value:,.0f} B"  # noqa: PLR2004
 
 
 def link(
@@ -306,7 +289,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = shown, seen_at, mail_text, nats, prose, percent, sentence, size
+    filters = shown, seen_at, mail_text, nats, prose, percent, sentence
     made.filters |= {each.__name__: each for each in filters}
     made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
     functions = link, static, csrf_field, typed
