@@ -12,8 +12,7 @@ import os
 import sys
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import gettempdir
+from multiprocessing import current_process, parent_process
 from typing import TYPE_CHECKING, Final
 
 from app import __version__
@@ -38,7 +37,6 @@ from app.doors.spamd.server import spamd
 from app.errors import PostbayesError
 from app.services.application import Application
 from app.services.log import keep_log
-from app.services.metrics import SHARED
 from app.services.profiles import learned
 from app.settings import load_settings
 
@@ -221,19 +219,11 @@ def announce(application: Application) -> None:
     )
 
 
-MARK: Final = "started-"
-"""How the names of the files begin by which workers know whether one is the first."""
-
-
 def _is_first() -> bool:
-    """Return whether this is the first worker that asks."""
-    # Marked in the folder that the workers share.
-    mark = Path(os.environ.get(SHARED, gettempdir()), f"{MARK}{os.getppid()}")
-    try:
-        mark.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+    """Return whether this is the first worker of its service, or the only process."""
+    # Its starter numbers the processes, also those that replace others.
+    name = current_process().name
+    return parent_process() is None or name.endswith(("-1", ":1"))
 
 
 def create() -> FastAPI:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from app.doors.cli.serve import counting
-from app.doors.service import _is_first
 from app.services.metrics import SHARED
 from tests.support import command
 
@@ -76,17 +75,6 @@ def test_what_is_of_nobody_who_is_known_to_be_dead_is_left(temporary, monkeypatc
         there = without.is_dir(), Path(left).is_dir()
 
     assert (True, True) == there
-
-
-def test_the_first_worker_is_the_first_again(temporary, monkeypatch):
-    """Also if the folder is given, and its parent has the id of the one before."""
-    monkeypatch.setenv(SHARED, str(temporary))
-    firsts = []
-    for _ in range(2):
-        with counting(2):
-            firsts += [_is_first(), _is_first()]
-
-    assert [True, False] * 2 == firsts
 
 
 def test_one_process_and_a_folder_that_is_given_need_none(temporary, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import socket
+import subprocess
+import sys
 
 import pytest
 from fastapi.testclient import TestClient
@@ -108,3 +110,32 @@ def test_an_address_that_is_none_names_its_setting():
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_MILTER is 'nowhere'"):
         service.listen(settings)
+
+
+WORKERS = """
+from multiprocessing import get_context
+from app.doors.service import _is_first
+def tell():
+    print(_is_first(), flush=True)
+def start():
+    tell()
+    for _ in range(3):
+        process = get_context("fork").Process(target=tell)
+        process.start()
+        process.join()
+start()
+process = get_context("fork").Process(target=start)
+process.start()
+process.join()
+"""
+
+
+def test_one_of_several_workers_is_the_first():
+    """Not one that replaces another; and also where a process starts the service."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WORKERS], capture_output=True, check=True, text=True
+    )
+
+    assert "True True False False False True False False" == " ".join(
+        ran.stdout.split()
+    )

@@ -57,13 +57,7 @@ _LOCK: Final = "lock"
 @contextmanager
 def counting(workers: int) -> Iterator[None]:
     """Let several workers count into a folder, which is removed afterwards."""
-    given = os.environ.get(SHARED)
-    if given is not None:
-        # Those of a service before: in a container, processes have the same ids again,
-        # and no worker would write the first line of the log.
-        for mark in Path(given).glob(f"{service.MARK}*"):
-            mark.unlink(missing_ok=True)
-    if workers == 1 or given is not None:
+    if workers == 1 or SHARED in os.environ:
         yield
         return
     _remove_those_of_the_dead()
