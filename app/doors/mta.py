@@ -208,7 +208,7 @@ LEAST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class PointScale:
     """Points for log-odds: linear between thresholds, and extended beyond them.
 
     Parameters
@@ -227,7 +227,8 @@ class Scale:
 
     Examples
     --------
-    >>> scale = Scale(ham_to=0.0, spam_from=2.0, reject_from=8.0, spam=6.0, digits=2)
+    >>> limits = {"ham_to": 0.0, "spam_from": 2.0, "reject_from": 8.0}
+    >>> scale = PointScale(**limits, spam=6.0, digits=2)
     >>> [scale.line(log_odds) for log_odds in (-1.0, 0.0, 1.0, 2.0, 5.0, 8.0, 9.0)]
     [-3.0, 0.0, 3.0, 6.0, 10.5, 15.0, 16.5]
     """
@@ -345,7 +346,7 @@ class PointsAnswer:
 
     classified: Classified
     action: Action
-    scale: Scale
+    scale: PointScale
 
     @property
     def score(self) -> float:

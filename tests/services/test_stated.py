@@ -10,7 +10,7 @@ from sqlalchemy import select
 from app.classifier.statement import Origin, Statement
 from app.classifier.verdict import HistoryFilter
 from app.doors.documents.verdict import ClassifyOut
-from app.doors.mta import PointsAnswer, Scale, marks
+from app.doors.mta import PointsAnswer, PointScale, marks
 from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery
@@ -24,7 +24,7 @@ from tests.support.messages import ham, spam
 
 ANN, BOB = "ann@example.org", "bob@example.org"
 CONFIDENT = 40
-SCALE = Scale(ham_to=-2, spam_from=2, reject_from=None, spam=5.0, digits=2)
+SCALE = PointScale(ham_to=-2, spam_from=2, reject_from=None, spam=5.0, digits=2)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__, errors
-from app.doors.mta import STRONGEST, PointsAnswer, Scale, marks, names, parse_flag
+from app.doors.mta import STRONGEST, PointsAnswer, PointScale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving import request as over_http
@@ -69,7 +69,7 @@ _FORGED: Final = frozenset(
 
 def in_points(classified: Classified, action: Action) -> PointsAnswer:
     """Put an answer on the scale with rspamd's thresholds."""
-    scale = Scale.of(classified.specification, spam=ADD_HEADER, digits=2)
+    scale = PointScale.of(classified.specification, spam=ADD_HEADER, digits=2)
     return PointsAnswer(classified, action, scale)
 
 

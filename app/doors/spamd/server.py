@@ -16,7 +16,7 @@ from app.access.rights import Right
 from app.doors.mta import (
     STRONGEST,
     PointsAnswer,
-    Scale,
+    PointScale,
     end_of_head,
     marks,
     ours,
@@ -270,7 +270,7 @@ class Spamd:
         )
         app.tally.acted("spamd", delivered.action)
         classified, action = delivered.classified, delivered.action
-        scale = Scale.of(classified.specification, spam=REQUIRED, digits=1)
+        scale = PointScale.of(classified.specification, spam=REQUIRED, digits=1)
         answer = PointsAnswer(classified, action, scale)
         return scanned(request, answer, self._flag)
 

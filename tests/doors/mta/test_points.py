@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule
-from app.doors.mta import MOST, PointsAnswer, Scale
+from app.doors.mta import MOST, PointsAnswer, PointScale
 from tests.support.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.
@@ -24,7 +24,7 @@ SPAM = 6.0
 def scales(draw):
     """Scales of thresholds in their order, two of which may be the same."""
     low, middle, high = sorted(draw(st.tuples(nats, nats, nats)))
-    return Scale(
+    return PointScale(
         ham_to=low,
         spam_from=middle,
         reject_from=draw(st.sampled_from([None, high])),
@@ -66,7 +66,7 @@ def test_points_agree_with_decision_and_action(scale, log_odds, known):
 
 def test_the_thresholds_have_their_points():
     """0 where ham ends, 6 where spam begins, 15 where mail is rejected."""
-    scale = Scale.of(
+    scale = PointScale.of(
         Specification(
             verdict=VerdictRule(ham_threshold=-1.0, spam_threshold=3.0),
             action=ActionRule(spam_from=3.0, reject_from=9.0),
@@ -83,7 +83,7 @@ def test_the_thresholds_have_their_points():
 @pytest.mark.parametrize("log_odds", [math.inf, -math.inf])
 def test_certainty_has_points_that_can_be_printed(log_odds):
     """A model without smoothing is infinitely sure."""
-    scale = Scale(ham_to=0, spam_from=2, reject_from=None, spam=SPAM, digits=2)
+    scale = PointScale(ham_to=0, spam_from=2, reject_from=None, spam=SPAM, digits=2)
 
     assert math.copysign(MOST, log_odds) == scale.line(log_odds)
 
