@@ -339,12 +339,7 @@ def message_fields(found: Inspected) -> dict[str, object]:
     return {
         **answer_fields(Delivered.of(found.classified)),
         "passages": [
-            {
-                "kind": passage.kind,
-                "name": passage.name,
-                "log_odds": passage.log_odds,
-                "segments": passage.segments,
-            }
+            {name: getattr(passage, name) for name in PassageOut.model_fields}
             for passage in shading.passages
         ],
         "elsewhere": shading.elsewhere,
