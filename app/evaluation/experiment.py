@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -228,12 +228,7 @@ and a seed; `sentence` describes the plan to people.
 
 
 def noisy_labels(
-    labels: Sequence[str],
-    *,
-    all_labels: Sequence[str],
-    spam_labels: Sequence[str],
-    noise: float,
-    seed: int,
+    labels: Sequence[str], specification: Specification, *, noise: float, seed: int
 ) -> tuple[str, ...]:
     """Return the label that users give to each message, some of them wrong.
 
@@ -254,8 +249,9 @@ def noisy_labels(
     if not 0 <= noise <= 1:
         msg = f"the share of wrong labels must be from 0 to 1, got {noise}"
         raise InvalidObservation(msg)
+    every, spam_labels = specification.labels, specification.spam_labels
     other = {
-        side: next(label for label in all_labels if (label in spam_labels) is not side)
+        side: next(label for label in every if (label in spam_labels) is not side)
         for side in (True, False)
     }
     # A separate random stream, so the choice of messages with feedback does not change.
@@ -266,8 +262,7 @@ def noisy_labels(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """A filter and its training."""
 
     specification: Specification
@@ -357,9 +352,7 @@ class _RunPart:
         corpus = Corpus.load(self.corpus)
         outcome = run(
             self.part,
-            subject=Subject(
-                self.configuration.specification, self.configuration.training
-            ),
+            subject=Subject(*self.configuration),
             messages=corpus,
             labels=self.labels,
             is_spam=self.is_spam,
@@ -505,13 +498,10 @@ class Experiment:
             order = protocol.order(seen.order)
             parts = protocol.plan.parts(order, seen.labels, seed=protocol.seed)
             for name, configuration in self.configurations.items():
-                spam = configuration.specification.spam_labels
+                specification = configuration.specification
+                spam = specification.spam_labels
                 labels = noisy_labels(
-                    seen.labels,
-                    all_labels=configuration.specification.labels,
-                    spam_labels=spam,
-                    noise=protocol.noise,
-                    seed=protocol.seed,
+                    seen.labels, specification, noise=protocol.noise, seed=protocol.seed
                 )
                 tasks[s, name] = [
                     _RunPart(

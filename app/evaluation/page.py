@@ -361,11 +361,7 @@ def time_figure(runs: Sequence[Run]) -> Markup:
         y=Axis(Linear(0, top), "errors, per cent"),
     )
     lines = [_line(plot, curve, class_) for _, class_, curve in sides]
-    shown = sides[0][2].messages
-    rows = [
-        (f"{shown[at]:,}", *(number(curve.values[at], 2) for *_, curve in sides))
-        for at in _some(len(shown))
-    ]
+    rows = _course([curve for *_, curve in sides], digits=2)
     return figure(
         "Errors over time",
         f"Among the last {window:,} messages of each kind"
@@ -393,10 +389,7 @@ def learning_figure(runs: Sequence[Run]) -> Markup:
         y=Axis(Logarithmic(low, high), "1-ROCA so far, per cent"),
     )
     lines = [_line(plot, curve, series(at)) for at, curve in enumerate(curves)]
-    rows = [
-        (f"{moments[at]:,}", *(number(curve.values[at]) for curve in curves))
-        for at in _some(len(moments))
-    ]
+    rows = _course(curves, digits=3)
     return figure(
         "Learning curve",
         "Wrongly ranked pairs of all mail so far; lower is better.",
@@ -427,9 +420,14 @@ def _legend(runs: Iterable[Run]) -> list[tuple[str, str]]:
     return [(run.configuration, series(at)) for at, run in enumerate(runs)]
 
 
-def _some(length: int) -> list[int]:
-    """Return about a dozen positions of a list, including the last."""
-    return sorted({round(at) for at in np.linspace(0, length - 1, min(length, 12))})
+def _course(curves: Sequence[Curve], *, digits: int) -> list[tuple[str, ...]]:
+    """Return about a dozen moments with the values of curves, including the last."""
+    moments = curves[0].messages
+    places = np.linspace(0, len(moments) - 1, min(len(moments), 12)).round()
+    return [
+        (f"{moments[at]:,}", *(number(curve.values[at], digits) for curve in curves))
+        for at in dict.fromkeys(places.astype(int).tolist())
+    ]
 
 
 _BARS: Final = 40

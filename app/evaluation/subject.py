@@ -222,21 +222,14 @@ class Subject:
         if source != OWN and digest in self._scored:
             arrived, self._arrived = self._arrived, 0
         specification = snapshot.specification
-        evidence = ScoredRow(
-            digest=digest,
-            vector=b"",
-            encoded_names=None,
-            feature_set=FEATURE_SET,
-            time=now,
-            decoded=taught(
-                views, verdict, specification.labels.index(label), specification
-            ),
-        )
+        place = specification.labels.index(label)
+        lesson = taught(views, verdict, place, specification)
+        seen = Observation(digest, FEATURE_SET, lesson)
         row = decide(
             Teaching(
                 digest=digest,
                 label=label,
-                evidence=evidence,
+                evidence=ScoredRow.of(seen, time=now, encoded=False),
                 source=source,
                 time=now,
                 scores=record(verdict, specification, arrived=arrived),

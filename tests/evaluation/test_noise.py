@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.classifier.specification import Specification
 from app.errors import InvalidObservation
 from app.evaluation.experiment import noisy_labels
 
@@ -14,13 +15,8 @@ KNOWN = ("ham", "spam", "phishing")
 
 def said(labels, noise, seed=1):
     """Return what is learned."""
-    return noisy_labels(
-        labels,
-        all_labels=KNOWN,
-        spam_labels=("spam", "phishing"),
-        noise=noise,
-        seed=seed,
-    )
+    known = Specification(labels=KNOWN, spam_labels=("spam", "phishing"))
+    return noisy_labels(labels, known, noise=noise, seed=seed)
 
 
 @given(st.lists(st.sampled_from(KNOWN)))
