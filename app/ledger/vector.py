@@ -59,7 +59,7 @@ import json
 import struct
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -393,13 +393,7 @@ def read_name(body: bytes | memoryview, at: int) -> tuple[str, int]:
 
 
 # Kind byte of version 1 -> type of the counts.
-_FIRST_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
-    2: np.dtype("<u1"),
-    3: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    5: np.dtype("<i8"),
-    6: np.dtype("<i8"),
-}
+_FIRST_WIDTHS: Final = {2: "<u1", 3: "<u2", 4: "<u4", 5: "<i8", 6: "<i8"}
 _FIRST_FIELDS: Final = 6
 
 
@@ -416,14 +410,12 @@ def _first_views(body: memoryview) -> dict[str, SparseCounts]:
         # Copies: a view into the bytes would be read-only and keep them alive.
         ids = np.frombuffer(body, NUMBER, n, at).astype(np.int64)
         at += ids.nbytes
-        if kind == _ALL_ONES:
-            views[view] = SparseCounts(ids, np.ones(n, np.int64))
-            continue
-        if kind not in _FIRST_WIDTHS:
-            raise ValueError(f"view {view!r} is of the unknown kind {kind}")
-        width = _FIRST_WIDTHS[kind]
-        counts = np.frombuffer(body, width, n, at).astype(np.int64)
-        at += counts.size * width.itemsize
+        counts = np.ones(n, np.int64)
+        if kind != _ALL_ONES:
+            if kind not in _FIRST_WIDTHS:
+                raise ValueError(f"view {view!r} is of the unknown kind {kind}")
+            column = np.frombuffer(body, np.dtype(_FIRST_WIDTHS[kind]), n, at)
+            counts, at = column.astype(np.int64), at + column.nbytes
         if kind != _FIRST_FIELDS:
             views[view] = SparseCounts(ids, counts)
     return {view: x for view, x in views.items() if view not in DROPPED}
