@@ -73,26 +73,21 @@ class Regressed:
 
     def learned(self) -> list[LearnedTable]:
         """Return the log-likelihood at the maximum, and the largest derivative."""
-        return [
-            LearnedTable(
-                "maximum of the log-likelihood, sum of log P(class | row)"
-                if self.design.choices.deviation is None
-                else "log-likelihood of the most probable weights",
-                ("nats",),
-                (
-                    ("log-likelihood", (Number(self.model.log_likelihood),)),
-                    ("largest entry of the gradient", (Number(self.model.gradient),)),
-                ),
-            )
-        ]
+        title = "log-likelihood of the most probable weights"
+        if self.design.choices.deviation is None:
+            title = "maximum of the log-likelihood, sum of log P(class | row)"
+        rows = (
+            ("log-likelihood", (Number(self.model.log_likelihood),)),
+            ("largest entry of the gradient", (Number(self.model.gradient),)),
+        )
+        return [LearnedTable(title, ("nats",), rows)]
 
     def linear(self) -> LearnedTable:
         """Return the weights and the biases."""
-        names = {
-            place: self.design.parts[name].coordinates[number]
+        rows = [
+            (self.design.parts[name].coordinates[number], self.model.weights[place])
             for (name, number), place in self.places.items()
-        }
-        rows = [(names[i], weights) for i, weights in enumerate(self.model.weights)]
+        ]
         return linear_table(self.design.classes, rows, self.model.bias)
 
     def encode(self, row: Row) -> dict[str, Any]:
@@ -143,15 +138,14 @@ class Regressed:
         terms = [RowTerm("bias", "", self.model.bias, seen=True)]
         unseen: list[str] = []
         outside: list[str] = []
+        # What is the baseline of its column has a weight of 0.
+        nothing = np.zeros(len(design.classes))
         for name, x in views.items():
             part = design.parts[name]
             (outside if part.closed else unseen).extend(part.unknown_words(row))
-            pairs = zip(x.ids.tolist(), part.values_of(x).tolist(), strict=True)
-            for number, value in pairs:
-                # What is the baseline of its column has a weight of 0.
-                nats = np.zeros(len(design.classes))
-                if (name, number) in self.places:
-                    nats = value * self.model.weights[self.places[name, number]]
+            for number, value in zip(x.ids.tolist(), part.values_of(x), strict=True):
+                place = self.places.get((name, number))
+                nats = nothing if place is None else value * self.model.weights[place]
                 terms.append(RowTerm(*part.feature(number, row), nats, seen=True))
         return Prediction(
             row,
@@ -178,15 +172,13 @@ def regressed(
     MalformedTable
         If there are too many coordinates.
     """
-    places = {
-        (name, number): place
-        for place, (name, number) in enumerate(
-            (name, number)
-            for name, part in design.parts.items()
-            for number in part.coordinates
-            if number not in part.baseline
-        )
-    }
+    features = [
+        (name, number)
+        for name, part in design.parts.items()
+        for number in part.coordinates
+        if number not in part.baseline
+    ]
+    places = {feature: place for place, feature in enumerate(features)}
     k = len(design.classes)
     weights = len(places) * (k - 1)
     if weights > COORDINATES_LIMIT:
@@ -217,7 +209,7 @@ def _coordinates(
     """Return the coordinates of a row, shape (D,)."""
     found = np.zeros(len(places))
     for name, x in views.items():
-        values = design.parts[name].values_of(x).tolist()
+        values = design.parts[name].values_of(x)
         for number, value in zip(x.ids.tolist(), values, strict=True):
             if (name, number) in places:
                 found[places[name, number]] = value
