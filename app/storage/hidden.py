@@ -134,33 +134,24 @@ def remove(engine: Engine, profile_id: int) -> Iterator[int]:
 def remove_step(connection: Connection, profile_id: int) -> bool:
     """Delete some rows, finally the hidden profile; return whether there is more."""
     # Processes that delete the same rows take turns.
-    there = connection.execute(
-        select(profile.c.id).where(profile.c.id == profile_id, HIDDEN).with_for_update()
-    ).first()
-    if there is None:
+    mine = select(profile.c.id).filter_by(id=profile_id).where(HIDDEN)
+    if connection.scalar(mine.with_for_update()) is None:
         return False
     for table in reversed(tables.metadata.sorted_tables):
-        if table in _OF_NONE:
-            continue
-        if _delete(connection, table, profile_id):
+        if table not in _OF_NONE and _delete(connection, table, profile_id):
             return True
-    connection.execute(delete(profile).where(profile.c.id == profile_id))
+    connection.execute(delete(profile).filter_by(id=profile_id))
     return False
 
 
 def _delete(connection: Connection, table: Table, profile_id: int) -> int:
     """Delete rows of a table, the first ones by its key."""
-    of_profile = table.c.profile_id == profile_id
     key = [column for column in table.primary_key if column.name != "profile_id"]
-    statement = delete(table).where(of_profile)
+    statement = delete(table).filter_by(profile_id=profile_id)
     if key:
-        first_left: Any = connection.execute(
-            select(*key)
-            .where(of_profile)
-            .order_by(*key)
-            .offset(_LARGE_ROWS.get(table.name, _ROWS))
-            .limit(1)
-        ).first()
+        rows = select(*key).filter_by(profile_id=profile_id).order_by(*key)
+        others = rows.offset(_LARGE_ROWS.get(table.name, _ROWS))
+        first_left: Any = connection.execute(others.limit(1)).first()
         if first_left is not None:
             statement = statement.where(tuple_(*key) < tuple_of(key, first_left))
     return connection.execute(statement).rowcount
@@ -188,19 +179,13 @@ def move(connection: Connection, hidden: ProfileRow, into: ProfileRow) -> int:
     """Append the rows of the hidden profile to the other; return their number."""
     last = select(profile.c.revision).where(profile.c.id == into.id).scalar_subquery()
     # Consecutive, whatever was left out.
-    numbered = (
-        select(
-            ledger.c.revision,
-            func.row_number().over(order_by=ledger.c.revision).label("number"),
-        )
-        .where(ledger.c.profile_id == hidden.id)
-        .subquery()
-    )
+    number = func.row_number().over(order_by=ledger.c.revision).label("number")
+    rows = select(ledger.c.revision, number).filter_by(profile_id=hidden.id)
+    numbered = rows.subquery()
     moved = connection.execute(
         update(ledger)
-        .where(
-            ledger.c.profile_id == hidden.id, ledger.c.revision == numbered.c.revision
-        )
+        .filter_by(profile_id=hidden.id)
+        .where(ledger.c.revision == numbered.c.revision)
         .values(profile_id=into.id, revision=last + numbered.c.number)
     ).rowcount
     change(connection, into.id, revision=profile.c.revision + moved)

@@ -167,12 +167,9 @@ def last_over(
         .where(table.c.profile_id == profile_id)
         .subquery()
     )
-    row = connection.execute(
-        select(*ranked.c["time", "digest"])
-        .where(or_(ranked.c.place > keep, ranked.c.total > keep_bytes))
-        .order_by(ranked.c.place)
-        .limit(1)
-    ).first()
+    over = or_(ranked.c.place > keep, ranked.c.total > keep_bytes)
+    first = select(*ranked.c["time", "digest"]).where(over).order_by(ranked.c.place)
+    row = connection.execute(first.limit(1)).first()
     return None if row is None else (row.time, row.digest)
 
 
@@ -213,19 +210,13 @@ def expire(
     ).all()
     bytes_before = accumulate((size for *_, size in oldest), initial=0)
     rows = [
-        {"whose": profile_id, "which": digest, "at": time}
+        {"profile_id": profile_id, "digest": digest, "time": time}
         for (time, digest, size), held in zip(oldest, bytes_before, strict=False)
         if not held or held + size <= EXPIRED_BYTES
     ]
     if rows:
-        connection.execute(
-            delete(table).where(
-                table.c.profile_id == bindparam("whose"),
-                table.c.digest == bindparam("which"),
-                table.c.time == bindparam("at"),
-            ),
-            rows,
-        )
+        each = delete(table).filter_by(**{name: bindparam(name) for name in rows[0]})
+        connection.execute(each, rows)
     return len(rows)
 
 
@@ -239,11 +230,8 @@ _LOG_ODDS: Final = _rows.c.scores["log_odds"].as_float().label("log_odds")
 #
 # A message that the filter taught itself counts once a person labels it, with the
 # scores from before any learning; its own label would always agree.
-_NEWEST: Final = (
-    select(func.max(_any.c.revision))
-    .where(_any.c.profile_id == _rows.c.profile_id, _any.c.digest == _rows.c.digest)
-    .scalar_subquery()
-)
+_SAME: Final = _any.c.profile_id == _rows.c.profile_id, _any.c.digest == _rows.c.digest
+_NEWEST: Final = select(func.max(_any.c.revision)).where(*_SAME).scalar_subquery()
 _LABELLED: Final = (
     _rows.c.profile_id == bindparam("profile_id"),
     _rows.c.label_before.is_(None),
@@ -256,13 +244,10 @@ _LABELLED: Final = (
 )
 _SCORED: Final = (
     select(
-        _rows.c.revision,
-        _rows.c.digest,
+        *_rows.c["revision", "digest"],
         _rows.c.label.label("first_label"),
         _rows.c.source.label("first_source"),
-        _later.c.label,
-        _later.c.source,
-        _later.c.time,
+        *_later.c["label", "source", "time"],
         _DECISION,
         _LOG_ODDS,
     )

@@ -113,9 +113,7 @@ def _taught(
     """
     rows = connection.execute(
         select(
-            _LEDGER.c.revision,
-            _LEDGER.c.digest,
-            _LEDGER.c.time,
+            *_LEDGER.c["revision", "digest", "time"],
             (_LEDGER.c.kind == "sum").label("is_sum"),
             # Forgetting has no features, and takes none to be taken back.
             or_(_LEDGER.c.vector.is_not(None), _LEDGER.c.kind == "note").label("kept"),
@@ -125,15 +123,13 @@ def _taught(
     ).all()
     # Once for each message.  Where each row asked whether a later one forgets, an undo
     # of a message that was moved 10,000 times took 44 s instead of 1.2 s.
-    forgotten = where_in(
-        connection,
-        select(_LEDGER.c.digest, func.max(_LEDGER.c.revision))
-        .filter_by(profile_id=profile_id, kind="message", label=None, undo=None)
-        .group_by(_LEDGER.c.digest),
-        _LEDGER.c.digest,
-        sorted({row.digest for row in rows}),
+    digest = _LEDGER.c.digest
+    newest = select(digest, func.max(_LEDGER.c.revision)).group_by(digest)
+    forget = newest.filter_by(
+        profile_id=profile_id, kind="message", label=None, undo=None
     )
-    upto = dict(map(tuple, forgotten))
+    digests = sorted({row.digest for row in rows})
+    upto = dict(map(tuple, where_in(connection, forget, digest, digests)))
     # Sorted here: to have them in this order, SQLite would walk through the ledger.
     return [
         TaughtRow(**row._asdict())
@@ -209,8 +205,8 @@ def require_whole(
 
 def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     """Return the sentence for a row that cannot be taken back any more."""
-    kept = _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
-    oldest = connection.scalar(select(func.min(_LEDGER.c.time)).where(*kept))
+    first = select(func.min(_LEDGER.c.time)).filter_by(profile_id=profile.id)
+    oldest = connection.scalar(first.where(_LEDGER.c.vector.is_not(None)))
     # The next whole second: a selection from there on is of nothing older.
     since = (
         "nothing"

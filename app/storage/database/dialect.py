@@ -466,6 +466,7 @@ def _planned(statement: Select[Any] | Insert | Update, dialect: Compiler) -> _Pl
     """Compile a statement for a database."""
     compiled: Any = statement.compile(dialect=dialect)
     columns = statement.selected_columns if isinstance(statement, Select) else ()
+    types = [column.type.dialect_impl(dialect) for column in columns]
     return _Plan(
         text=str(compiled),
         constant={
@@ -482,12 +483,8 @@ def _planned(statement: Select[Any] | Insert | Update, dialect: Compiler) -> _Pl
         row=namedtuple("Row", [column.name for column in columns]),  # noqa: PYI024  (no types)
         receive=[
             (place, receive)
-            for place, column in enumerate(columns)
-            if (
-                receive := column.type.dialect_impl(dialect).result_processor(
-                    dialect, None
-                )
-            )
+            for place, kind in enumerate(types)
+            if (receive := kind.result_processor(dialect, None))
         ],
     )
 

@@ -512,8 +512,8 @@ def migrate(
         raise InvalidSetting(msg) from error
 
 
-def require_migrated(engine: Engine) -> str | None:
-    """Return the migration of the tables of this version; None if there are no tables.
+def require_migrated(engine: Engine) -> None:
+    """Raise unless the tables are those of this version, or there are none.
 
     Raises
     ------
@@ -526,13 +526,12 @@ def require_migrated(engine: Engine) -> str | None:
     """
     with reading(engine) as connection:
         found = _checked(connection)
-    if found in (None, _known()[-1]):
-        return found
-    raise DatabaseUnprepared(
-        f"The database is at migration {found}, but this version of Postbayes needs "
-        f"{_known()[-1]}. Make a backup, then run `postbayes migrate`; `postbayes "
-        "serve` migrates it too."
-    )
+    if found not in (None, _known()[-1]):
+        raise DatabaseUnprepared(
+            f"The database is at migration {found}, but this version of Postbayes "
+            f"needs {_known()[-1]}. Make a backup, then run `postbayes migrate`; "
+            "`postbayes serve` migrates it too."
+        )
 
 
 def revision_of(engine: Engine) -> str | None:

@@ -7,6 +7,7 @@ import math
 import re
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psycopg
@@ -367,11 +368,9 @@ class Postgresql(Dialect):
         least_timeout = 2 * busy_timeout
 
         def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
-            def connect() -> Any:
-                return TimedConnection.open(
-                    self.outage, least_timeout, *arguments, **named
-                )
-
+            connect = partial(
+                TimedConnection.open, self.outage, least_timeout, *arguments, **named
+            )
             # The previous connection may have been found silent a moment ago.
             self.outage.require_over()
             self.outage.connect = connect
