@@ -86,7 +86,7 @@ class Trial:
     index: Path
     attributes: tuple[int, ...]
 
-    def __call__(self, tick: Callable[[], None], /) -> list[Row]:
+    def __call__(self, tick: Callable[[], object], /) -> list[Row]:
         """Return a row for each model and number of attributes."""
         specification = Specification()
         messages = list(_messages(self.index, specification))

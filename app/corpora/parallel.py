@@ -21,6 +21,7 @@ from concurrent.futures import (
 )
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from multiprocessing import connection, get_context, parent_process
 from signal import SIG_IGN, SIGINT, signal
@@ -242,7 +243,7 @@ T = TypeVar("T")
 _EVERY: Final = 0.2
 
 
-Task = Callable[[Callable[[], None]], T]
+Task = Callable[[Callable[[], object]], T]
 """Work for another process; it calls `tick` after each message."""
 
 
@@ -268,11 +269,7 @@ def carry_out(
         Gets, at intervals, the number of messages since the last call.
     """
     if readers is None or len(tasks) < 2:  # noqa: PLR2004
-
-        def tick() -> None:
-            advance(1)
-
-        yield from (task(tick) for task in tasks)
+        yield from (task(partial(advance, 1)) for task in tasks)
         return
     with NamedTemporaryFile(prefix="postbayes-") as file:
         # Trap: no locks. A process that is killed while it holds one blocks all

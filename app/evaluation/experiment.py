@@ -347,7 +347,7 @@ class _RunPart:
         """Number of messages that it scores, learns, or both."""
         return len({message for _, message in self.part})
 
-    def __call__(self, tick: Callable[[], None], /) -> None:
+    def __call__(self, tick: Callable[[], object], /) -> None:
         """Write a `PartOutcome`."""
         corpus = Corpus.load(self.corpus)
         outcome = run(

@@ -173,7 +173,7 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
                 yield model, views, label
 
     name = f"{folds} stratified folds, seed {seed}"
-    return _decisions(name, decisions(), design, folds=folds, seed=seed)
+    return replace(_decisions(name, decisions(), design), folds=folds, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +295,6 @@ def _decisions(
     name: str,
     examples: Iterable[tuple[Fitted | Regressed, Mapping[str, Any], int]],
     design: Design,
-    *,
-    folds: int | None = None,
-    seed: int | None = None,
 ) -> Validation:
     """Return the figures of rows, each with the model that decides on it."""
     k = len(design.classes)
@@ -316,8 +313,6 @@ def _decisions(
         math.fsum(own),
         None if design.logistic else math.fsum(joints),
         sum(nats == -math.inf for nats in own),
-        folds,
-        seed,
     )
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import and_, exists, func, or_, select, update
+from sqlalchemy import exists, func, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row, Table
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
@@ -242,31 +242,22 @@ def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool
     if undo_work.pending(connection, profile.id):
         return False
     row = tables.ledger.c
-    mine = and_(
-        row.profile_id == profile.id, row.revision.in_(sorted(sealing.revisions))
-    )
-    among = mine
+    these = row.revision.in_(sorted(sealing.revisions))
+    among: ColumnElement[bool] = these
     if sealing.last is not None:
         time, revision = sealing.last
-        among = and_(
-            row.profile_id == profile.id,
-            (row.time < time) | ((row.time == time) & (row.revision <= revision)),
-        )
-    kept = connection.scalars(
-        select(row.revision)
-        .where(among, row.vector.is_not(None))
-        .limit(len(sealing.revisions) + 1)
-    )
-    if set(kept) != sealing.revisions:
+        among = (row.time < time) | ((row.time == time) & (row.revision <= revision))
+    kept = select(row.revision).filter_by(profile_id=profile.id)
+    kept = kept.where(among, row.vector.is_not(None)).limit(len(sealing.revisions) + 1)
+    if set(connection.scalars(kept)) != sealing.revisions:
         return False
     runs.add(connection, profile.id, "sealed", sealing.sums)
     for view, texts in sealing.new.items():
         feature_names.add(connection, profile.id, view, texts)
     for view, features in sealing.gone.items():
         feature_names.drop(connection, profile.id, view, features)
-    connection.execute(
-        update(tables.ledger).where(mine).values(vector=None, encoded_names=None)
-    )
+    dropped = update(tables.ledger).filter_by(profile_id=profile.id).where(these)
+    connection.execute(dropped.values(vector=None, encoded_names=None))
     # What another process had scored by then, and stored after the forgetting.
     forgotten = sealing.forgotten
     scored.forget(connection, profile.id, forgotten, upto=forgotten)

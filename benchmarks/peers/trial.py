@@ -81,7 +81,7 @@ class Trial:
     program: str
     stream: Stream
 
-    def __call__(self, tick: Callable[[], None], /) -> dict[str, Any]:
+    def __call__(self, tick: Callable[[], object], /) -> dict[str, Any]:
         """Return the figures."""
         messages = self.stream.messages()
         said: list[Said] = []
