@@ -235,7 +235,6 @@ class Subject:
                 scores=record(verdict, specification, arrived=arrived),
             ),
             before=self._own.get(digest),
-            remembered=None,
             revision=snapshot.revision + 1,
         ).row
         if row is None:

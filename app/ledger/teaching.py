@@ -118,7 +118,7 @@ def decide(
     teaching: Teaching,
     *,
     before: LedgerRow | None,
-    remembered: ScoredRow | None,
+    remembered: ScoredRow | None = None,
     revision: int,
     taught_before: int = 0,
     deleted: bool = False,
@@ -129,7 +129,7 @@ def decide(
     ----------
     before : LedgerRow or None
         Its newest row; None if it was never learned.
-    remembered : ScoredRow or None
+    remembered : ScoredRow or None, default None
         Its stored features from scoring, needed only if the teaching has no features
         and the message is not learned.
     revision : int
@@ -157,12 +157,8 @@ def decide(
         return outcome("unchanged")
     # A row without counts: the person's label stays when the filter's own teachings are
     # taken back, and figures may trust it.
-    confirms = (
-        teaching.label == label_before
-        and learned is not None
-        and learned.own
-        and learned.kept
-    )
+    own = learned is not None and learned.own and learned.kept
+    confirms = own and teaching.label == label_before
     # A message taken back by an undo is not learned, but still has its features.
     there = before is not None and before.kept and not before.forgotten
     if teaching.label is None and not there:
@@ -226,10 +222,7 @@ def scored_in_order(
         one, _ = scored(teaching, snapshot)
         marked.append(one)
         row = decide(
-            one,
-            before=newest.get(one.digest),
-            remembered=None,
-            revision=snapshot.revision + 1,
+            one, before=newest.get(one.digest), revision=snapshot.revision + 1
         ).row
         if row is not None:
             newest[row.digest] = row
