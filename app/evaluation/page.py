@@ -47,8 +47,6 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.explain import Summand
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Mistake, Run
@@ -301,11 +299,8 @@ def roc_figure(runs: Sequence[Run]) -> Markup:
     for at, (run, curve) in enumerate(curves):
         if curve is None:
             continue
-        points = list(
-            zip(
-                curve.ham_lost_pct.tolist(), curve.spam_missed_pct.tolist(), strict=True
-            )
-        )
+        lost, missed = curve.ham_lost_pct.tolist(), curve.spam_missed_pct.tolist()
+        points = [*zip(lost, missed, strict=True)]
         report = run.report()
         lines += [
             plot.steps(points, class_=series(at)),
@@ -316,16 +311,11 @@ def roc_figure(runs: Sequence[Run]) -> Markup:
                 says=f"{run.configuration}: as it decides",
             ),
         ]
-    rows = [
-        (
-            run.configuration,
-            *(
-                number(spam_missed_at(run.log_odds, run.is_spam, ham_lost_pct=pct), 2)
-                for pct in _AT
-            ),
-        )
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        missed_at = partial(spam_missed_at, run.log_odds, run.is_spam)
+        of_run = (number(missed_at(ham_lost_pct=pct), 2) for pct in _AT)
+        rows.append((run.configuration, *of_run))
     return figure(
         "What each threshold costs",
         "Down and to the left is better; the dot is the threshold of the filter.",
@@ -487,7 +477,9 @@ def histogram_figure(run: Run, whose: str) -> Markup:
     finite = scores[np.isfinite(scores)]
     edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0
     edges = np.linspace(-max(edge, 1.0), max(edge, 1.0), _BARS + 1)
-    ham, spam = (_counts(scores[side], edges) for side in (~gold, gold))
+    # The outer bars include the messages beyond the ends.
+    inside = np.clip(scores, edges[0], edges[-1] - _NARROWEST)
+    ham, spam = (np.histogram(inside[side], edges)[0] for side in (~gold, gold))
     bars = [*pairwise(edges.tolist())]
     top = max(10.0, float(max(ham.max(), spam.max())))
     rule = run.specification.verdict
@@ -532,11 +524,3 @@ def histogram_figure(run: Run, whose: str) -> Markup:
         [],
         table("Messages by score", ("log-odds", "ham", "spam"), rows),
     )
-
-
-def _counts(
-    scores: NDArray[np.float64], edges: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Return the messages in each bar; the outer bars include those beyond the ends."""
-    inside = np.clip(scores, edges[0], edges[-1] - _NARROWEST)
-    return np.histogram(inside, edges)[0].astype(np.int64)

@@ -62,10 +62,9 @@ def page(study: Study, *, command: str) -> str:
     """
     model, predictions = study.model, study.predictions
     design = model.design
-    title = (
-        f"{design.target}: {', '.join(dict.fromkeys(map(design.model, design.kinds)))}"
-    )
+    models = ", ".join(dict.fromkeys(map(design.model, design.kinds)))
     kinds = [(c, str(kind), design.model(c)) for c, kind in design.kinds.items()]
+    columns = table("Columns", ("column", "kind", "model"), kinds, text=3)
     tables = [*model.learned(), *([linear] if (linear := model.linear()) else [])]
     figures = [
         *_densities(model),
@@ -75,17 +74,14 @@ def page(study: Study, *, command: str) -> str:
         *_alphas(study.effects, design.classes),
     ]
     return template("lab/page.html").render(
-        title=title,
+        title=f"{design.target}: {models}",
         design=design,
         notes=model.notes,
         figures=figures,
         validations=_figures(study.validations),
         confusions=[_confusion(each, design.classes) for each in study.validations],
         predictions=_predictions(predictions, design.classes) if predictions else "",
-        learned=[
-            table("Columns", ("column", "kind", "model"), kinds, text=3),
-            *map(_learned, tables),
-        ],
+        learned=[columns, *map(_learned, tables)],
         command=command,
     )
 

@@ -135,20 +135,17 @@ def create(
     ProfileExists
         If the profile is there with other labels.
     """
-    created = connection.execute(
-        insert_into(connection, profile)
-        .values(
-            name=name,
-            labels=list(labels),
-            spam_labels=list(spam_labels),
-            feature_set=feature_set,
-            revision=0,
-            created_at=created_at,
-            id_key=id_key,
-        )
-        .on_conflict_do_nothing(index_elements=[profile.c.name])
-        .returning(profile.c.id)
-    ).first()
+    new = insert_into(connection, profile).values(
+        name=name,
+        labels=list(labels),
+        spam_labels=list(spam_labels),
+        feature_set=feature_set,
+        revision=0,
+        created_at=created_at,
+        id_key=id_key,
+    )
+    new = new.on_conflict_do_nothing(index_elements=[profile.c.name])
+    created = connection.scalar(new.returning(profile.c.id))
     row = find(connection, name)
     if created is not None:
         connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))

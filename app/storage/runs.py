@@ -474,8 +474,6 @@ def history(
     for row in read_messages(connection, profile.id, profile.labels):
         if row.view == view:
             both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
-            occurrences, messages = both.tolist()
-            counts.append(
-                EpochCount(row.epoch, row.label, occurrences, messages, row.messages)
-            )
+            of = row.epoch, row.label, *both.tolist(), row.messages
+            counts.append(EpochCount(*of))
     return sorted(counts, key=attrgetter("epoch", "label"))

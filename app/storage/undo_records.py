@@ -153,9 +153,8 @@ def write(connection: Connection, profile_id: int, undo: UndoRow) -> None:
     """Add an undo; its work is noted elsewhere, if it is not done."""
     names = "number", "source", "time", "asked"
     values = {name: getattr(undo, name) for name in names}
-    connection.execute(
-        insert(_UNDO).values(profile_id=profile_id, takes=sorted(undo.takes), **values)
-    )
+    row = {"profile_id": profile_id, "takes": sorted(undo.takes), **values}
+    connection.execute(insert(_UNDO).values(row))
     write_revisions(connection, profile_id, undo.number, undo.revisions)
 
 

@@ -374,10 +374,8 @@ def _usable(url: URL) -> URL:
 
 def _require_whole_password(url: str) -> None:
     """Refuse a password with an @, because its rest would be shown as a host name."""
-    _, _, behind = url.partition("://")
-    _, password, behind = behind.partition(":")
-    _, _, behind = behind.partition("@")
-    if password and "@" in behind.partition("?")[0]:
+    behind = url.partition("://")[2].partition(":")[2].partition("@")[2]
+    if "@" in behind.partition("?")[0]:
         msg = "The database URL has one @ too many. In a password, write it as %40."
         raise InvalidSetting(msg)
 
