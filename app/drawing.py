@@ -426,6 +426,11 @@ def series(at: int) -> str:
     return f"s{at % SERIES}"
 
 
+def with_classes(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the names of lines, each with the class of its number."""
+    return [(name, series(at)) for at, name in enumerate(names)]
+
+
 def figure(
     heading: str,
     says: str,

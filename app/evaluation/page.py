@@ -27,6 +27,7 @@ from app.drawing import (
     series,
     table,
     template,
+    with_classes,
     written,
 )
 from app.errors import UnreadableMessage, reading_one_of_many
@@ -325,7 +326,7 @@ def roc_figure(runs: Sequence[Run]) -> Markup:
             description="Spam missed against ham lost at every threshold, both on "
             "logarithmic scales.",
         ),
-        _legend(runs),
+        with_classes(run.configuration for run in runs),
         table(
             "Spam missed at each share of ham lost, in per cent",
             ("configuration", *(f"{written(pct)} %" for pct in _AT)),
@@ -389,7 +390,7 @@ def learning_figure(runs: Sequence[Run]) -> Markup:
             description="1-ROCA of all messages so far against their number, both on "
             "logarithmic scales.",
         ),
-        _legend(runs),
+        with_classes(run.configuration for run in runs),
         table(
             "1-ROCA of all messages so far, in per cent",
             ("after", *(run.configuration for run in runs)),
@@ -404,10 +405,6 @@ def _line(plot: Plot, curve: Curve, class_: str) -> str:
         (None if value is None else (moment, value) for moment, value in points),
         class_=class_,
     )
-
-
-def _legend(runs: Iterable[Run]) -> list[tuple[str, str]]:
-    return [(run.configuration, series(at)) for at, run in enumerate(runs)]
 
 
 def _course(curves: Sequence[Curve], *, digits: int) -> list[tuple[str, ...]]:

@@ -172,8 +172,8 @@ class Categories(ColumnGroup):
         ]
 
     def _counted(self, state: FeatureCounts, field: int) -> _Counted:
-        ids = [value_id(field=field, value=v) for v in range(len(self.values[field]))]
-        counts = state.look_up(np.array(ids, np.int64), "presence")
+        ids = value_id(field=field, value=0) + np.arange(len(self.values[field]))
+        counts = state.look_up(ids, "presence")
         seen = np.logical_or(counts.any(axis=1), self.columns[field] in self.declared)
         totals, n_values = counts.sum(axis=0), int(seen.sum())
         return _Counted(self.smoothing, counts, totals, seen, n_values)

@@ -22,6 +22,7 @@ from app.drawing import (
     series,
     table,
     template,
+    with_classes,
 )
 from app.lab.fitted import Fitted
 from app.lab.groups import probability
@@ -125,10 +126,6 @@ def _learned(learned: LearnedTable) -> Markup:
     return table(learned.title, ("", *learned.header), learned_rows(learned))
 
 
-def _named(classes: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, series(c)) for c, name in enumerate(classes)]
-
-
 def _densities(model: Fitted | Regressed) -> list[Markup]:
     """Return the densities of each measured column, class by class."""
     if not isinstance(model, Fitted):
@@ -180,7 +177,7 @@ def _curves(
         heading,
         says,
         plot.drawn(*lines, title=heading, description=says),
-        _named(classes),
+        with_classes(classes),
         table("Normal distributions", ("class", "mean", "variance"), rows),
     )
 
@@ -201,7 +198,7 @@ def _shares(model: Fitted | Regressed) -> list[Markup]:
                 ],
                 title=each.title,
             ),
-            _named(classes),
+            with_classes(classes),
             _learned(each),
         )
         for each in tables
@@ -309,7 +306,7 @@ def _boundary(
             heading,
             says,
             plot.drawn(*areas, *dots, title=heading, description=says),
-            _named(design.classes),
+            with_classes(design.classes),
             table("Rows", ("row", x, y), numbers[:DOTS]),
         )
     ]
@@ -360,7 +357,7 @@ def _alphas(effects: Sequence[Effect], classes: Sequence[str]) -> list[Markup]:
             "The posterior of each predicted row: to the right, the counts matter "
             "less.",
             "".join(drawings),
-            _named(classes),
+            with_classes(classes),
             numbers,
         )
     ]

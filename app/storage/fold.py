@@ -277,12 +277,8 @@ def broken_rows(connection: Connection, profile_id: int) -> int:
         .where(ledger.c.profile_id == profile_id, ledger.c.kind != "note")
         .subquery()
     )
-    broken: int = connection.execute(
-        select(func.count())
-        .select_from(steps)
-        .where(steps.c.label_before.is_distinct_from(steps.c.left))
-    ).scalar_one()
-    return broken
+    broken = steps.c.label_before.is_distinct_from(steps.c.left)
+    return connection.execute(select(func.count()).where(broken)).scalar_one()
 
 
 _FOLD: Final = tables.fold

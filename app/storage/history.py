@@ -116,14 +116,12 @@ def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Can
     Newest first; a message has one line for each verdict.
     """
     last = connection.execute(_at(profile_id, depth - 1)).first()
-    found = select(*_HISTORY.c[Candidate._fields]).where(
-        _HISTORY.c.profile_id == profile_id,
-        _LABEL.is_(None),
-        exists().where(
-            _STORED.c.profile_id == _HISTORY.c.profile_id,
-            _STORED.c.digest == _HISTORY.c.digest,
-        ),
+    stored = exists().where(
+        _STORED.c.profile_id == _HISTORY.c.profile_id,
+        _STORED.c.digest == _HISTORY.c.digest,
     )
+    found = select(*_HISTORY.c[Candidate._fields]).filter_by(profile_id=profile_id)
+    found = found.where(_LABEL.is_(None), stored)
     if last is not None:
         found = found.where(tuple_of(_AT, last) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST))

@@ -359,9 +359,7 @@ def rows_left(connection: Connection, profile_id: int) -> int:
 
 def profiles_pending(connection: Connection) -> set[int]:
     """Return the profiles with an unfinished undo."""
-    return set(
-        connection.execute(select(tables.undo_work.c.profile_id).distinct()).scalars()
-    )
+    return set(connection.scalars(select(tables.undo_work.c.profile_id).distinct()))
 
 
 def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[LedgerRow]:

@@ -544,9 +544,8 @@ def _revision(connection: Connection) -> str | None:
     """Return the migration of the tables; None without tables."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    found: str | None = connection.scalar(
-        text("SELECT version_num FROM alembic_version")
-    )
+    version = text("SELECT version_num FROM alembic_version")
+    found: str | None = connection.scalar(version)
     return found
 
 
