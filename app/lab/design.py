@@ -18,7 +18,7 @@ from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.counted import Bag, Categories
 from app.lab.groups import Choices
-from app.lab.measured import Measured
+from app.lab.measured import Measured, scale_of
 from app.lab.table import TAKES, Kind, Model, Table, is_number, kind_of, require
 
 if TYPE_CHECKING:
@@ -254,8 +254,14 @@ def _parts(
     measured, texts, counts = of(Kind.MEASUREMENT), of(Kind.TEXT), of(Kind.COUNT)
     # Under the Gaussian model columns are independent, and each has its own step.
     apart = [(column,) for column in measured]
-    for group in filter(None, [measured] if model is Model.DISCRIMINANT else apart):
-        parts[f"measurements {group[0]}"] = Measured.of(group, table, choices)
+    joint = model is Model.DISCRIMINANT
+    for group in filter(None, [measured] if joint else apart):
+        parts[f"measurements {group[0]}"] = Measured(
+            model="discriminant" if joint else "gaussian",
+            columns=group,
+            scales=tuple(scale_of(column, table) for column in group),
+            choices=choices,
+        )
     vocabulary = _vocabulary(choices.vocabulary, texts)
     for column in texts:
         seen = {word for cell in table.filled(column) for word in of_text(cell)}

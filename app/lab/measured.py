@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.groups import ColumnGroup, LearnedTable, Number, rational
-from app.lab.table import Model, is_number, with_comma, with_point
+from app.lab.table import is_number, with_comma, with_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,23 +188,6 @@ class Measured(ColumnGroup):
     columns: tuple[str, ...]
     scales: tuple[Scale, ...]
     choices: Choices
-
-    @classmethod
-    def of(cls, columns: tuple[str, ...], table: Table, choices: Choices) -> Self:
-        """Return the group of some columns of a table.
-
-        Raises
-        ------
-        MalformedTable
-            If a cell is not a number, or the values of a column are too far from zero.
-        """
-        discriminant = choices.model is Model.DISCRIMINANT
-        return cls(
-            model="discriminant" if discriminant else "gaussian",
-            columns=columns,
-            scales=tuple(scale_of(column, table) for column in columns),
-            choices=choices,
-        )
 
     @property
     def event_model(self) -> Gaussian | Discriminant:

@@ -124,8 +124,8 @@ def _taught(
     # Once for each message.  Where each row asked whether a later one forgets, an undo
     # of a message that was moved 10,000 times took 44 s instead of 1.2 s.
     digest = _LEDGER.c.digest
-    newest = select(digest, func.max(_LEDGER.c.revision)).group_by(digest)
-    forget = newest.filter_by(
+    last = select(digest, func.max(_LEDGER.c.revision)).group_by(digest)
+    forget = last.filter_by(
         profile_id=profile_id, kind="message", label=None, undo=None
     )
     digests = sorted({row.digest for row in rows})
