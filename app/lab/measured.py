@@ -43,7 +43,7 @@ LEAST_STEPS: Final = 2**12
 """Smallest number of steps between the values of a column, for four digits."""
 
 
-class Scale(NamedTuple):
+class ColumnScale(NamedTuple):
     """The steps in which a column is measured.
 
     A step is a power of ten, because cells are decimal numbers: 1.71 is not a multiple
@@ -73,7 +73,7 @@ class Scale(NamedTuple):
         return 1 / Fraction(10) ** self.places
 
 
-def scale_of(column: str, table: Table) -> Scale:
+def scale_of(column: str, table: Table) -> ColumnScale:
     """Return the scale of a column of measurements with some value.
 
     Raises
@@ -104,7 +104,7 @@ def scale_of(column: str, table: Table) -> Scale:
     low, high = round(min(exact)), round(max(exact))
     middle = (low + high) // 2
     origin = middle if FAR * (high - low) < abs(middle) else 0
-    return Scale(places, origin, all(each.denominator == 1 for each in exact))
+    return ColumnScale(places, origin, all(each.denominator == 1 for each in exact))
 
 
 def steps(cell: str, places: int) -> Fraction:
@@ -176,7 +176,7 @@ class Measured(ColumnGroup):
         The event model.
     columns : tuple of str
         Their names.
-    scales : tuple of Scale
+    scales : tuple of ColumnScale
         How each is measured.
     choices : Choices
         The treatment of variances and correlations.
@@ -186,7 +186,7 @@ class Measured(ColumnGroup):
 
     model: Literal["gaussian", "discriminant"]
     columns: tuple[str, ...]
-    scales: tuple[Scale, ...]
+    scales: tuple[ColumnScale, ...]
     choices: Choices
 
     @property
