@@ -55,7 +55,8 @@ class LiveProfile:
 
     `above` returns the profiles in memory to which it backs off, the most personal
     first. If counts decay, `month` is the month of the newest row, or 0 before the
-    first. `last_row` identifies the newest row, or is None if there is none.  `opened`
+    first, and `ahead` the time from which a row in the future begins a later month, or
+    None. `last_row` identifies the newest row, or is None if there is none.  `opened`
     is the number of connections opened until that row was last seen in the ledger.
     """
 
@@ -66,10 +67,12 @@ class LiveProfile:
         *,
         last_row: Identity | None = None,
         opened: int = 0,
+        ahead: datetime | None = None,
     ) -> None:
         self.row = row
         self.last_row = last_row
         self.opened = opened
+        self.ahead = ahead
         self._snapshot = snapshot
         self.above: Callable[[], Sequence[LiveProfile]] = tuple
         self._scorer: tuple[list[_State], Scorer] | None = None
@@ -131,13 +134,15 @@ class LiveProfile:
     def month_began(self) -> bool:
         """Whether a month has begun since the one from which the snapshot counts ages.
 
-        Also true if that month lies in the future, after a fast clock was corrected.
+        Also true if that month lies in the future, after a fast clock was corrected, or
+        if rows of a later month no longer do, after a slow clock was corrected.
         """
         decay = self.specification.decay
-        if decay is None or decay.epoch is None:
-            return decay is not None and self.month > 0
-        ahead = decay.epoch > epoch_of(_last())
-        return ahead or self.month > decay.epoch
+        if decay is None:
+            return False
+        last, epoch = _last(), decay.epoch or 0
+        came = self.ahead is not None and self.ahead < last
+        return came or self.month > epoch or epoch > epoch_of(last)
 
     @property
     def nbytes(self) -> int:
@@ -186,10 +191,7 @@ class LiveProfile:
                 new.append(row)
             if new:
                 # Before the answer, because its receiver may ask for the month.
-                if self.specification.decay is not None:
-                    last = _last()
-                    times = (row.time for row in new if row.time < last)
-                    self.month = max(self.month, *map(epoch_of, times), 0)
+                self._note_months(new)
                 if ahead is not None:
                     ahead.decide_as(self.specification)
                     self._snapshot = ahead
@@ -203,6 +205,19 @@ class LiveProfile:
                         learn()
                 self.last_row = new[-1].identity
             return complete
+
+    def _note_months(self, rows: Iterable[LedgerRow]) -> None:
+        """Note the newest month of rows, and the first row that does not count yet."""
+        decay = self.specification.decay
+        if decay is None:
+            return
+        last = _last()
+        for row in rows:
+            month = epoch_of(row.time)
+            if row.time < last:
+                self.month = max(self.month, month)
+            elif month > (decay.epoch or 0):
+                self.ahead = min(self.ahead or row.time, row.time)
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
         """Apply another policy from the next message on."""
@@ -286,6 +301,7 @@ class LiveProfile:
         other.snapshot.decide_as(self.specification)
         self._snapshot = other.snapshot
         self.month = other.month
+        self.ahead = other.ahead
         self.last_row = other.last_row
         self.opened = other.opened
 
@@ -315,10 +331,12 @@ def newest_epoch(connection: Connection, profile_id: int) -> int | None:
 def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
     """Load a profile from the database."""
     before = connections_opened(engine)
+    ahead = None
     with reading(engine) as connection:
         if specification.decay is not None:
             newest = newest_epoch(connection, row.id)
             specification = specification.as_of(newest)
+            ahead = ledger.next_month(connection, row.id, after=newest, since=_last())
         stored = fold.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
@@ -327,7 +345,7 @@ def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveP
     snapshot = Snapshot.of(
         specification, stored.tables, revision=stored.revision, lessons=lessons
     )
-    return LiveProfile(row, snapshot, last_row=last_row, opened=before)
+    return LiveProfile(row, snapshot, last_row=last_row, opened=before, ahead=ahead)
 
 
 def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:

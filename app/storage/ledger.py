@@ -170,6 +170,20 @@ def newest_epoch(
     return None if newest is None else epoch_of(newest)
 
 
+def next_month(
+    connection: Connection, profile_id: int, *, after: int | None, since: datetime
+) -> datetime | None:
+    """Return the first time, since another, of a row of a later month than a month."""
+    if after is not None:
+        year, month = divmod(after, 100)
+        later = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        since = max(since, later)
+    query = select(func.min(_LEDGER.c.time)).where(
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.time >= since
+    )
+    return connection.scalar(query)
+
+
 def lessons_after(
     connection: Connection, profile_id: int, *, revision: int
 ) -> list[Lesson]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select, update
 
-from app.ledger.entry import ScoredRow
+from app.ledger.entry import ScoredRow, epoch_of
 from app.services import application
 from app.services.application import Application
 from app.services.clock import JUMP, PROOF, Failures, SteadyClock
@@ -23,6 +24,7 @@ from tests.support.databases import counting
 from tests.support.messages import ham, spam
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AHEAD = timedelta(days=200)
 
 
@@ -149,24 +151,52 @@ def test_rows_from_the_future_do_not_make_mail_weigh_nothing(database_url):
     assert before == after
 
 
-def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
-    """No restart is needed."""
+@pytest.mark.parametrize("wrong", [datetime(2100, 1, 1, tzinfo=UTC), EPOCH])
+def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch, wrong):
+    """No restart is needed, and no further lesson."""
     with running(database_url=database_url, half_life_months=6.0) as app:
         for number in range(6):
             teach(app, ham(number), "ham")
             teach(app, spam(number), "spam")
         live = app.live.get("default")
-        wall = [datetime(2100, 1, 1, tzinfo=UTC)]
+        wall = [wrong]
         monkeypatch.setattr("app.services.live.now", lambda: wall[0])
         app.feedback = replace(app.feedback, clock=lambda: wall[0])
         teach(app, spam(7), "spam")
         app.live.advance_month()
-        wrong = live.specification.decay.epoch
+        found = live.specification.decay.epoch
         wall[0] = datetime.now(UTC)
         app.live.advance_month()
 
-    month = int(f"{wall[0]:%Y%m}")
-    assert (210001, month) == (wrong, live.specification.decay.epoch)
+        assert epoch_of(wrong) == found
+        assert epoch_of(wall[0]) == live.specification.decay.epoch
+        assert not live.month_began
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_clock_that_was_a_year_behind_hides_no_month(
+    database_url, monkeypatch, started
+):
+    """Ages count from the newest row that is not in the future, started or not."""
+    asked = {"database_url": database_url, "half_life_months": 6.0}
+    wall = [MARCH]
+    with ExitStack() as stack:
+        app = stack.enter_context(running(**asked))
+        app.feedback = replace(app.feedback, clock=lambda: wall[0])
+        for month in range(12):
+            wall[0] = datetime(2026, month + 1, 1, tzinfo=UTC)
+            teach(app, spam(month), "spam")
+        monkeypatch.setattr("app.services.live.now", lambda: wall[0])
+        wall[0] = MARCH
+        if started:
+            app = stack.enter_context(running(**asked))
+        found = []
+        for days in (0, 29, 31, 300):
+            wall[0] = MARCH + timedelta(days=days)
+            app.live.advance_month()
+            found.append(app.live.get("default").specification.decay.epoch)
+
+    assert [202603, 202603, 202604, 202612] == found
 
 
 def test_what_follows_a_long_pause_is_proven_by_a_day(database_url):
