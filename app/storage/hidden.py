@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 # Tables without rows of a profile, and the table whose row is deleted last.
 _OF_NONE: Final = frozenset({profile, *tables.OF_THE_SITE})
-LEASE: Final = timedelta(hours=1)
+LEASE: Final = timedelta(days=1)
 """Time without progress after which the rows of an import are removed.
 
-Its longest pause is the check of the whole ledger.
+Its longest pause, the check of the whole ledger, takes minutes.  But another machine
+may remove them, whose clock is hours ahead: set to the time of another zone.
 """
 _GONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Rows that are deleted in one transaction.  Most are of some 40 bytes, but those of

@@ -185,6 +185,13 @@ def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
     assert sorted([old.id, new.id]) == left(engine, later)
 
 
+def test_an_import_goes_on_beside_a_clock_of_another_zone(engine):
+    """Machines are set to local time by mistake, up to 14 hours ahead."""
+    begun(engine)
+
+    assert [] == left(engine, MARCH + timedelta(hours=14))
+
+
 def test_what_is_shown_is_not_given_up(engine):
     """Removing it has no effect after it became visible."""
     old = new_profile(engine)
