@@ -1040,7 +1040,17 @@ def test_an_export_goes_through_a_pipe(run, index):
     assert result["messages"] == {"ham": 10, "spam": 10}
 
 
-def test_a_locale_without_the_characters_of_mail_gets_escapes(run, index, tmp_path):
+@pytest.mark.parametrize(
+    ("encoding", "printed"),
+    [
+        ("latin-1", b"gr\xfcn \\u2603.eml\n"),
+        # In the locale C, where PYTHONUTF8=0 and PYTHONCOERCECLOCALE=0.
+        ("ascii:surrogateescape", b"gr\\xfcn \\u2603.eml\n"),
+    ],
+)
+def test_a_locale_without_the_characters_of_mail_gets_escapes(
+    run, index, tmp_path, encoding, printed
+):
     """Rather than a traceback; its own characters stay as they are."""
     run("learn", "--index", index)
     message = tmp_path / "grün ☃.eml"
@@ -1049,10 +1059,10 @@ def test_a_locale_without_the_characters_of_mail_gets_escapes(run, index, tmp_pa
         [sys.executable, "-m", "app.doors.cli", "classify", message],
         check=True,
         capture_output=True,
-        env=os.environ | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "latin-1"},
+        env=os.environ | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": encoding},
     )
 
-    assert done.stdout.endswith(b"gr\xfcn \\u2603.eml\n")
+    assert done.stdout.endswith(printed)
 
 
 def test_a_profile_is_replaced_only_if_somebody_says_so(run, index, tmp_path):

@@ -17,8 +17,10 @@ def main() -> None:
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
-    # The character set of a locale, such as Latin-1, lacks most characters of mail.
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+    # The character set of a locale, such as Latin-1, lacks most characters of mail; in
+    # the locale C, Python lets through only what it could not decode.
+    usual = {"strict", "surrogateescape"}
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in usual:
         sys.stdout.reconfigure(errors="backslashreplace")
     with ended_by_ctrl_c():
         from app.doors.cli.main import main as run  # noqa: PLC0415  see above
