@@ -16,11 +16,11 @@ from app.errors import DatabaseDamaged, DatabaseUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-JUMP: Final = timedelta(days=90)
+JUMP: Final = timedelta(days=27)
 """A jump ahead by more than this is not believed at once.
 
-It is half of the 180 days for which feedback can be undone, so a wrong clock costs at
-most half of them.  A filter in use is asked every day.
+The usual slips, a wrong month and a day taken for the month, are jumps by 28 days or
+more, and would drop the whole history of 30 days.  A filter in use is asked every day.
 """
 PROOF: Final = timedelta(days=1)
 """A clock that has been ahead for this long is believed: an error would be noticed."""
@@ -70,7 +70,7 @@ class SteadyClock:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._believed = min(used or clock(), clock())
-        self._since = monotonic()
+        self._since = self._started = monotonic()
         self._jumped: float | None = None
 
     def __call__(self) -> datetime:
@@ -93,8 +93,16 @@ class SteadyClock:
                 return expected
             elif ran - self._jumped < PROOF.total_seconds():
                 return expected
+            if expected - told > JUMP:
+                self._started = ran
             self._believed, self._since, self._jumped = told, ran, None
             return told
+
+    @property
+    def proven(self) -> bool:
+        """Whether the time has been believed for `PROOF` without a jump back."""
+        ran = self._monotonic() - self._started
+        return self._jumped is None and ran >= PROOF.total_seconds()
 
 
 PROBE: Final = 5.0

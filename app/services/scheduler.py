@@ -25,7 +25,7 @@ from app.errors import (
     Unavailable,
 )
 from app.services.access import expire_events
-from app.services.clock import Failures
+from app.services.clock import JUMP, Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
 from app.storage import hidden, retention, runs, scored, tables, undo_work
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.cache import LiveProfiles
+    from app.services.clock import SteadyClock
     from app.services.live import CachedProfile
     from app.services.recent import RecentMessages
     from app.settings import Settings
@@ -222,7 +223,7 @@ class Maintenance:
     recent: RecentMessages | None
     settings: Settings
     _: KW_ONLY
-    clock: Callable[[], datetime]
+    clock: SteadyClock
     on_follow: Sequence[Callable[[], object]] = ()
     on_expire: Sequence[Callable[[], object]] = ()
 
@@ -360,6 +361,7 @@ class Maintenance:
             scored_bytes=kept.scored_bytes,
             history=self._days_ago(kept.history_days),
             history_rows=kept.history_rows,
+            ahead=self.clock() + JUMP if self.clock.proven else None,
         )
 
     def _expire(self) -> None:
@@ -473,6 +475,7 @@ class Maintenance:
                     table,
                     mine,
                     before=before,
+                    ahead=limits.ahead,
                     upto=upto,
                     limit=FORGOTTEN_ROWS,
                 )

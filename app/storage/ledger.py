@@ -181,7 +181,8 @@ def next_month(
     query = select(func.min(_LEDGER.c.time)).where(
         _LEDGER.c.profile_id == profile_id, _LEDGER.c.time >= since
     )
-    return connection.scalar(query)
+    first: datetime | None = connection.scalar(query)
+    return first
 
 
 def lessons_after(

@@ -59,6 +59,9 @@ class Limits:
     vectors, scored, history : datetime or None
         Since when vectors of the ledger, scored messages and lines of the history are
         kept; None keeps all.
+    ahead : datetime or None
+        Scored messages and lines of a later time are dropped: a clock that was ahead
+        wrote them, and they would stay until then.  None keeps them.
     scored_rows, scored_bytes, history_rows : int
         How many of these are kept, and the bytes of scored messages together.
     """
@@ -69,6 +72,7 @@ class Limits:
     scored_bytes: int
     history: datetime
     history_rows: int
+    ahead: datetime | None
 
 
 def due(
@@ -100,6 +104,11 @@ def due(
         many.where(scored.profile_id == profile.id).scalar_subquery(),
         many_lines.where(history.profile_id == profile.id).scalar_subquery(),
     ]
+    if limits.ahead is not None:
+        too_much += [
+            exists().where(row.profile_id == profile.id, row.time > limits.ahead)
+            for row in (scored, history)
+        ]
     if limits.vectors is not None:
         old = row.vector.is_not(None), row.time < limits.vectors
         too_much.append(exists().where(row.profile_id == profile.id, *old))

@@ -179,6 +179,7 @@ def expire(
     profile_id: int,
     *,
     before: datetime,
+    ahead: datetime | None = None,
     upto: Place | None,
     limit: int,
 ) -> int:
@@ -188,17 +189,34 @@ def expire(
     ----------
     table : Table
         `scored` or `history`.
-    before : datetime
-        Rows of earlier verdicts are deleted.
+    before, ahead : datetime
+        Rows of earlier and of later verdicts are deleted.
     upto : (datetime, bytes) or None
         Rows up to this one, from `last_over`, are deleted too.
     limit : int
-        Largest number of rows, oldest first; fewer if they are large.
+        Largest number of rows of either kind, oldest first; fewer if they are large.
     """
     place = table.c.time, table.c.digest
     expired: ColumnElement[bool] = table.c.time < before
     if upto is not None:
         expired = or_(expired, tuple_of(place, upto) >= tuple_(*place))
+    deleted = _delete_oldest(connection, table, profile_id, expired, limit)
+    if ahead is not None:
+        # One query for both would read all rows in between.
+        later = table.c.time > ahead
+        deleted += _delete_oldest(connection, table, profile_id, later, limit)
+    return deleted
+
+
+def _delete_oldest(
+    connection: Connection,
+    table: Table,
+    profile_id: int,
+    expired: ColumnElement[bool],
+    limit: int,
+) -> int:
+    """Delete some rows of a profile that meet a condition, as `expire`."""
+    place = table.c.time, table.c.digest
     oldest = connection.execute(
         select(*place, table.c.get("bytes", literal(0)))
         .where(table.c.profile_id == profile_id, expired)

@@ -35,6 +35,7 @@ from app.ledger.sums import Amounts
 from app.ledger.undo import Selection, UndoRow
 from app.services import undo as undoing
 from app.services.cache import LiveProfiles
+from app.services.clock import SteadyClock
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
@@ -808,7 +809,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         live,
         recent,
         Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
-        clock=lambda: MARCH,
+        clock=SteadyClock(None, lambda: MARCH),
         on_follow=[partial(recent.flush, engine)],
     )
     teach(engine, other, taught("old", "ham", {"casino": 1}))

@@ -14,6 +14,7 @@ from app.ledger.entry import ScoredRow, epoch_of
 from app.services import application
 from app.services.application import Application
 from app.services.clock import JUMP, PROOF, Failures, SteadyClock
+from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import scored, tables
 from app.storage.database.engine import disposing, reading, writing
@@ -81,6 +82,24 @@ def test_a_jump_is_believed_after_a_day(caplog):
     assert "Correct the clock" in said
 
 
+def test_a_clock_that_is_a_month_ahead_is_not_believed():
+    """In no month: a whole month of history would be dropped."""
+    assert MARCH == Times()(ahead=timedelta(days=28))
+
+
+def test_a_time_is_proven_by_a_day():
+    """After a start, a jump ahead and a jump back."""
+    times = Times()
+    found = []
+    for ahead in (timedelta(), AHEAD, -AHEAD):
+        times(ahead=ahead)
+        found.append(times.clock.proven)
+        times(ran=PROOF)
+        found.append(times.clock.proven)
+
+    assert [False, True] * 3 == found
+
+
 def test_a_clock_that_is_corrected_in_time_has_changed_nothing():
     """Later times are right again."""
     times = Times()
@@ -128,6 +147,61 @@ def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
             app.stop()
 
     assert 8 == left
+
+
+def test_verdicts_from_the_future_do_not_stay(database_url):
+    """They go once the corrected clock is proven; those of a small error stay."""
+    times = Times()
+    with running(database_url=database_url) as app:
+        row = app.live.get("default").row
+        app.scheduler.stop()
+        seen = [MARCH, MARCH + JUMP, MARCH + AHEAD]
+        found = []
+        for ran in (timedelta(), PROOF):
+            times(ran=ran)
+            with writing(app.engine) as connection:
+                new = [
+                    ScoredRow.of(observed(n, {"a": 1}), time=time)
+                    for n, time in enumerate(seen)
+                ]
+                scored.put_many(connection, row.id, new)
+            upkeep = Maintenance(
+                app.engine, app.live, None, app.settings, clock=times.clock
+            )
+            while upkeep():
+                pass
+            with reading(app.engine) as connection:
+                kept = connection.scalars(select(tables.scored.c.time))
+                found.append(sorted(kept))
+
+    assert [seen, seen[:2]] == found
+
+
+def test_verdicts_from_the_future_are_found_without_reading_all(database_url):
+    """A look each minute costs the same with a full history."""
+    with running(database_url=database_url) as app:
+        live = app.live.get("default")
+    found = []
+    with disposing(app.engine) as engine:
+        for rows in (range(10), range(10, 1000)):
+            times = ((n, MARCH + timedelta(minutes=n)) for n in rows)
+            seen = [ScoredRow.of(observed(n, {"a": 1}), time=at) for n, at in times]
+            with writing(engine) as connection:
+                scored.put_many(connection, live.row.id, seen)
+            with counting(engine) as counted, writing(engine) as connection:
+                scored.expire(
+                    connection,
+                    tables.scored,
+                    live.row.id,
+                    before=MARCH,
+                    ahead=MARCH + AHEAD,
+                    upto=None,
+                    limit=100,
+                )
+            found.append(counted.instructions)
+    few, many = found
+
+    assert many <= few + 10
 
 
 def test_rows_from_the_future_do_not_make_mail_weigh_nothing(database_url):

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from app.services import scheduler
 from app.services import upkeep as folding
 from app.services.cache import LiveProfiles
-from app.services.clock import now
+from app.services.clock import SteadyClock
 from app.services.scheduler import Maintenance
 from app.services.startup import specify
 from app.services.upkeep import Folding
@@ -285,7 +285,7 @@ def upkeep_of(engine):
         live,
         None,
         Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
-        clock=now,
+        clock=SteadyClock(None),
     )
     return live, upkeep
 

@@ -13,7 +13,7 @@ from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
 from app.services import lists as module
 from app.services.access import list_events
-from app.services.clock import now
+from app.services.clock import SteadyClock, now
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
 from app.services.scheduler import Maintenance
@@ -237,7 +237,7 @@ def test_the_maintenance_looks_for_changes(app, database_url):
             other.live,
             None,
             Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
-            clock=now,
+            clock=SteadyClock(None),
             on_follow=[lists.refresh],
         )
         put(app, SITE, SENDER)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services.clock import now
+from app.services.clock import SteadyClock
 from app.services.undo import Undo
 from app.storage import undo_work
 from tests.support.application import maintain, running, served
@@ -259,7 +259,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     with running(database_url=database_url) as app:
         app.scheduler.stop()
         # It would not believe for a day that all of this is so old.
-        app.maintenance.clock = now
+        app.maintenance.clock = SteadyClock(None)
         app.maintenance._expire_at = 0.0  # noqa: SLF001
         maintain(app)
     pruned = run("prune")
