@@ -94,4 +94,4 @@ def test_an_axis_of_times_has_a_few_marks_in_order(days):
 
     assert marks == sorted(marks)
     assert len(marks) <= 15
-    assert all(axis.first <= at <= axis.last for at in marks)
+    assert all(axis.low <= at <= axis.high for at in marks)
