@@ -2,7 +2,7 @@
 
 A worker that has committed feedback notifies the others on a connection of its own, and
 they follow the ledger at once.  Correctness does not depend on it: if the connection is
-lost, or a pooler does not pass notifications on, the maintenance finds the rows within
+lost, or there is a pooler in between, the maintenance finds the rows within
 half a second.
 """
 

@@ -162,6 +162,28 @@ def test_a_commit_on_postgresql_is_durable(site, chosen, kept):
     assert [kept] * 4 == found
 
 
+def test_times_are_read_however_an_administrator_writes_them(site):
+    """The driver knows one style only."""
+    site.administer("ALTER DATABASE {database} SET DateStyle = 'German'")
+    with opened(site.url) as engine:
+        profile = new_profile(engine)
+        with reading(engine) as connection:
+            (found,) = profiles.list_all(connection)
+
+    assert profile.created_at == found.created_at
+
+
+def test_an_administrator_sees_whose_connection_it_is(site):
+    """In the table of connections, unless the URL has another name."""
+    found = []
+    for url in (site.url, f"{site.url}&application_name=mx1"):
+        with opened(url) as engine, reading(engine) as connection:
+            shown = connection.exec_driver_sql("SHOW application_name")
+            found.append(shown.scalar_one())
+
+    assert ["postbayes", "mx1"] == found
+
+
 def test_a_lock_that_is_not_given_is_no_outage(site):
     """After the patience of whoever waits the database is busy, not away."""
     with opened(site.url, busy_timeout=0.05) as engine:

@@ -16,6 +16,7 @@ PACKAGES = {
     "filter-rspamd": "opensmtpd-filter-rspamd",
     "maildrop": "maildrop",
     "mandoc": "mandoc",
+    "pgbouncer": "pgbouncer",
     "procmail": "procmail",
     "spamc": "spamc",
     "rspamc": "rspamd",

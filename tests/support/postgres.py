@@ -13,12 +13,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import psycopg
+
+from tests.support import clients
+from tests.support.command import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,6 +187,44 @@ def site(url: str, name: str, options: str = "") -> Iterator[Site]:
         finally:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
             connection.execute(f'DROP ROLE "{guest}"')
+
+
+_POOLER = """
+[databases]
+* = {server}
+[pgbouncer]
+unix_socket_dir = {home}
+listen_port = 5432
+auth_type = any
+pool_mode = {mode}
+default_pool_size = {sessions}
+logfile = {home}/pooler.log
+"""
+
+
+@contextmanager
+def pooler(url: str, *, mode: str, sessions: int) -> Iterator[str]:
+    """Give the URL of a database behind a PgBouncer with so many sessions."""
+    program = clients.find("pgbouncer")
+    server = psycopg.conninfo.conninfo_to_dict(url)
+    with _home() as home:
+        file, account = home / "pooler.ini", _account()
+        if account:
+            os.chown(home, account["user"], account["group"])
+        there = f"host={server['host']} user={server['user']}"
+        file.write_text(
+            _POOLER.format(server=there, home=home, mode=mode, sessions=sessions)
+        )
+        running = subprocess.Popen([program, "-q", file], cwd=home, **account)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not (home / ".s.PGSQL.5432").exists():
+                assert time.monotonic() < deadline, (home / "pooler.log").read_text()
+                time.sleep(0.01)
+            yield f"postgresql://postbayes@/{server['dbname']}?host={quote(str(home))}"
+        finally:
+            running.terminate()
+            running.wait()
 
 
 @contextmanager

@@ -84,12 +84,16 @@ class TimedConnection(psycopg.Connection[Any]):
     """Current time-out of an answer; set per transaction. Unit: seconds."""
     never_writes: bool
     """Whether the server refused writes, although the connection is not read-only."""
+    settings: Mapping[str, Any]
+    """Values for `_SETTINGS`."""
+    pooled: bool
+    """Whether a pooler such as PgBouncer may give each transaction another session."""
 
     @classmethod
     def open(
-        cls, outage: Outage, least_timeout: float, *arguments: Any, **named: Any
+        cls, outage: Outage, busy_timeout: float, *arguments: Any, **named: Any
     ) -> TimedConnection:
-        """Return a connection.
+        """Return a connection that waits so long for a lock.
 
         Raises
         ------
@@ -115,8 +119,19 @@ class TimedConnection(psycopg.Connection[Any]):
             raise InvalidSetting(msg) from None
         _require_unicode(connection)
         connection.outage = outage
-        connection.least_timeout = connection.timeout = least_timeout
+        # As long for its answer as for a lock, because waiting is silence too.
+        connection.least_timeout = connection.timeout = 2 * busy_timeout
         connection.never_writes = False
+        connection.settings = {
+            "process": connection.info.backend_pid,
+            "timeout": str(round(busy_timeout * 1000)),
+        }
+        (settings,) = connection.execute(_SETTINGS, connection.settings)
+        connection.commit()
+        connection.pooled = settings[0]
+        # Another session has no prepared statement of that name, or another one.
+        if connection.pooled:
+            connection.prepare_threshold = None
         return connection
 
     def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
@@ -138,6 +153,10 @@ class TimedConnection(psycopg.Connection[Any]):
             _hide_rows(error)
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 self.never_writes = self.read_only is None
+            # The session has ended, but a pooler closes the connection later, and
+            # psycopg cannot roll back in the middle of a pipeline.
+            elif error.diag.severity_nonlocalized == "FATAL":
+                self.pgconn.finish()
             raise
 
     def _answered(self, gen: Any) -> Generator[Any, Any, Any]:
@@ -205,18 +224,23 @@ LONG_RESPONSE_TIME: Final = 30.0
 
 Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
 """
-# The settings of each connection to PostgreSQL, in one query.  An acknowledged commit
+# The settings of each connection to PostgreSQL, in one query.  A pooler, which gives
+# its clients a number of its own as their process, may use another session for the next
+# transaction; then each transaction makes them for itself.  An acknowledged commit
 # survives a crash, as with SQLite's FULL: if an administrator has set
 # synchronous_commit to `off`, three or four of 1,400 acknowledged lessons were gone
 # after `pg_ctl stop -m immediate`.  `on` is the default of PostgreSQL, and waits for
 # the configured standbys; `local`, `remote_write` and `remote_apply` keep the promise
 # as well, so they are not changed.  The setting is made even if it is the same,
 # because a session follows later changes of the configuration file in settings that it
-# has not made itself.
+# has not made itself.  psycopg reads times in the style ISO only.
 _SETTINGS: Final = """
-SELECT set_config('lock_timeout', %s, false),
+SELECT pooled,
+       set_config('DateStyle', 'ISO', pooled),
+       set_config('lock_timeout', %(timeout)s, pooled),
        set_config('synchronous_commit', coalesce(
-           nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)
+           nullif(current_setting('synchronous_commit'), 'off'), 'on'), pooled)
+FROM (SELECT pg_backend_pid() <> %(process)s AS pooled) AS connection
 """
 
 
@@ -285,7 +309,9 @@ _NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY postbayes; 
 class CommitListener:
     """A connection that is notified of the commits of other processes.
 
-    It has LISTENed, and must not be in a transaction.
+    It must not be in a transaction.  Behind a pooler it only notifies: the session that
+    had LISTENed would serve others, and PgBouncer logs each notification that reaches
+    it in between.
     """
 
     def __init__(self, driver: Any) -> None:
@@ -294,7 +320,8 @@ class CommitListener:
         self._own = driver.info.backend_pid
         # For notifications that arrive with the answer to a statement.
         driver.add_notify_handler(lambda note: self._note(note.pid))
-        driver.execute(_LISTEN)
+        if not driver.pooled:
+            driver.execute(_LISTEN)
 
     def fileno(self) -> int:
         """Return the descriptor of the socket, readable after a notification."""
@@ -351,6 +378,8 @@ class Postgresql(Dialect):
             # A database in SQL_ASCII would otherwise answer in bytes.
             connect_args={
                 "client_encoding": "utf8",
+                # Its name in `pg_stat_activity` and in the log of the server.
+                "fallback_application_name": "postbayes",
                 # A host that drops packets is given up as well; libpq takes
                 # whole seconds, and one for two.
                 "connect_timeout": max(2, math.ceil(busy_timeout)),
@@ -364,28 +393,22 @@ class Postgresql(Dialect):
             **options,
         )
 
-        # As long for its answer as for a lock, because waiting is silence too.
-        least_timeout = 2 * busy_timeout
-
         def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
             connect = partial(
-                TimedConnection.open, self.outage, least_timeout, *arguments, **named
+                TimedConnection.open, self.outage, busy_timeout, *arguments, **named
             )
             # The previous connection may have been found silent a moment ago.
             self.outage.require_over()
             self.outage.connect = connect
             return connect()
 
-        def _connect(connection: Any, _record: Any) -> None:
+        def _connect(_connection: Any, _record: Any) -> None:
             self.outage.opened += 1
-            with connection.cursor() as cursor:
-                cursor.execute(_SETTINGS, [str(round(busy_timeout * 1000))])
-            connection.commit()
 
         def _begin(connection: Connection) -> None:
             driver: Any = connection.connection.dbapi_connection
             options = connection.get_execution_options()
-            driver.timeout = least_timeout + options.get(
+            driver.timeout = driver.least_timeout + options.get(
                 EXTRA_RESPONSE_TIME, LONG_RESPONSE_TIME
             )
             # Where an administrator has made transactions read-only by default, None
@@ -396,12 +419,14 @@ class Postgresql(Dialect):
             read_only = True if options.get(READ_ONLY) else None
             if driver.read_only is not read_only:
                 driver.read_only = read_only
+            if driver.pooled:
+                connection.exec_driver_sql(_SETTINGS, driver.settings)
 
         def _end(connection: Any, record: Any) -> None:
             if connection is None:
                 return
             # The next transaction checks whether it is alive before it begins.
-            connection.timeout = least_timeout
+            connection.timeout = connection.least_timeout
             # Its default is from the time of opening, and may have been changed back.
             if connection.never_writes:
                 record.invalidate()
