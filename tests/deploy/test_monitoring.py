@@ -111,6 +111,20 @@ def test_what_an_alert_watches_for_growth_is_there_before_it_happens():
         assert any(line.fullmatch(each) for each in told), found[0]
 
 
+def test_a_new_profile_raises_no_alarm_about_what_it_has_not_learned():
+    """It is unsure of its first messages, and one of them alone is a share of all."""
+    shares = ("postbayes_spam_missed_ratio", "postbayes_calibration_error")
+    alerts = [
+        asks
+        for name, asks, _ in EXPRESSIONS
+        if name.startswith("Postbayes") and asks.startswith(shares)
+    ]
+
+    assert len(shares) == len(alerts)
+    for asks in alerts:
+        assert re.search(r" and on .* \(postbayes_source_messages.*\) >= 100$", asks)
+
+
 def test_counters_are_rates_and_gauges_are_not():
     """A counter by itself only shows for how long the service has run."""
     for title, expression, _ in EXPRESSIONS:
