@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.settings import Settings
+
 ROOT = Path(__file__).parent.parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
@@ -47,6 +49,27 @@ def test_without_a_profile_nothing_has_to_be_set():
     for name, each in SERVICES.items():
         for needed in each.get("depends_on", ()):
             assert SERVICES[needed].get("profiles") in (None, each["profiles"]), name
+
+
+def test_the_service_gets_each_setting_of_the_environment_file():
+    """A setting in `.env` that the file does not name has no effect, and no error."""
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    of_the_image = set(re.findall(r"\b(POSTBAYES_\w+)=", dockerfile))
+    settings = {f"POSTBAYES_{name.upper()}" for name in Settings.model_fields}
+    passed = SERVICES["postbayes"]["environment"]
+    ignored = {*of_the_image, "POSTBAYES_SETTINGS_FILE"} - passed.keys()
+    ignored |= {name for name, value in passed.items() if value and name not in value}
+    documented = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    [line] = [each for each in documented.splitlines() if "are ignored there" in each]
+
+    assert settings == passed.keys() | of_the_image
+    assert ignored == set(re.findall("`(POSTBAYES_[A-Z_]+)`", line))
+
+
+def test_no_image_that_is_built_here_is_pulled():
+    """An image of the same name in a registry would be another one."""
+    for name, each in SERVICES.items():
+        assert ("build" in each) == (each.get("pull_policy") == "never"), name
 
 
 def test_what_is_mounted_is_there():
