@@ -11,6 +11,7 @@ from sqlalchemy import text
 from app.errors import DatabaseUnavailable
 from app.storage import profiles
 from app.storage.database.engine import (
+    connections_opened,
     disposing,
     listening,
     migrate,
@@ -51,6 +52,13 @@ def another_program(url):
     """Give a connection of another program, each of whose statements is alone."""
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         yield connection
+
+
+def opened_after_a_transaction(engine):
+    """Return how many connections there were, of which the pool keeps one."""
+    with reading(engine) as connection:
+        connection.exec_driver_sql("SELECT 1")
+    return connections_opened(engine)
 
 
 def test_processes_share_a_session(pooled):
@@ -114,6 +122,23 @@ def test_a_session_that_ends_in_a_pipeline_is_told_in_one_sentence(pooled, caplo
             profiles.list_all(connection)
 
     assert [] == caplog.messages
+
+
+def test_another_server_behind_a_pooler_counts_as_a_connection(postgres_binaries):
+    """Whatever follows a ledger then checks whether it is still the same one."""
+    with (
+        postgres.cluster(postgres_binaries) as cluster,
+        postgres.pooler(cluster.url, mode="transaction", sessions=1) as url,
+        disposing(open_engine(url)) as engine,
+    ):
+        found = [opened_after_a_transaction(engine) for _ in range(2)]
+        cluster.stop()
+        cluster.start()
+        found += [opened_after_a_transaction(engine) for _ in range(2)]
+
+    before, same, after, again = found
+    assert (before, after) == (same, again)
+    assert before < after
 
 
 def test_a_pooler_without_transactions_is_refused(site):

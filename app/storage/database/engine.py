@@ -189,7 +189,8 @@ def connections_opened(engine: Engine) -> int:
     """Return the number of connections to a server so far.
 
     While the number stays the same, so does the server: one that crashed or was
-    replaced has closed all its connections.
+    replaced has closed all its connections.  A pooler keeps those of its clients; then
+    each counts again with its first transaction on another server.
     """
     return dialect_of(engine).outage.opened
 

@@ -88,6 +88,8 @@ class TimedConnection(psycopg.Connection[Any]):
     """Values for `_SETTINGS`."""
     pooled: bool
     """Whether a pooler such as PgBouncer may give each transaction another session."""
+    started: float
+    """When the server was started that had the last transaction."""
 
     @classmethod
     def open(
@@ -126,9 +128,10 @@ class TimedConnection(psycopg.Connection[Any]):
             "process": connection.info.backend_pid,
             "timeout": str(round(busy_timeout * 1000)),
         }
-        (settings,) = connection.execute(_SETTINGS, connection.settings)
+        ((connection.pooled, connection.started, *_),) = connection.execute(
+            _SETTINGS, connection.settings
+        )
         connection.commit()
-        connection.pooled = settings[0]
         # Another session has no prepared statement of that name, or another one.
         if connection.pooled:
             connection.prepare_threshold = None
@@ -236,6 +239,7 @@ Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
 # has not made itself.  psycopg reads times in the style ISO only.
 _SETTINGS: Final = """
 SELECT pooled,
+       extract(epoch FROM pg_postmaster_start_time())::float AS started,
        set_config('DateStyle', 'ISO', pooled),
        set_config('lock_timeout', %(timeout)s, pooled),
        set_config('synchronous_commit', coalesce(
@@ -420,7 +424,10 @@ class Postgresql(Dialect):
             if driver.read_only is not read_only:
                 driver.read_only = read_only
             if driver.pooled:
-                connection.exec_driver_sql(_SETTINGS, driver.settings)
+                found = connection.exec_driver_sql(_SETTINGS, driver.settings).one()
+                # A pooler keeps the connections of its clients over a failover.
+                self.outage.opened += found.started != driver.started
+                driver.started = found.started
 
         def _end(connection: Any, record: Any) -> None:
             if connection is None:
