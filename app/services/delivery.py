@@ -21,7 +21,7 @@ from app.mail.encoding import shown
 from app.services.log import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.access.rights import Principal
     from app.classifier.verdict import Action
@@ -335,79 +335,45 @@ class Delivery:
         queue: str = "",
         by: Principal | None = None,
     ) -> None:
-        """Log a verdict, and post it."""
-        event = verdict(
-            classified,
-            door=door,
-            recipients=recipients,
-            seconds=time.perf_counter() - begun,
-            words=self.words,
-            action=action if action in {"quarantine", "reject"} else None,
-            queue=queue,
-            by=by,
-        )
-        log.info(event)
-        if self.webhook and self.webhook.wants(classified.verdict.decision):
-            self.webhook(event)
+        """Log a verdict, and post it.
 
-
-def verdict(
-    classified: Classified,
-    *,
-    door: str,
-    recipients: Iterable[str],
-    seconds: float,
-    words: bool,
-    action: str | None = None,
-    queue: str = "",
-    by: Principal | None = None,
-) -> Event:
-    """Return the line of a verdict.
-
-    Parameters
-    ----------
-    recipients : iterable of str
-        The recipients for whom the profile answered.
-    seconds : float
-        Time from the message to its verdict.  Unit: seconds.
-    words : bool
-        Whether the line may contain the text of words.
-    action : str, optional
-        The action that is requested from a mail server.
-    queue : str, optional
-        The mail server's own id of the message.
-    by : Principal, optional
-        Who asked; the line names the key or the person.
-    """
-
-    def fields() -> dict[str, str | float | None]:
+        Parameters
+        ----------
+        recipients : sequence of str
+            The recipients for whom the profile answered.
+        by : Principal or None
+            Who asked; the line names the key or the person.
+        """
+        seconds = time.perf_counter() - begun
         decided = classified.verdict
-        log_odds = finite(decided.log_odds)
-        people = [bare for each in recipients if (bare := each.strip("<>"))]
-        more = len(people) - MOST_NAMED
-        return {
-            "id": classified.observation.id,
-            "message_id": classified.message_id or None,
-            "queue": queue or None,
-            "door": door,
-            "by": None if by is None or by.kind == "local" else by.name,
-            "profile": classified.profile,
-            "recipients": ",".join(
-                [shown(each, 100) for each in people[:MOST_NAMED]]
-                + ([f"and {more} more"] if more > 0 else [])
-            )
-            or None,
-            "decision": decided.decision,
-            "action": action,
-            "log_odds": None if log_odds is None else round(log_odds, 3),
-            "reason": strongest_reason(
-                classified.attribution,
-                classified.observation,
-                classified.statements,
-                spam=decided.log_odds > 0,
-                named=words,
-            ),
-            "ms": round(1000 * seconds, 1),
-        }
 
-    return Event("verdict", fields)
+        def fields() -> dict[str, str | float | None]:
+            people = [bare for each in recipients if (bare := each.strip("<>"))]
+            named = [shown(each, 100) for each in people[:MOST_NAMED]]
+            if len(people) > MOST_NAMED:
+                named.append(f"and {len(people) - MOST_NAMED} more")
+            return {
+                "id": classified.observation.id,
+                "message_id": classified.message_id or None,
+                "queue": queue or None,
+                "door": door,
+                "by": None if by is None or by.kind == "local" else by.name,
+                "profile": classified.profile,
+                "recipients": ",".join(named) or None,
+                "decision": decided.decision,
+                "action": action if action in {"quarantine", "reject"} else None,
+                "log_odds": finite(round(decided.log_odds, 3)),
+                "reason": strongest_reason(
+                    classified.attribution,
+                    classified.observation,
+                    classified.statements,
+                    spam=decided.log_odds > 0,
+                    named=self.words,
+                ),
+                "ms": round(1000 * seconds, 1),
+            }
+
+        event = Event("verdict", fields)
+        log.info(event)
+        if self.webhook and self.webhook.wants(decided.decision):
+            self.webhook(event)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.bayes.posterior import finite
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.access.rights import Principal
-    from app.errors import TooManyRequests
     from app.features.observation import Observation
     from app.services.cache import LiveProfiles
     from app.services.clock import WriteHealth
@@ -52,26 +50,19 @@ class Via(NamedTuple):
     by: Principal | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PendingFeedback:
     """A lesson on its way into the ledger.
 
     Parameters
     ----------
-    digest : bytes
-        Identity of the message.
     answer : Future of Taught
         Set once the row is on disk.  It cannot be cancelled.
-    full : callable
-        Returns the error for a source that has reached its limit for the day.
-    forgets : bool
-        Whether it forgets the message instead of labelling it.
     """
 
-    digest: bytes
+    teaching: Teaching
     answer: Future[Taught]
-    full: Callable[[], TooManyRequests]
-    forgets: bool
+    teachers: Teachers
 
     def checked(self, taught: Taught) -> Taught:
         """Return the outcome for the sender, unless it is an error.
@@ -85,24 +76,24 @@ class PendingFeedback:
         UnknownMessage
             If it was to be forgotten but nothing of it is stored.
         """
-        outcome = taught.outcome
-        if outcome.kind == "full":
-            raise self.full()
-        if outcome.kind == "expired":
+        kind, digest = taught.outcome.kind, self.teaching.digest.hex()
+        if kind == "full":
+            raise self.teachers.too_many(self.teaching.source, self.teaching.time)
+        if kind == "expired":
             msg = (
-                f"message {self.digest.hex()} was learned too long ago to be changed "
+                f"message {digest} was learned too long ago to be changed "
                 "(POSTBAYES_VECTOR_DAYS), or in a sum (`postbayes learn --sums`): its "
                 "features are no longer stored. Teach similar, newer mail instead, or "
                 "undo the part of the archive that contained it"
             )
-            if self.forgets:
+            if self.teaching.label is None:
                 msg += ". Its lines in the history were deleted all the same"
             raise Expired(msg)
-        if outcome.kind == "unknown":
+        if kind == "unknown":
             raise UnknownMessage(
                 f"the profile {taught.profile.row.name!r} has not learned message "
-                f"{self.digest.hex()}, and nothing is stored from when it was scored; "
-                "there is nothing to forget"
+                f"{digest}, and nothing is stored from when it was scored; there is "
+                "nothing to forget"
             )
         return taught
 
@@ -377,12 +368,7 @@ class Feedback:
                     self.webhook(event)
 
         answer.add_done_callback(count)
-        return PendingFeedback(
-            digest=digest,
-            answer=answer,
-            full=partial(self.teachers.too_many, source, teaching.time),
-            forgets=label is None,
-        )
+        return PendingFeedback(teaching, answer, self.teachers)
 
 
 def feedback(
@@ -395,28 +381,23 @@ def feedback(
 
     def fields() -> dict[str, str | float | None]:
         before = written.verdict_before
-        log_odds = None if before is None else finite(before.log_odds)
+        by = None if via is None else via.by
+        # The source may name the principal already.
+        named = by is None or by.kind == "local" or by.name == teaching.source
         return {
             "id": teaching.digest.hex(),
             "door": None if via is None else via.door,
-            "by": None if via is None else _other_than(teaching.source, via.by),
+            "by": None if by is None or named else by.name,
             "profile": written.profile.row.name,
             "source": teaching.source,
             "label": teaching.label,
             "outcome": written.outcome.kind,
             "decision": None if before is None else before.decision,
-            "log_odds": None if log_odds is None else round(log_odds, 3),
+            "log_odds": None if before is None else finite(round(before.log_odds, 3)),
             "ms": round(1000 * seconds, 1),
         }
 
     return Event("feedback", fields)
-
-
-def _other_than(source: str, by: Principal | None) -> str | None:
-    """Return the name of the principal; None if the source already names it."""
-    if by is None or by.kind == "local" or by.name == source:
-        return None
-    return by.name
 
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:
