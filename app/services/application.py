@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
     from app.access.lists import ListEntry, ListSubject
     from app.access.rights import AccessKey, Person, Principal
-    from app.classifier.statement import Witness
     from app.storage.profiles import ProfileRow
 
 log = logging.getLogger(__name__)
@@ -224,20 +223,29 @@ class Application:
         )
         self._health = WriteHealth()
         self._watch_at = 0.0
+        known = self.correspondents
+        witnesses = (self.lists, known) if known.on else (self.lists,)
+        autolearn = None
+        if settings.autolearn_from is not None:
+            autolearn = AutoLearn(
+                self.writer,
+                now,
+                own_from=settings.autolearn_from,
+                per_day=settings.autolearn_per_day,
+                store_words=settings.store_words,
+            )
         self.classify = Classify(
-            self.live,
-            self.recent,
-            self.tally,
-            self._autolearn(),
-            self._witnesses(),
+            self.live, self.recent, self.tally, autolearn, witnesses
         )
-        self.inspect = partial(inspect, self.live, self.recent, self._witnesses())
+        self.inspect = partial(inspect, self.live, self.recent, witnesses)
+        # Other processes may score messages that are taught here.
+        company = settings.workers > 1 or dialect_of(self.engine).is_server
         self.recall = Recall(
             self.engine,
             self.live,
             self.recent,
             store_words=settings.store_words,
-            write_behind=2 * INTERVAL if self._has_company else 0.0,
+            write_behind=2 * INTERVAL if company else 0.0,
         )
         self.figures = Figures(self.live, self.engine)
         self.teachers = Teachers(
@@ -264,11 +272,16 @@ class Application:
         self.words = partial(word_state, self.live, self.engine)
         self.ledgers = partial(ledger_page, self.live, self.engine)
         self.history = VerdictHistory(self.live, self.engine)
+        recorder = None
+        if self.recent is not None and settings.history_days and settings.history_rows:
+            recorder = VerdictRecorder(
+                self.recent, self.live, words=settings.store_words
+            )
         self.delivery = Delivery(
             self.classify,
             self.recipients,
             self.tally,
-            self._recorder(),
+            recorder,
             words=settings.store_words,
             webhook=self.webhook,
         )
@@ -296,32 +309,6 @@ class Application:
                 )
             )
         return False
-
-    @property
-    def _has_company(self) -> bool:
-        """Whether other processes may score messages that are taught here."""
-        return self.settings.workers > 1 or dialect_of(self.engine).is_server
-
-    def _autolearn(self) -> AutoLearn | None:
-        if self.settings.autolearn_from is None:
-            return None
-        return AutoLearn(
-            self.writer,
-            now,
-            own_from=self.settings.autolearn_from,
-            per_day=self.settings.autolearn_per_day,
-            store_words=self.settings.store_words,
-        )
-
-    def _witnesses(self) -> tuple[Witness, ...]:
-        known = self.correspondents
-        return (self.lists, known) if known.on else (self.lists,)
-
-    def _recorder(self) -> VerdictRecorder | None:
-        settings = self.settings
-        if self.recent is None or not (settings.history_days and settings.history_rows):
-            return None
-        return VerdictRecorder(self.recent, self.live, words=settings.store_words)
 
     def _maintain(self) -> float:
         self.aliases.refresh()
@@ -410,23 +397,10 @@ class Application:
         )
         return [thread for thread in threads if thread is not None]
 
-    def create_profile(
-        self,
-        name: str,
-        labels: tuple[str, ...],
-        spam_labels: tuple[str, ...],
-        **by: str,
-    ) -> None:
+    def create_profile(self, name: str, **given: Any) -> None:
         """Create a profile, as `app.services.profiles.create_profile`; here at once."""
-        create_profile(
-            self.engine,
-            name,
-            labels=labels,
-            spam_labels=spam_labels,
-            time=now(),
-            id_key=id_key_of_new(self.engine, self.settings),
-            **by,
-        )
+        id_key = id_key_of_new(self.engine, self.settings)
+        create_profile(self.engine, name, time=now(), id_key=id_key, **given)
         _refresh(self.live.refresh, "the profile is created, and takes effect")
 
     def change_policy(

@@ -10,6 +10,7 @@ sender is verified.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from app.access.rights import Principal
     from app.classifier.statement import Origin, Testimony
@@ -182,7 +183,7 @@ class Correspondents:
         self._known = _Known(())
         self._waiting: dict[tuple[int, bytes], CorrespondentRow] = {}
         self._touched: set[int] = set()
-        self._new: dict[str, int] = {}
+        self._new: Counter[str] = Counter()
         self._day = date.min
         self.load()
 
@@ -343,8 +344,8 @@ class Correspondents:
         if today != self._day:
             self._day = today
             self._new.clear()
-        new = self._new[user] = self._new.get(user, 0) + 1
-        return new <= MOST_NEW
+        self._new[user] += 1
+        return self._new[user] <= MOST_NEW
 
     def load(self) -> None:
         """Read the stored correspondents.
@@ -374,26 +375,22 @@ class Correspondents:
             If they cannot be stored; they wait for the next call.
         """
         with self._storing:
-            self._flush()
-
-    def _flush(self) -> None:
-        with self._lock:
-            waiting = dict(self._waiting)
-        if not waiting:
-            return
-        with writing(with_short_timeout(self.engine)) as connection:
-            there = {row.id for row in profiles.list_all(connection)}
-            lists.add_correspondents(
-                connection, (row for row in waiting.values() if row.profile_id in there)
-            )
-        with self._lock:
-            for key, row in waiting.items():
-                more = self._waiting[key].messages - row.messages
-                if more:
-                    self._waiting[key] = row._replace(messages=more)
-                else:
-                    del self._waiting[key]
-            self._touched |= there & {row.profile_id for row in waiting.values()}
+            with self._lock:
+                waiting = dict(self._waiting)
+            if not waiting:
+                return
+            with writing(with_short_timeout(self.engine)) as connection:
+                there = {row.id for row in profiles.list_all(connection)}
+                found = (row for row in waiting.values() if row.profile_id in there)
+                lists.add_correspondents(connection, found)
+            with self._lock:
+                for key, row in waiting.items():
+                    more = self._waiting[key].messages - row.messages
+                    if more:
+                        self._waiting[key] = row._replace(messages=more)
+                    else:
+                        del self._waiting[key]
+                self._touched |= there & {row.profile_id for row in waiting.values()}
 
     def follow(self) -> None:
         """Read the changes of other processes, and drop the oldest of too many.
@@ -403,44 +400,36 @@ class Correspondents:
         DatabaseUnavailable
             If the database does not answer.
         """
-        if self.on:
-            with self._storing:
-                self._follow()
-
-    def _follow(self) -> None:
-        touched, self._touched = self._touched, set()
-        for profile_id in sorted(touched):
-            with writing(with_short_timeout(self.engine)) as connection:
-                lists.drop_oldest_correspondents(
-                    connection, profile_id, most=MOST_KNOWN
-                )
-        with self._lock:
-            stored = self._known.size - sum(
-                self._known.addresses.get(_key(*key)).times == row.messages
-                for key, row in self._waiting.items()
-            )
-        # The clocks of two machines may show different days.
-        yesterday = datetime.combine(self.clock(), time(), UTC) - timedelta(days=1)
-        with reading(with_short_timeout(self.engine)) as connection:
-            parts = [*lists.correspondents_in_parts(connection, since=yesterday)]
-            there = lists.count_correspondents(connection)
-        for part in parts:
+        if not self.on:
+            return
+        short = with_short_timeout(self.engine)
+        with self._storing:
+            touched, self._touched = self._touched, set()
+            for profile_id in sorted(touched):
+                with writing(short) as connection:
+                    lists.drop_oldest_correspondents(
+                        connection, profile_id, most=MOST_KNOWN
+                    )
             with self._lock:
-                for row in part:
-                    waiting = self._waiting.get(row[:2])
-                    more = 0 if waiting is None else waiting.messages
-                    written = row._replace(messages=row.messages + more)
-                    stored += self._known.put(written)
-        # Other processes have forgotten some.
-        if there != stored:
-            self.load()
-
-
-def _rows(connection: Connection, profile: str | None) -> list[ProfileRow]:
-    """Return the profile of a name, or all profiles if no name is given."""
-    if profile is None:
-        return profiles.list_all(connection)
-    return [profiles.find(connection, profile)]
+                stored = self._known.size - sum(
+                    self._known.addresses.get(_key(*key)).times == row.messages
+                    for key, row in self._waiting.items()
+                )
+            # The clocks of two machines may show different days.
+            yesterday = datetime.combine(self.clock(), time(), UTC) - timedelta(days=1)
+            with reading(short) as connection:
+                parts = [*lists.correspondents_in_parts(connection, since=yesterday)]
+                there = lists.count_correspondents(connection)
+            for part in parts:
+                with self._lock:
+                    for row in part:
+                        waiting = self._waiting.get(row[:2])
+                        more = 0 if waiting is None else waiting.messages
+                        written = row._replace(messages=row.messages + more)
+                        stored += self._known.put(written)
+            # Other processes have forgotten some.
+            if there != stored:
+                self.load()
 
 
 def list_correspondents(
@@ -468,7 +457,7 @@ def list_correspondents(
     """
     name = None if address is None else _required(address)
     with reading(engine) as connection:
-        rows = {row.id: row for row in _rows(connection, profile)}
+        rows = {row.id: row for row in profiles.list_all(connection, profile)}
         if name is None:
             only = None if profile is None else next(iter(rows))
             found = lists.correspondent_figures(connection, only)
@@ -511,7 +500,7 @@ def forget_correspondent(
     with writing(engine) as connection:
         forgot = [
             row.name
-            for row in _rows(connection, profile)
+            for row in profiles.list_all(connection, profile)
             if lists.forget_correspondent(
                 connection, row.id, _digest(row, name, settings)
             )

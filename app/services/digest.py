@@ -135,14 +135,16 @@ def collect(
     DatabaseUnavailable
         If the history cannot be read.
     """
-    found: dict[bytes, HistoryEntry] = {}
-    for decision in HELD:
-        criteria = HistoryFilter(decision=decision, since=since, until=until)
-        for entry in _entries(history, profile, criteria):
-            before = found.get(entry.line.digest)
-            if before is None or before.line.time < entry.line.time:
-                found[entry.line.digest] = entry
-    untaught = [entry for entry in found.values() if entry.label is None]
+    found = [
+        entry
+        for decision in HELD
+        for entry in _entries(
+            history, profile, HistoryFilter(decision=decision, since=since, until=until)
+        )
+    ]
+    found.sort(key=lambda entry: entry.line.time)
+    newest = {entry.line.digest: entry for entry in found}
+    untaught = [each for each in newest.values() if each.label is None]
     untaught.sort(key=lambda entry: entry.line.time, reverse=True)
     return Digest(
         profile=profile,

@@ -44,9 +44,7 @@ def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
         If there is no profile of that name.
     """
     with reading(engine) as connection:
-        if only is not None:
-            return [profiles.find(connection, only)]
-        return profiles.list_all(connection)
+        return profiles.list_all(connection, only)
 
 
 def create_profile(

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -404,14 +404,8 @@ class Recall:
                 profiles.require_there(connection, profile)
         evidence = None
         if kept is not None and kept.vector is not None:
-            evidence = ScoredRow(
-                digest=digest,
-                vector=kept.vector,
-                encoded_names=kept.encoded_names if self.store_words else None,
-                feature_set=kept.feature_set,
-                time=kept.time,
-                decoded=kept.views,
-            )
+            names = kept.encoded_names if self.store_words else None
+            evidence = replace(kept, encoded_names=names, decoded=kept.views)
         learned = latest is not None and latest.label is not None
         return StoredMessage(evidence=evidence, learned=learned)
 

@@ -408,7 +408,9 @@ class Maintenance:
 
     def _undo(self, profile: CachedProfile) -> float:
         """Carry out a little of an undo; return as a call does."""
-        return FOLLOW_SECONDS if carry_out(self.engine, profile) else 0.0
+        rows, left = carry_out(self.engine, profile.row)
+        profile.apply(rows)
+        return FOLLOW_SECONDS if left else 0.0
 
     def _fold(self) -> float:
         """Fold a little of one profile; return as a call does."""
@@ -453,24 +455,18 @@ class Maintenance:
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; return whether more may be left."""
         limits, mine = self._limits, profile.row.id
-        with reading(self.engine) as connection:
-            last = scored.last_over(
-                connection,
-                tables.scored,
-                mine,
-                keep=limits.scored_rows,
-                keep_bytes=limits.scored_bytes,
-            )
-            line = scored.last_over(
-                connection, tables.history, mine, keep=limits.history_rows
-            )
-        old = (
-            (tables.scored, limits.scored, last),
-            (tables.history, limits.history, line),
+        kept = (
+            (tables.scored, limits.scored, limits.scored_rows, limits.scored_bytes),
+            (tables.history, limits.history, limits.history_rows, 0),
         )
-        with writing(self.engine) as connection:
-            deleted = sum(
-                scored.expire(
+        deleted = 0
+        for table, before, most, size in kept:
+            with reading(self.engine) as connection:
+                upto = scored.last_over(
+                    connection, table, mine, keep=most, keep_bytes=size
+                )
+            with writing(self.engine) as connection:
+                deleted += scored.expire(
                     connection,
                     table,
                     mine,
@@ -479,8 +475,6 @@ class Maintenance:
                     upto=upto,
                     limit=FORGOTTEN_ROWS,
                 )
-                for table, before, upto in old
-            )
         return deleted > 0
 
     def _erase(self, profile: CachedProfile) -> bool:

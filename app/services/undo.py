@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from app.errors import DatabaseUnavailable, InvalidSelection, Unconfirmed, explaining
 from app.figures.metrics import Errors
 from app.services.access import note
@@ -283,13 +285,6 @@ class Undo:
         yield self.live.find(undone.profile).revision
 
 
-def carry_out(engine: Engine, live: CachedProfile) -> bool:
-    """Do one step of a recorded undo; return whether more is left."""
-    rows, left = _step(engine, live.row)
-    live.apply(rows)
-    return left
-
-
 def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
     """Carry out recorded undos, yielding the rows that each step appended.
 
@@ -300,15 +295,15 @@ def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
     """
     left = True
     while left:
-        rows, left = _step(engine, profile)
+        rows, left = carry_out(engine, profile)
         if rows:
             yield rows
         if left:
             pause()
 
 
-def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
-    """Do one step; return its rows and whether more is left.
+def carry_out(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
+    """Do one step of a recorded undo; return its rows and whether more is left.
 
     No row is appended if a later teaching has the same effect.
     """
@@ -348,28 +343,19 @@ def _is_large(plan: Plan, live: CachedProfile) -> bool:
 
 def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
     """Return the sentence for an undo that is not confirmed."""
-    known = sum(learned(live).values())
-    msg = (
-        f"this would take back {plan.size} messages; {live.row.name!r} has learned "
-        f"{known}. Request a dry run (`dry_run`, `--dry-run`), check what would "
-        "change, and repeat the undo with its token (`confirm`, `--confirm`); nothing "
-        "was undone"
+    wrong = "the token is of another undo, or an undo was made since the dry run: "
+    return (
+        f"{'' if confirm is None else wrong}this would take back {plan.size} messages; "
+        f"{live.row.name!r} has learned {sum(learned(live).values())}. Request a dry "
+        "run (`dry_run`, `--dry-run`), check what would change, and repeat the undo "
+        "with its token (`confirm`, `--confirm`); nothing was undone"
     )
-    if confirm is None:
-        return msg
-    return f"the token is of another undo, or an undo was made since the dry run: {msg}"
 
 
 def _errors(
     scored: Mapping[tuple[str, str], int], spam_labels: tuple[str, ...]
 ) -> Errors:
     """Return the error figures of messages that were counted by decision and label."""
-    figures = {"ham": 0, "ham_lost": 0, "spam": 0, "spam_missed": 0}
-    for (decision, label), messages in scored.items():
-        side, error = (
-            ("spam", "spam_missed") if label in spam_labels else ("ham", "ham_lost")
-        )
-        figures[side] += messages
-        if (decision == "spam") != (side == "spam"):
-            figures[error] += messages
-    return Errors(**figures)
+    sides = [(label in spam_labels, decision == "spam") for decision, label in scored]
+    kinds = np.array(sides, bool).reshape(-1, 2)
+    return Errors.of(*np.repeat(kinds, [*scored.values()], axis=0).T)

@@ -348,8 +348,16 @@ def replaced(row: ProfileRow) -> ProfileReplaced:
     )
 
 
-def list_all(connection: Connection) -> list[ProfileRow]:
-    """Return all profiles that are not hidden, sorted by name."""
+def list_all(connection: Connection, only: str | None = None) -> list[ProfileRow]:
+    """Return all profiles that are not hidden, or only one, sorted by name.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    """
+    if only is not None:
+        return [find(connection, only)]
     rows = connection.execute(select(profile).where(~HIDDEN).order_by(profile.c.name))
     return [_read(row) for row in rows]
 

@@ -128,7 +128,7 @@ def test_another_profile_of_the_same_name_has_its_own_figures(app):
     """Figures are cached by revision, and both profiles are at the first one."""
 
     def figures(name, raw, label):
-        app.create_profile(name, ("ham", "spam"), ("spam",))
+        app.create_profile(name, labels=("ham", "spam"), spam_labels=("spam",))
         app.feedback.teach(name, raw, label=label, source="test")
         return app.figures(name, window=10)
 

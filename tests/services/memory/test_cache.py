@@ -432,11 +432,11 @@ def test_a_profile_that_is_gone_is_unknown_while_it_is_loaded(app, monkeypatch):
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_profile_in_the_place_of_a_deleted_one_is_another(app, loaded):
     """Even if the process has not noticed its end."""
-    app.create_profile("new", ("ham", "spam"), ("spam",))
+    app.create_profile("new", labels=("ham", "spam"), spam_labels=("spam",))
     if loaded:
         app.live.get("new")
     list(delete_profile(app.engine, "new"))
-    app.create_profile("new", ("ham", "list", "spam"), ("spam",))
+    app.create_profile("new", labels=("ham", "list", "spam"), spam_labels=("spam",))
 
     assert ("ham", "list", "spam") == app.live.find("new").row.labels
     assert 3 == app.live.get("new").specification.n_classes

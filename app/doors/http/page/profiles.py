@@ -84,10 +84,12 @@ async def create_profile(
     It works at once in this worker, and within a second in the others.
     """
     principal, of_site = principal_of(request), app.settings
+    labels, spam_labels = document.of_labels(of_site.labels, of_site.spam_labels)
     await in_database(
         app.create_profile,
         principal.require(document.name),
-        *document.of_labels(of_site.labels, of_site.spam_labels),
+        labels=labels,
+        spam_labels=spam_labels,
         actor=principal.name,
     )
     return await computing(partial(ProfileOut.of, app, document.name), 0)
