@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from app.errors import (
     InconsistentCounts,
@@ -37,6 +38,7 @@ from app.exchange.format import (
     surveyed_rows,
 )
 from app.features.extract import FEATURE_SET
+from app.ledger.entry import IMPORT_PREFIX
 from app.ledger.sums import redacted_sums
 from app.ledger.teaching import Teaching
 from app.ledger.vector import DROPPED
@@ -54,20 +56,22 @@ from app.storage import (
     undo_records,
 )
 from app.storage.bulk import sums_in_force
+from app.storage.database.dialect import chunks
 from app.storage.database.engine import reading, writing, writing_then_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
+    from typing import BinaryIO
 
     from sqlalchemy import Connection, Engine, Table
 
     from app.bayes.state import History
-    from app.exchange.survey import Source
+    from app.exchange.survey import Survey
+    from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-T = TypeVar("T")
 # Limits of a step, which takes some ten milliseconds on SQLite; a row has 8 kB.
 _ROWS: Final = 200
 _NAMES: Final = 4_000
@@ -80,30 +84,31 @@ class Staging:
 
     Parameters
     ----------
-    joins : ProfileRow or None
-        The profile that the rows will join; None if they form a ledger of their own.
+    words : bool
+        Whether to store the text of features, if present.
+    key : IdKey or None
+        The key of the database.
+    progress : callable
+        Called with the position of reading.  Unit: bytes.
     """
 
-    new: HiddenProfile
-    source: Source
+    file: BinaryIO
+    survey: Survey
     _: KW_ONLY
-    joins: ProfileRow | None
+    words: bool
+    key: IdKey | None
+    progress: Callable[[int], object]
+    rows: int = field(default=0, init=False)
+    known: int = field(default=0, init=False)
 
-    def __post_init__(self) -> None:
-        """Begin before the first block."""
-        new, source = self.new, self.source
-        self._profile = new.row
-        self._words = source.words and source.header.words
-        # By ids that are not keyed yet.
-        self._key = None if source.header.id_key == new.row.id_key else source.key
-        self._revision = 0
-        self.rows = 0
-        self.known = 0
-        # Looked up at the first row of a source, because later rows may be our own.
-        self._imports: dict[str, bool] = {}
-
-    def read(self) -> None:
+    def write(self, new: HiddenProfile, *, joins: ProfileRow | None = None) -> None:
         """Write the blocks of the file.
+
+        Parameters
+        ----------
+        joins : ProfileRow or None
+            The profile that the rows will join; None if they form a ledger of their
+            own.
 
         Raises
         ------
@@ -112,7 +117,13 @@ class Staging:
         DatabaseUnavailable
             If the rows could not be stored.
         """
-        file = self.source.file
+        self.new, self._profile, self.joins = new, new.row, joins
+        file, header = self.file, self.survey.header
+        self._words = self.words and header.words
+        # By ids that are not keyed yet.
+        self._key = None if header.id_key == new.row.id_key else self.key
+        # Looked up at the first row of a source, because later rows may be our own.
+        self._is_known_import = cache(self._imported)
         if self._words:
             for kind, content in BlockReader(file):
                 if kind == NAMES:
@@ -126,11 +137,11 @@ class Staging:
                 self._write_rows(content)
             elif kind == UNDOS and self.joins is None:
                 self._write_undo(content)
-            self.source.progress(file.tell())
-        self.source.progress(file.tell())
+            self.progress(file.tell())
+        self.progress(file.tell())
         self._drop_names()
-        surveyed = self.source.header, self.source.survey.content
-        if surveyed != (ExportHeader.decode(reader.header), reader.content):
+        read = ExportHeader.decode(reader.header), reader.content
+        if read != (header, self.survey.content):
             msg = "this export changed while it was read; nothing was imported"
             raise MalformedExport(msg)
 
@@ -140,7 +151,7 @@ class Staging:
             return
         if self._key is not None:
             texts = self._key.names(texts)
-        for some in _pieces(list(texts.items()), _NAMES):
+        for some in chunks(texts.items(), most=_NAMES):
             with self.new.step() as connection:
                 feature_names.add(connection, self._profile.id, view, dict(some))
 
@@ -150,11 +161,11 @@ class Staging:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
                 view: feature_names.of_view(connection, self._profile.id, view)
-                for view in self.source.header.views
+                for view in self.survey.header.views
             }
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
-            for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
+            for some in chunks(sorted(texts.keys() - set(kept)), most=_NAMES):
                 with self.new.step() as connection:
                     feature_names.drop(connection, self._profile.id, view, some)
 
@@ -163,7 +174,7 @@ class Staging:
         if self._key is not None:
             views = redacted_sums(views, self._key)
         profile = self._profile
-        if self.source.header.contents == "ledger":
+        if self.survey.header.contents == "ledger":
             parts = runs.encode({epoch: views}, profile.labels)
             with self.new.step() as connection:
                 runs.add(connection, profile.id, "sealed", parts)
@@ -174,9 +185,9 @@ class Staging:
                 for view, x in views.items()
             }
         sums = bulk.encoded({epoch: views}, profile.labels, texts)
-        name, time = self.source.name, self.new.clock()
+        source, time = self.survey.source, self.new.clock()
         with self.new.step() as connection:
-            rows = bulk.append_sums(connection, profile, sums, source=name, time=time)
+            rows = bulk.append_sums(connection, profile, sums, source=source, time=time)
         self.rows += len(rows)
 
     def _write_rows(self, content: bytes) -> None:
@@ -184,13 +195,13 @@ class Staging:
         digests = self._known_digests(rows)
         new = []
         for row in rows:
-            if row.digest in digests or self._is_imported(row):
+            of_sum = row.kind != "message"
+            if row.digest in digests or (of_sum and self._is_known_import(row.source)):
                 self.known += 1
-                continue
-            self._revision += 1
-            new.append(self._renumbered(row))
-        self.rows += len(new)
-        for some in _pieces(new, _ROWS):
+            else:
+                self.rows += 1
+                new.append(self._renumbered(row))
+        for some in chunks(new, most=_ROWS):
             with self.new.step() as connection:
                 ledger.write(connection, self._profile.id, some)
 
@@ -200,7 +211,7 @@ class Staging:
             undo_records.write(
                 connection, self._profile.id, dataclasses.replace(record, revisions=())
             )
-        for some in _pieces(record.revisions, _NAMES):
+        for some in chunks(record.revisions, most=_NAMES):
             with self.new.step() as connection:
                 undo_records.write_revisions(
                     connection, self._profile.id, record.number, some
@@ -218,16 +229,12 @@ class Staging:
                 tables.ledger.c.revision <= self.joins.revision,
             )
 
-    def _is_imported(self, row: LedgerRow) -> bool:
-        """Return whether the joined profile already has the import of a row."""
-        if row.kind == "message" or self.joins is None:
+    def _imported(self, source: str) -> bool:
+        """Return whether the joined profile already has an import."""
+        if self.joins is None or not source.startswith(IMPORT_PREFIX):
             return False
-        if row.source not in self._imports:
-            with reading(self.new.engine) as connection:
-                self._imports[row.source] = row.source.startswith("import:") and bool(
-                    sums_in_force(connection, self.joins.id, row.source)
-                )
-        return self._imports[row.source]
+        with reading(self.new.engine) as connection:
+            return bool(sums_in_force(connection, self.joins.id, source))
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
         """Return a row under the next revision of the hidden profile."""
@@ -235,7 +242,7 @@ class Staging:
             row = row.redacted(self._profile.labels, self._key)
         row = dataclasses.replace(
             row,
-            revision=self._revision,
+            revision=self.rows,
             encoded_names=row.encoded_names if self._words else None,
         )
         if self.joins is None or row.undo is None:
@@ -243,10 +250,6 @@ class Staging:
         # The joined profile has undos with the same numbers, so rows that an undo wrote
         # are imported as teachings.
         return dataclasses.replace(row, source=f"import:{row.source}", undo=None)
-
-
-def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def fault_of(
@@ -277,7 +280,7 @@ def fill(new: HiddenProfile, epochs: History) -> None:
         runs.add_messages(connection, changes)
     for epoch in sorted(epochs):
         parts = runs.encode({epoch: epochs[epoch]}, profile.labels)
-        for some in _pieces(parts, _PARTS):
+        for some in chunks(parts, most=_PARTS):
             with new.step() as connection:
                 runs.add(connection, profile.id, "counts", some)
     with new.step() as connection:

@@ -82,6 +82,14 @@ class Survey:
         default_factory=dict
     )
 
+    @property
+    def source(self) -> str:
+        """The source of its counts in the ledger.
+
+        It is short enough to be given as a source at the doors.
+        """
+        return f"import:{self.header.profile[:32]}:{self.content[:16]}"
+
     def add_sum(self, epoch: int, state: State) -> None:
         """Add the statistics of one block.
 
@@ -234,43 +242,6 @@ def survey(
     return found
 
 
-_DIGITS: Final = 16
-_NAME_CHARS: Final = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """An export that is being imported.
-
-    Parameters
-    ----------
-    words : bool
-        Whether to store the text of features, if present.
-    progress : callable
-        Called with the position of reading.  Unit: bytes.
-    """
-
-    file: BinaryIO
-    survey: Survey
-    words: bool
-    progress: Callable[[int], object]
-    key: IdKey | None = None
-
-    @property
-    def header(self) -> ExportHeader:
-        """The header of the export."""
-        return self.survey.header
-
-    @property
-    def name(self) -> str:
-        """The source of its counts in the ledger.
-
-        It is short enough to be given as a source at the doors.
-        """
-        profile = self.header.profile[:_NAME_CHARS]
-        return f"import:{profile}:{self.survey.content[:_DIGITS]}"
-
-
 def require_feature_set(
     header: ExportHeader,
     feature_set: int,
@@ -338,7 +309,9 @@ def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
         )
 
 
-def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
+def id_key_of(
+    header: ExportHeader, profile: ProfileRow | None, key: IdKey | None, *, words: bool
+) -> str | None:
     """Return the digest of the key of an export's ids after its import.
 
     Parameters
@@ -346,16 +319,20 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
     profile : ProfileRow or None
         The profile into which it is imported.  None if a new one is created, which gets
         the key of the export, or that of the database if words are not stored.
+    key : IdKey or None
+        The key of the database.
+    words : bool
+        Whether words are stored.
 
     Raises
     ------
     OtherProfile
         If the export needs another key, or the ids of the profile are not keyed.
     """
-    theirs = source.header.id_key
-    require_key("this export", theirs, source.key)
+    theirs = header.id_key
+    require_key("this export", theirs, key)
     if profile is not None:
-        require_key(f"the profile {profile.name!r}", profile.id_key, source.key)
+        require_key(f"the profile {profile.name!r}", profile.id_key, key)
         if theirs is not None and profile.id_key is None:
             raise OtherProfile(
                 "the feature ids of this export are keyed, but those of the profile "
@@ -363,9 +340,7 @@ def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
                 "--profile NEWNAME"
             )
         return profile.id_key
-    if theirs is None and not source.words and source.key is not None:
-        return source.key.digest
-    return theirs
+    return key.digest if theirs is None and not words and key is not None else theirs
 
 
 def policy_of(header: ExportHeader, profile: ProfileRow) -> object:

@@ -28,7 +28,6 @@ from app.exchange import dumps
 from app.exchange.export import export
 from app.exchange.staging import Staging, fault_of, fill, hidden_profile
 from app.exchange.survey import (
-    Source,
     id_key_of,
     policy_of,
     require_feature_set,
@@ -67,7 +66,6 @@ Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
 """The filters whose dumps can be read."""
 # Bytes of a dump hashed at once.
 _CHUNK: Final = 1024 * 1024
-_DIGITS: Final = 16
 
 
 def read_export(file: BinaryIO, *, progress: Progress) -> Survey:
@@ -236,36 +234,37 @@ class Transfer:
         source.  From a ledger, each message unknown to the profile is added with its
         whole history; known messages keep their labels.
         """
-        source, header = self._source(file, survey, progress), survey.header
-        require_feature_set(header, FEATURE_SET)
+        header = survey.header
+        staging = self._staging(file, survey, progress)
         profile = learned = None
         with reading(self.engine) as connection:
             with suppress(UnknownProfile):
                 profile = profiles.find(connection, name)
-            id_key = id_key_of(source, profile)
+            id_key = id_key_of(header, profile, self.key, words=self.store_words)
             if profile is not None:
                 require_feature_set(header, profile.feature_set)
                 require_labels(header, profile)
-                learned = _counts_are_learned(connection, profile, source)
+                learned = _counts_are_learned(connection, profile, survey)
                 if learned:
-                    return _imported(source, profile, "unchanged")
+                    return _imported(survey, profile, "unchanged")
         if profile is not None and profile.revision:
             _require_joinable(survey, profile, taken_back=learned is False)
-            return self._join(profile, source)
-        with self._hidden(name, like=profile or header, id_key=id_key) as new:
-            rows = _stage(new, source)
-            shown = new.take_place(
-                profile,
-                # A profile that has learned nothing was created for this import, so the
-                # export becomes its origin.
-                created_at=header.created
-                if profile is None
-                or (profile.labels, profile.spam_labels)
-                == (header.labels, header.spam_labels)
-                else profile.created_at,
-                policy=lambda old: old.policy or policy_of(header, old),
-            )
-        return _imported(source, shown, "added", rows=rows)
+            return self._join(profile, staging)
+        created_at = header.created
+        # Otherwise a profile that has learned nothing was created for this import, and
+        # the export becomes its origin.
+        if profile is not None and (profile.labels, profile.spam_labels) != (
+            header.labels,
+            header.spam_labels,
+        ):
+            created_at = profile.created_at
+        return self._place(
+            profile,
+            staging,
+            self._hidden(name, like=profile or header, id_key=id_key),
+            created_at=created_at,
+            policy=lambda old: old.policy or policy_of(header, old),
+        )
 
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
@@ -288,17 +287,17 @@ class Transfer:
         MalformedExport, DatabaseUnavailable, ProfileReplaced
             As `add`; then nothing is changed.
         """
-        source, header = self._source(file, survey, progress), survey.header
-        require_feature_set(header, FEATURE_SET)
-        id_key = id_key_of(source, profile)
-        with self._hidden(profile.name, like=header, id_key=id_key) as new:
-            rows = _stage(new, source)
-            shown = new.take_place(
-                profile,
-                created_at=header.created,
-                policy=lambda old: policy_of(header, old),
-            )
-        return _imported(source, shown, "replaced", rows=rows)
+        header = survey.header
+        staging = self._staging(file, survey, progress)
+        id_key = id_key_of(header, profile, self.key, words=self.store_words)
+        return self._place(
+            profile,
+            staging,
+            self._hidden(profile.name, like=header, id_key=id_key),
+            created_at=header.created,
+            policy=lambda old: policy_of(header, old),
+            outcome="replaced",
+        )
 
     def add_dump(
         self, name: str, tally: DumpTally, *, ham: str, spam: str, progress: Progress
@@ -330,14 +329,14 @@ class Transfer:
         profile = self.profile(name)
         require_key(f"the profile {name!r}", profile.id_key, self.key)
         state, names = tally.taken(profile.labels, **_labels(profile, ham, spam))
+        source = f"import:{tally.program.lower()}:{tally.digest[:16]}"
         imported = partial(
             Imported,
-            source=f"import:{tally.program.lower()}:{tally.digest[:_DIGITS]}",
+            source=source,
             messages=tally.messages._asdict(),
             summed=True,
             tally=tally,
         )
-        source: str = imported.keywords["source"]
         with reading(self.engine) as connection:
             if sums_in_force(connection, profile.id, source):
                 return imported(outcome="unchanged", profile=profile)
@@ -388,14 +387,10 @@ class Transfer:
             yield len(rows)
         yield from Folding(self.engine).all(profile)
 
-    def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
-        return Source(
-            file=file,
-            survey=survey,
-            words=self.store_words,
-            progress=progress,
-            key=self.key,
-        )
+    def _staging(self, file: BinaryIO, survey: Survey, progress: Progress) -> Staging:
+        require_feature_set(survey.header, FEATURE_SET)
+        words, key = self.store_words, self.key
+        return Staging(file, survey, words=words, key=key, progress=progress)
 
     def _hidden(
         self, name: str, *, like: ProfileRow | ExportHeader, id_key: str | None
@@ -404,23 +399,49 @@ class Transfer:
             self.engine, name, like=like, clock=self.clock, id_key=id_key
         )
 
-    def _join(self, profile: ProfileRow, source: Source) -> Imported:
+    def _place(
+        self,
+        profile: ProfileRow | None,
+        staging: Staging,
+        hidden: AbstractContextManager[HiddenProfile],
+        *,
+        created_at: datetime,
+        policy: Callable[[ProfileRow], object],
+        outcome: Outcome = "added",
+    ) -> Imported:
+        """Import an export into a profile that takes the place of another, if any.
+
+        Raises
+        ------
+        MalformedExport
+            If the export contradicts itself.
+        """
+        with hidden as new:
+            staging.write(new)
+            epochs, fault = _proven(new)
+            if fault:
+                raise MalformedExport(fault)
+            fill(new, epochs)
+            made = new.take_place(profile, created_at=created_at, policy=policy)
+        return _imported(staging.survey, made, outcome, rows=staging.rows)
+
+    def _join(self, profile: ProfileRow, staging: Staging) -> Imported:
         """Add an export to a profile that has learned something."""
+        survey = staging.survey
         self._require_room(
             profile,
-            source.survey.amounts,
+            survey.amounts,
             what="this export",
             way_out="Import it into a profile of its own with --profile NEWNAME",
         )
         with self._hidden(profile.name, like=profile, id_key=profile.id_key) as new:
-            staging = Staging(new, source, joins=profile)
-            staging.read()
+            staging.write(new, joins=profile)
             _, fault = _proven(new)
             with writing(self.engine) as connection:
                 profiles.lock(connection, profile)
                 hidden.renew(connection, new.row, now=self.clock())
-                if _counts_are_learned(connection, profile, source):
-                    return _imported(source, profile, "unchanged")
+                if _counts_are_learned(connection, profile, survey):
+                    return _imported(survey, profile, "unchanged")
                 left_out = hidden.leave_out(
                     connection, new.row, profile, after=profile.revision
                 )
@@ -434,7 +455,7 @@ class Transfer:
                 if fault:
                     raise MalformedExport(fault)
         known = staging.known + left_out
-        return _imported(source, profile, "added", rows=rows, known=known)
+        return _imported(survey, profile, "added", rows=rows, known=known)
 
     def _require_room(
         self, profile: ProfileRow, amounts: Amounts, *, what: str, way_out: str
@@ -452,7 +473,7 @@ class Transfer:
 
 
 def _imported(
-    source: Source,
+    survey: Survey,
     profile: ProfileRow,
     outcome: Outcome,
     *,
@@ -463,9 +484,9 @@ def _imported(
     return Imported(
         outcome="unchanged" if outcome == "added" and not rows else outcome,
         profile=profile,
-        source=source.name,
-        messages=source.header.messages,
-        summed=source.header.contents == "counts",
+        source=survey.source,
+        messages=survey.header.messages,
+        summed=survey.header.contents == "counts",
         rows=rows,
         known=known,
     )
@@ -489,23 +510,6 @@ def _labels(profile: ProfileRow, ham: str, spam: str) -> dict[str, str]:
     return chosen
 
 
-def _stage(new: HiddenProfile, source: Source) -> int:
-    """Write an export into a hidden profile of its own; return the number of rows.
-
-    Raises
-    ------
-    MalformedExport
-        If it contradicts itself.
-    """
-    staging = Staging(new, source, joins=None)
-    staging.read()
-    epochs, fault = _proven(new)
-    if fault:
-        raise MalformedExport(fault)
-    fill(new, epochs)
-    return staging.rows
-
-
 def _proven(new: HiddenProfile) -> tuple[History, str | None]:
     """Return the sums of a hidden profile, and any fault of its ledger."""
     with reading(new.engine) as connection:
@@ -517,12 +521,12 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
 
 
 def _counts_are_learned(
-    connection: Connection, profile: ProfileRow, source: Source
+    connection: Connection, profile: ProfileRow, survey: Survey
 ) -> bool | None:
     """Return whether an export's counts are in force; None if never learned."""
-    if source.header.contents != "counts":
+    if survey.header.contents != "counts":
         return None
-    return sums_in_force(connection, profile.id, source.name)
+    return sums_in_force(connection, profile.id, survey.source)
 
 
 def _require_joinable(survey: Survey, profile: ProfileRow, *, taken_back: bool) -> None:
