@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import threading
 import time
+from collections import deque
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -94,15 +94,13 @@ class JobQueue:
     """A bounded queue of jobs for one thread, which closes it when it ends."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: deque[_Job] = deque()
         self._closed = False
-        # Otherwise a job could be put after the last look of a thread that ends.
-        self._putting = threading.Lock()
+        self._changed = threading.Condition()
 
-    @property
-    def size(self) -> int:
-        """Number of waiting jobs, plus one if the queue is closed."""
-        return self._jobs.qsize()
+    def __len__(self) -> int:
+        """Return the number of waiting jobs."""
+        return len(self._jobs)
 
     def put(self, job: _Job) -> None:
         """Add a job for the thread.
@@ -112,37 +110,30 @@ class JobQueue:
         DatabaseUnavailable
             If too much is waiting already, or the service is stopping.
         """
-        with self._putting:
+        with self._changed:
             if self._closed:
                 raise DatabaseUnavailable(STOPPING)
-            if self._jobs.qsize() >= BACKLOG:
+            if len(self._jobs) >= BACKLOG:
                 raise DatabaseUnavailable(
                     f"{BACKLOG} requests are waiting for the database; try again later"
                 )
-            self._jobs.put(job)
+            self._jobs.append(job)
+            self._changed.notify()
 
     def take(self, most: int) -> list[_Job]:
         """Wait for a job; return all that wait, up to `most`.
 
         Empty once the queue is closed and nothing is left.
         """
-        jobs: list[_Job] = []
-        job = self._jobs.get()
-        # None marks the end. It is put last and stays in the queue.
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) == most or self._jobs.empty():
-                return jobs
-            job = self._jobs.get()
-        self._jobs.put(None)
-        return jobs
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            return [self._jobs.popleft() for _ in range(min(most, len(self._jobs)))]
 
     def close(self) -> None:
         """Accept no more jobs; the waiting ones are still returned."""
-        with self._putting:
-            if not self._closed:
-                self._closed = True
-                self._jobs.put(None)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
 
 
 class Writer(threading.Thread):
@@ -173,7 +164,7 @@ class Writer(threading.Thread):
     @property
     def waiting(self) -> int:
         """Number of waiting jobs."""
-        return self._queue.size
+        return len(self._queue)
 
     @property
     def idle(self) -> float:
