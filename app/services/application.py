@@ -182,19 +182,17 @@ class Application:
             opened.callback(self._store, "sent messages", self.correspondents.flush)
             opened.callback(self._store, "uses of keys", self.keys.flush)
             # First, as in the maintenance.
-            if self.recent is not None:
-                flush = partial(self.recent.flush, self.engine)
-                opened.callback(self._store, "scored messages", flush)
+            flush = partial(self.recent.flush, self.engine)
+            opened.callback(self._store, "scored messages", flush)
             self._opened = opened.pop_all()
 
     def _compose(self, steady: SteadyClock) -> None:
         """Compose the threads and the use cases over what is loaded."""
         settings = self.settings
-        self.recent = None
-        if settings.scored_days > 0 and settings.scored_rows > 0:
-            self.recent = RecentMessages(
-                rows=settings.scored_rows, store_words=settings.store_words
-            )
+        self.recent = RecentMessages(
+            rows=settings.scored_rows if settings.scored_days > 0 else 0,
+            store_words=settings.store_words,
+        )
         refreshes = self.keys.refresh, self.lists.refresh
         self.maintenance = Maintenance(
             self.engine,
@@ -273,7 +271,7 @@ class Application:
         self.ledgers = partial(ledger_page, self.live, self.engine)
         self.history = VerdictHistory(self.live, self.engine)
         recorder = None
-        if self.recent is not None and settings.history_days and settings.history_rows:
+        if self.recent.on and settings.history_days and settings.history_rows:
             recorder = VerdictRecorder(
                 self.recent, self.live, words=settings.store_words
             )
@@ -481,7 +479,7 @@ class Application:
         return {
             "feedback": self.writer.waiting,
             "look-up": self.recall.waiting,
-            "scored": 0 if self.recent is None else self.recent.waiting,
+            "scored": self.recent.waiting,
         }
 
     def ping(self) -> None:

@@ -167,7 +167,7 @@ class Classify:
     """Score messages against the profiles in memory."""
 
     live: LiveProfiles
-    recent: RecentMessages | None
+    recent: RecentMessages
     tally: Tally
     autolearn: AutoLearn | None = None
     witnesses: Sequence[Witness] = ()
@@ -229,15 +229,13 @@ class Classify:
         for name in taught:
             cached = self.live.find(name)
             known[cached.row.id] = cached.specification
-        views = {
-            view for specification in known.values() for view in specification.views
-        }
+        views = {view for each in known.values() for view in each.views}
         passed = self.tally.classifying()
         message = read(raw)
         passed("parse")
         read_once = extract(message, views)
         # A database has at most one key.
-        keys = {specification.key for specification in known.values()}
+        keys = {each.key for each in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
         passed("features")
         head = Head.of(message, len(raw))
@@ -270,9 +268,8 @@ class Classify:
                 and by_features.decision == answer.verdict.decision
             ):
                 self.autolearn(live, answer.observation, by_features)
-        if self.recent is not None:
-            for profile_id, specification in known.items():
-                self.recent.add(profile_id, observations[specification.key], time)
+        for profile_id, specification in known.items():
+            self.recent.add(profile_id, observations[specification.key], time)
         return classified
 
 

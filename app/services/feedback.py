@@ -135,7 +135,7 @@ class Feedback:
     clock: Callable[[], datetime]
     tally: Tally
     health: WriteHealth
-    recent: RecentMessages | None = None
+    recent: RecentMessages
     _: KW_ONLY
     store_words: bool
     teachers: Teachers
@@ -229,8 +229,8 @@ class Feedback:
         specification = live.specification
         observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(marks, observation)
-        was_scored = evidence is not None or (
-            self.recent is not None and self.recent.has(live.row.id, observation.digest)
+        was_scored = evidence is not None or self.recent.has(
+            live.row.id, observation.digest
         )
         if evidence is None:
             stored = observation.stored(words=self.store_words)
@@ -292,7 +292,7 @@ class Feedback:
             If too much is waiting already.
         """
         live = self.live.get(profile)
-        dropped = self.recent is not None and self.recent.drop(live.row.id, digest)
+        dropped = self.recent.drop(live.row.id, digest)
         return self._submit(live, digest, None, source, dropped=dropped, via=via)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
@@ -333,9 +333,6 @@ class Feedback:
         """
         if label is not None:
             self.teachers.require(live.row.id, source)
-        arrived = None
-        if was_scored and self.recent is not None:
-            arrived = self.recent.arrived(live.row.id)
         teaching = Teaching(
             digest=digest,
             label=label,
@@ -343,7 +340,7 @@ class Feedback:
             source=source,
             time=self.clock(),
             per_day=self.teachers.bound(source),
-            arrived=arrived,
+            arrived=self.recent.arrived(live.row.id) if was_scored else None,
             dropped=dropped,
         )
         begun = time.perf_counter()

@@ -60,7 +60,7 @@ class Inspected:
 
 def inspect(
     live: LiveProfiles,
-    recent: RecentMessages | None,
+    recent: RecentMessages,
     witnesses: Sequence[Witness],
     profile: str,
     raw: bytes,
@@ -107,8 +107,7 @@ def inspect(
         for each in classified.statements:
             elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
         shading = replace(shading, elsewhere=elsewhere)
-    if recent is not None:
-        recent.add(loaded.row.id, observation, now())
+    recent.add(loaded.row.id, observation, now())
     return Inspected(
         classified=classified, shading=shading, attachments=message.attachments
     )
@@ -247,8 +246,6 @@ def word_state(
     with reading(engine) as connection:
         folded = folded_revision(connection, loaded.row.id)
         for view, counted in in_memory.items():
-            if decay is None and not any(counted.messages.values()):
-                continue
             counts = runs.history(
                 connection, loaded.row, view=view, feature=features[view]
             )

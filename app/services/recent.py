@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from app.errors import ProfileReplaced
 from app.features.observation import Pairs
 from app.ledger.entry import ScoredRow
 from app.storage import history, ledger, profiles, scored
+from app.storage.database.dialect import chunks
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
@@ -130,9 +131,16 @@ class _Scored(NamedTuple):
 
 
 class RecentMessages:
-    """The latest scored messages; at most `rows` of them after they are written."""
+    """The latest scored messages.
+
+    Parameters
+    ----------
+    rows : int
+        Most of them after they are written; with 0, none is kept.
+    """
 
     def __init__(self, *, rows: int, store_words: bool) -> None:
+        self.on = rows > 0
         self._store_words = store_words
         self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
@@ -156,6 +164,8 @@ class RecentMessages:
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Add a message that a profile has scored."""
+        if not self.on:
+            return
         observation = observation.stored(words=self._store_words)
         with self._lock:
             self._arrived[profile_id] += 1
@@ -168,10 +178,13 @@ class RecentMessages:
         key = profile_id, digest
         return self._waiting.get(key) is not None or self._written.get(key) is not None
 
-    def arrived(self, profile_id: int) -> int:
-        """Return the number of messages a profile has scored since the last call."""
+    def arrived(self, profile_id: int) -> int | None:
+        """Return the number of messages a profile has scored since the last call.
+
+        None if messages are not kept.
+        """
         with self._lock:
-            return self._arrived.pop(profile_id, 0)
+            return self._arrived.pop(profile_id, 0) if self.on else None
 
     def note(self, profile_id: int, line: HistoryLine) -> None:
         """Add the line of a verdict; it replaces an older unwritten one."""
@@ -222,16 +235,15 @@ class RecentMessages:
         with self._lock:
             waiting, noted = dict(self._waiting.items()), dict(self._noted.items())
         # By profile, in one pass: with 2,000 profiles, one pass for each took minutes.
-        of_profile: dict[int, tuple[dict[bytes, _Scored], list[HistoryLine]]] = {}
+        fresh: defaultdict[int, dict[bytes, _Scored]] = defaultdict(dict)
+        lines: defaultdict[int, list[HistoryLine]] = defaultdict(list)
         for (profile_id, digest), seen in waiting.items():
-            of_profile.setdefault(profile_id, ({}, []))[0][digest] = seen
+            fresh[profile_id][digest] = seen
         for (profile_id, _), line in noted.items():
-            of_profile.setdefault(profile_id, ({}, []))[1].append(line)
-        for profile_id, (fresh, lines) in sorted(of_profile.items()):
-            some = (
-                lines[at : at + FLUSH_ROWS] for at in range(0, len(lines), FLUSH_ROWS)
-            )
-            for part, told in zip_longest(_parts(fresh), some):
+            lines[profile_id].append(line)
+        for profile_id in sorted(fresh.keys() | lines.keys()):
+            some = chunks(lines[profile_id], most=FLUSH_ROWS)
+            for part, told in zip_longest(_parts(fresh[profile_id]), some):
                 self._write(engine, profile_id, part or {}, told or ())
         return len(waiting)
 
@@ -247,11 +259,7 @@ class RecentMessages:
         with writing(engine) as connection:
             # Some may have been scored again, or forgotten, while they were encoded.
             rows = [row for row in rows if self._waits(profile_id, part[row.digest])]
-            lines = [
-                line
-                for line in lines
-                if self._noted.get((profile_id, line.digest)) is line
-            ]
+            lines = [each for each in lines if self._stands(profile_id, each)]
             # If the profile was replaced since, its messages are dropped with it.
             there = profiles.is_there(connection, profile_id)
             if there:
@@ -259,20 +267,23 @@ class RecentMessages:
                 history.put_lines(connection, profile_id, lines)
         with self._lock:
             for line in lines:
-                if self._noted.get((profile_id, line.digest)) is line:
+                if self._stands(profile_id, line):
                     self._noted.drop((profile_id, line.digest))
             for row in rows:
-                if not self._waits(profile_id, part[row.digest]):
-                    continue
-                key = profile_id, row.digest
-                # First, so that the message is always in one of the two caches.
-                if there:
-                    self._written.put(key, row)
-                self._waiting.drop(key)
+                if self._waits(profile_id, part[row.digest]):
+                    key = profile_id, row.digest
+                    # First, so that the message is always in one of the two caches.
+                    if there:
+                        self._written.put(key, row)
+                    self._waiting.drop(key)
 
     def _waits(self, profile_id: int, seen: _Scored) -> bool:
         """Return whether a message still waits as it was scored then."""
         return self._waiting.get((profile_id, seen.observation.digest)) is seen
+
+    def _stands(self, profile_id: int, line: HistoryLine) -> bool:
+        """Return whether a line still waits, and was not replaced."""
+        return self._noted.get((profile_id, line.digest)) is line
 
 
 def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:
@@ -337,7 +348,7 @@ class Recall:
 
     engine: Engine
     live: LiveProfiles
-    recent: RecentMessages | None
+    recent: RecentMessages
     _: KW_ONLY
     store_words: bool
     write_behind: float = 0.0
@@ -359,9 +370,7 @@ class Recall:
         UnknownProfile
             If there is no such profile.
         """
-        row, seen = self.live.find(profile).row, None
-        if self.recent is not None:
-            seen = self.recent.get(row.id, digest)
+        seen = self.recent.get(self.live.find(profile).row.id, digest)
         return None if seen is None else StoredMessage(evidence=seen)
 
     def look_up(

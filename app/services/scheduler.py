@@ -220,7 +220,7 @@ class Maintenance:
 
     engine: Engine
     live: LiveProfiles
-    recent: RecentMessages | None
+    recent: RecentMessages
     settings: Settings
     _: KW_ONLY
     clock: SteadyClock
@@ -295,8 +295,7 @@ class Maintenance:
         self.live.refresh()
         short = with_short_timeout(self.engine)
         # First: a failure of the others must not keep scored messages in memory.
-        if self.recent is not None:
-            self.recent.flush(short)
+        self.recent.flush(short)
         for act in self.on_follow:
             act()
         # Undos of processes that ended before carrying them out.
@@ -367,9 +366,8 @@ class Maintenance:
     def _expire(self) -> None:
         """Begin to look for old data."""
         self.live.drop_idle()
-        if self.recent is not None:
-            there = {each.row.id for each in self.live}
-            self.recent.forget(before=self._limits.scored, profiles=there)
+        there = {each.row.id for each in self.live}
+        self.recent.forget(before=self._limits.scored, profiles=there)
         for act in self.on_expire:
             act()
         if self.settings.event_days:
@@ -380,10 +378,9 @@ class Maintenance:
             self._erasable = self._forgotten
             forgotten = retention.forgotten(connection)
         self._forgotten = {row.profile_id: row.revision for row in forgotten}
-        if self.recent is not None:
-            # By other processes; this one has dropped its own at once.
-            for row in forgotten:
-                self.recent.drop(row.profile_id, row.digest, upto=row.time)
+        # By other processes; this one has dropped its own at once.
+        for row in forgotten:
+            self.recent.drop(row.profile_id, row.digest, upto=row.time)
         self._expiring.extend(self._erasable.keys() - {*self._expiring})
         if self._looked_at is None:
             self._looked_at = 0

@@ -18,6 +18,7 @@ from app.ledger import entry
 from app.ledger.entry import OWN
 from app.services.cache import LiveProfiles
 from app.services.clock import SteadyClock
+from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import bulk, fold, hidden, profiles, scored, tables
@@ -171,7 +172,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         upkeep = Maintenance(
             engine,
             LiveProfiles(engine, lambda _: Specification()),
-            None,
+            RecentMessages(rows=0, store_words=True),
             Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
             clock=SteadyClock(None, lambda: LATER),
         )

@@ -14,6 +14,7 @@ from app.services import scheduler
 from app.services import upkeep as folding
 from app.services.cache import LiveProfiles
 from app.services.clock import SteadyClock
+from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.services.startup import specify
 from app.services.upkeep import Folding
@@ -283,7 +284,7 @@ def upkeep_of(engine):
     upkeep = Maintenance(
         engine,
         live,
-        None,
+        RecentMessages(rows=0, store_words=True),
         Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
         clock=SteadyClock(None),
     )

@@ -122,8 +122,7 @@ def test_a_history_that_is_switched_off_stores_nothing(tmp_path, off):
     """Neither the table nor memory has a line."""
     with running(database_url=sqlite_url(tmp_path), **off) as app:
         app.delivery.together(["a@b"], ham(1), strongest=0, door="milter")
-        if app.recent is not None:
-            app.recent.flush(app.engine)
+        app.recent.flush(app.engine)
 
         assert [] == lines(app)
 

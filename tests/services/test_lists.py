@@ -16,6 +16,7 @@ from app.services.access import list_events
 from app.services.clock import SteadyClock, now
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
+from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage.database.engine import writing
@@ -235,7 +236,7 @@ def test_the_maintenance_looks_for_changes(app, database_url):
         upkeep = Maintenance(
             other.engine,
             other.live,
-            None,
+            RecentMessages(rows=0, store_words=True),
             Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
             clock=SteadyClock(None),
             on_follow=[lists.refresh],

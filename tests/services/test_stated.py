@@ -95,7 +95,9 @@ def test_a_statement_moves_the_verdict_and_is_a_reason_of_it(app):
     witness = ByProfile(default=-100.0)
     heard = asked(app, witness)("default", spam(50), strongest=0)
     document = ClassifyOut.of(Delivered.of(heard))
-    inspected = inspect(app.live, None, (witness,), "default", spam(50), strongest=1)
+    inspected = inspect(
+        app.live, app.recent, (witness,), "default", spam(50), strongest=1
+    )
 
     assert ("reject", "none") == (plain.action, heard.action)
     assert plain.verdict.log_odds - 100.0 == heard.verdict.log_odds
