@@ -367,25 +367,6 @@ class ListTable:
             yield [ListSubject("network", str(network))]
 
 
-def nats_of(verb: str, strength: float | None = None) -> float:
-    """Return the nats of an entry with a verb and a strength.
-
-    Raises
-    ------
-    InvalidInput
-        If the verb or the strength is invalid.
-    """
-    if verb not in {"allow", "deny"}:
-        raise InvalidInput(f"an entry can allow or deny, got {verb[:40]!r}")
-    strength = DEFAULT_NATS if strength is None else strength
-    if not 0 < strength <= MAX_NATS:
-        raise InvalidInput(
-            "the strength of an entry must be above 0 and at most "
-            f"{MAX_NATS:g} nats, got {strength:g}"
-        )
-    return -strength if verb == "allow" else strength
-
-
 def expiry_of(text: str, now: datetime) -> datetime:
     """Return when something expires: after some days, or at a time.
 
@@ -430,13 +411,20 @@ def read_entry(
         If a part of it is invalid.
     """
     try:
-        strength = None if nats is None else float(nats)
+        strength = DEFAULT_NATS if nats is None else float(nats)
     except ValueError as error:
         msg = f"the nats of an entry must be a number such as 5, got {str(nats)[:40]!r}"
         raise InvalidInput(msg) from error
+    if verb not in {"allow", "deny"}:
+        raise InvalidInput(f"an entry can allow or deny, got {verb[:40]!r}")
+    if not 0 < strength <= MAX_NATS:
+        raise InvalidInput(
+            "the strength of an entry must be above 0 and at most "
+            f"{MAX_NATS:g} nats, got {strength:g}"
+        )
     return ListEntry(
         subject=ListSubject.parse(subject),
-        nats=nats_of(verb, strength),
+        nats=-strength if verb == "allow" else strength,
         source=source,
         created_at=now,
         expires_at=None if expires is None else expiry_of(expires, now),

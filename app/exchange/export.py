@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.rule import CORRECTIONS
@@ -38,7 +39,7 @@ from app.storage.follow import offer
 from app.storage.ledger import batches_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
     from sqlalchemy import Connection
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.storage.follow import Offer
     from app.storage.profiles import ProfileRow
-    from app.storage.runs import ClassRow
 
 
 # Bytes of features in a block: some 130 messages.  Rows with dropped features are
@@ -100,12 +100,16 @@ def export(
     at once, as in a service.
     """
     classes = runs.read_messages(connection, profile.id, profile.labels)
+    views: dict[str, dict[str, int]] = {}
+    for row in sorted(classes, key=attrgetter("view", "label")):
+        counts = views.setdefault(row.view, {})
+        counts[row.label] = counts.get(row.label, 0) + row.messages
     header = ExportHeader.of(
         profile,
         contents=contents,
         words=words,
         revision=_last(connection, profile, contents),
-        views=_messages(classes) if words else keyable(_messages(classes)),
+        views=views if words else keyable(views),
         policy=profile.read_policy(),
     )
     writer = BlockWriter(file, header.encode())
@@ -136,15 +140,6 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
             "a moment"
         )
     return profile.revision
-
-
-def _messages(classes: Sequence[ClassRow]) -> dict[str, dict[str, int]]:
-    """Return the number of messages of each label, by view."""
-    views: dict[str, dict[str, int]] = {}
-    for row in sorted(classes, key=lambda row: (row.view, row.label)):
-        counts = views.setdefault(row.view, {})
-        counts[row.label] = counts.get(row.label, 0) + row.messages
-    return views
 
 
 def _write_sums(

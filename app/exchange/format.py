@@ -196,17 +196,8 @@ class ExportHeader:
     id_key: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        profile: ProfileRow,
-        *,
-        contents: Contents,
-        words: bool,
-        revision: int,
-        views: Mapping[str, Mapping[str, int]],
-        policy: Policy | None = None,
-    ) -> Self:
-        """Return the header for an export of a profile by this version."""
+    def of(cls, profile: ProfileRow, **given: Any) -> Self:
+        """Return the header for an export of a profile, with its further fields."""
         return cls(
             postbayes=__version__,
             profile=profile.name,
@@ -214,12 +205,8 @@ class ExportHeader:
             feature_set=profile.feature_set,
             labels=profile.labels,
             spam_labels=profile.spam_labels,
-            contents=contents,
-            words=words,
-            revision=revision,
-            views=views,
-            policy=policy,
             id_key=profile.id_key,
+            **given,
         )
 
     @property

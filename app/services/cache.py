@@ -18,7 +18,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import (
@@ -357,16 +356,12 @@ class LiveProfiles:
     def _keep(self, cached: CachedProfile, live: LiveProfile) -> None:
         """Keep the counts of a profile; the lock is held."""
         cached.used = time.monotonic()
-        live.above = partial(self._live_above, live.row.name)
+        name = live.row.name
+        live.above = lambda: [x for each in self.above(name) if (x := each.live)]
         if cached.kept is None:
             self._size += live.nbytes
         cached.keep(live)
         self._make_room()
-
-    def _live_above(self, name: str) -> list[LiveProfile]:
-        """Return the profiles in memory to which one backs off."""
-        lives = (cached.live for cached in self.above(name))
-        return [live for live in lives if live is not None]
 
     def _make_room(self) -> None:
         """Drop profiles until the others have room; the lock is held."""
@@ -412,7 +407,7 @@ class LiveProfiles:
             if marks is not self._marks or self._again:
                 rows = self._list(connection, marks)
         for row in rows:
-            self._take_over(row, last_rows)
+            self._follow(row, last_rows)
         self._opened, self._total = opened, total
         site = None if self.site is None else self._profiles.get(self.site)
         if site is not None and site.live is None:
@@ -424,7 +419,7 @@ class LiveProfiles:
             if not (isinstance(error, Inconsistent) and self._failures.pausing(key)):
                 self._errors.pop(key, None)
 
-    def _take_over(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> None:
+    def _follow(self, row: ProfileRow, last_rows: Mapping[int, Identity]) -> None:
         """Follow a profile that has changed, if it is in memory."""
         cached = self._profiles.get(row.name)
         live = None if cached is None else cached.live
@@ -433,17 +428,7 @@ class LiveProfiles:
         # A profile that replaced another has its name.
         if row.is_other_than(live.row):
             self._replace(row)
-        else:
-            self._follow(cached, live, row, last_rows)
-
-    def _follow(
-        self,
-        cached: CachedProfile,
-        live: LiveProfile,
-        row: ProfileRow,
-        last_rows: Mapping[int, Identity],
-    ) -> None:
-        """Add the rows since to a profile in memory."""
+            return
         try:
             if row.policy != live.row.policy:
                 cached.decide_as(row, self.specify(row))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -203,27 +202,16 @@ class Correspondents:
     ) -> Testimony | None:
         """State that users have written to the author of a message; see `Witness`."""
         sender = verified_sender(message.raw, self._believed)
-        return None if sender is None else partial(self._stated, sender)
+        return None if sender is None else partial(self.statements, sender)
 
-    def _stated(self, sender: VerifiedSender, profile: str) -> Sequence[Statement]:
-        found = None
-        # The profile may have been deleted, or its key may be missing.
-        with suppress(UnknownProfile, Inconsistent):
-            found = self.statement(sender, profile)
-        return () if found is None else (found,)
-
-    def statement(self, sender: VerifiedSender, profile: str) -> Statement | None:
+    def statements(self, sender: VerifiedSender, profile: str) -> Sequence[Statement]:
         """Return the evidence for a message that users have written to its author.
 
         Returns
         -------
-        Statement or None
-            None if nothing is known about the author.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is no such profile.
+        sequence of Statement
+            Empty if nothing is known about the author, or the profile was just deleted
+            or lacks its key.
 
         Notes
         -----
@@ -235,22 +223,26 @@ class Correspondents:
         if profile != self.site:
             owners.append((self.site, SITE_SHARE))
         known = self._known
+        try:
+            lives = [(self.live.find(name), share) for name, share in owners]
+        except (UnknownProfile, Inconsistent):
+            return ()
         for rung in ladder(sender):
             counts = known.addresses if rung.kind == "address" else known.domains
             found = []
-            for name, share in owners:
-                live = self.live.find(name)
+            for live, share in lives:
                 digest = identity_digest(rung.name, live.specification.key)
                 written = counts.get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
                 if nats:
-                    text = rung.sentence(written.times, who=self._writers(name))
+                    who = self._writers(live.row.name)
+                    text = rung.sentence(written.times, who=who)
                     found.append(
                         Statement(kind="people", name=rung.name, nats=nats, text=text)
                     )
             if found:
-                return min(found, key=lambda each: each.nats)
-        return None
+                return (min(found, key=lambda each: each.nats),)
+        return ()
 
     def _writers(self, profile: str) -> str:
         """Return the words for the users of a profile, for the sentence."""

@@ -275,17 +275,16 @@ class Folding:
         """
         with reading(self._engine) as connection:
             newest = last_revision(connection, profile.id)
-        while self._is_behind(profile, newest):
+        while True:
+            with reading(self._engine) as connection:
+                if not folding.is_behind(connection, profile.id, revision=newest):
+                    return
             # None if another process was faster and may have begun the next rows.
             step = self._step(
                 profile, limit=MOST_BY_HAND, room=BYTES_BY_HAND, pause=0.0
             )
             yield 0 if step is None else step.rows
             pause()
-
-    def _is_behind(self, profile: ProfileRow, revision: int) -> bool:
-        with reading(self._engine) as connection:
-            return folding.is_behind(connection, profile.id, revision=revision)
 
     def _another_folds(self, profile: ProfileRow) -> bool:
         """Whether another process moved the mark a moment ago."""
