@@ -336,12 +336,11 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
     [<Right.CLASSIFY: 'classify'>, <Right.TEACH: 'teach'>]
     """
     given = list(names)
-    known = {right.value: right for right in Right}
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in given if name not in ALL_RIGHTS]
     if unknown or not given:
         found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
-        raise InvalidInput(f"the rights of a key can be {', '.join(known)}; {found}")
-    return frozenset(known[name] for name in given)
+        raise InvalidInput(f"the rights of a key can be {', '.join(Right)}; {found}")
+    return frozenset(map(Right, given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

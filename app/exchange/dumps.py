@@ -280,16 +280,13 @@ def count(text: str, number: int) -> int:
     MalformedDump
         If it is not a number from 0 to `LARGEST_COUNT`.
     """
-    if not (text.isascii() and text.isdigit()) or len(text) > len(str(LARGEST_COUNT)):
-        msg = f"line {number} has {text[:40]!r} instead of a number of messages"
-        raise MalformedDump(msg)
-    value = int(text)
-    if value > LARGEST_COUNT:
-        raise MalformedDump(
-            f"line {number} has {value} messages, more than the limit of "
-            f"{LARGEST_COUNT}"
-        )
-    return value
+    is_short = len(text) <= len(str(LARGEST_COUNT))
+    if text.isascii() and text.isdigit() and is_short and int(text) <= LARGEST_COUNT:
+        return int(text)
+    raise MalformedDump(
+        f"line {number} has {text[:40]!r} instead of a number of messages up to "
+        f"{LARGEST_COUNT}"
+    )
 
 
 def _text(line: bytes) -> str:

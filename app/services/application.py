@@ -225,13 +225,7 @@ class Application:
         witnesses = (self.lists, known) if known.on else (self.lists,)
         autolearn = None
         if settings.autolearn_from is not None:
-            autolearn = AutoLearn(
-                self.writer,
-                now,
-                own_from=settings.autolearn_from,
-                per_day=settings.autolearn_per_day,
-                store_words=settings.store_words,
-            )
+            autolearn = AutoLearn(self.writer, now, settings)
         self.classify = Classify(
             self.live, self.recent, self.tally, autolearn, witnesses
         )
@@ -246,13 +240,7 @@ class Application:
             write_behind=2 * INTERVAL if company else 0.0,
         )
         self.figures = Figures(self.live, self.engine)
-        self.teachers = Teachers(
-            self.live,
-            self.figures,
-            per_day=settings.teacher_per_day,
-            refuse=settings.suspects == "refuse",
-            trusted=frozenset(settings.trusted_sources),
-        )
+        self.teachers = Teachers(self.live, self.figures, settings)
         self.feedback = Feedback(
             self.live,
             self.writer,
@@ -267,14 +255,16 @@ class Application:
         )
         self.undo = Undo(self.engine, self.live)
         self.follower = SiteFollower(self.engine, settings, now)
+        # A thread of its own, since it waits for other sites.
+        self.follow_scheduler = (
+            Scheduler("site follower", self.follower) if settings.follow else None
+        )
         self.words = partial(word_state, self.live, self.engine)
         self.ledgers = partial(ledger_page, self.live, self.engine)
         self.history = VerdictHistory(self.live, self.engine)
         recorder = None
         if self.recent.on and settings.history_days and settings.history_rows:
-            recorder = VerdictRecorder(
-                self.recent, self.live, words=settings.store_words
-            )
+            recorder = VerdictRecorder(self.recent, self.live)
         self.delivery = Delivery(
             self.classify,
             self.recipients,
@@ -382,14 +372,14 @@ class Application:
         left = (name for name in changed if name not in RELOADED)
         return Reloaded(tuple(taken), tuple(left))
 
-    def _threads(self) -> list[Writer | Notifier | Scheduler | SiteFollower | Webhook]:
+    def _threads(self) -> list[Writer | Notifier | Scheduler | Webhook]:
         """Return the threads in the order in which they are stopped."""
         threads = (
             self.writer,
             self.notifier,
             self.scheduler,
             self.decay_scheduler,
-            self.follower,
+            self.follow_scheduler,
             # Last: it posts the feedback of the writer.
             self.webhook,
         )

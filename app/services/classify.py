@@ -263,10 +263,8 @@ class Classify:
             # would teach the filter.  A verdict that contradicts a statement is not
             # learned.
             by_features = (answer.unstated or answer).verdict
-            if (
-                self.autolearn is not None
-                and by_features.decision == answer.verdict.decision
-            ):
+            agree = by_features.decision == answer.verdict.decision
+            if self.autolearn is not None and agree:
                 self.autolearn(live, answer.observation, by_features)
         for profile_id, specification in known.items():
             self.recent.add(profile_id, observations[specification.key], time)

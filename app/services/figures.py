@@ -17,7 +17,7 @@ import shlex
 import threading
 import time
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ from app.storage import scored as scores
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Hashable
+    from collections.abc import Collection, Hashable
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from app.services.cache import LiveProfiles
     from app.services.live import CachedProfile
+    from app.settings import Settings
     from app.storage.scored import Scored
 
 
@@ -299,20 +300,14 @@ class Teachers:
 
     Parameters
     ----------
-    per_day : int or None
-        Messages that one source may teach a profile on a day, in UTC; None for any.
-    refuse : bool
-        Whether suspects are refused.
-    trusted : container of str
-        Sources that may teach all the same.
+    settings : Settings
+        How many messages one source may teach a profile on a day, whether suspects are
+        refused, and the sources that may teach all the same.
     """
 
     live: LiveProfiles
     figures: Figures
-    _: KW_ONLY
-    per_day: int | None
-    refuse: bool
-    trusted: Container[str]
+    settings: Settings
     # By the key of a profile: the revision that it was looked at, and the suspects.
     _seen: dict[int, tuple[int, frozenset[str]]] = field(
         default_factory=dict, init=False
@@ -340,8 +335,9 @@ class Teachers:
     def _look(self, profile: str, known: frozenset[str]) -> frozenset[str]:
         """Return the suspects of a profile, and log those that are not known yet."""
         found = suspects(self.figures.sources(profile, window=WINDOW))
+        refuses = self.settings.suspects == "refuse"
         for each in found:
-            if each.source not in known and each.source not in self.trusted:
+            if each.source not in {*known, *self.settings.trusted_sources}:
                 log.warning(
                     "in the profile %r, %r contradicts confident verdicts in %d of %d "
                     "lessons%s. If the lessons are wrong, preview their removal with "
@@ -351,7 +347,7 @@ class Teachers:
                     each.source,
                     each.sure,
                     each.messages,
-                    "; further lessons are refused" if self.refuse else "",
+                    "; further lessons are refused" if refuses else "",
                     *map(shlex.quote, (profile, each.source)),
                 )
         return frozenset(each.source for each in found)
@@ -364,10 +360,9 @@ class Teachers:
         Forbidden
             If it is one, and suspects are refused.
         """
-        if not self.refuse or source in self.trusted:
-            return
         _, found = self._seen.get(profile_id, (0, frozenset[str]()))
-        if source in found:
+        trusted = source in self.settings.trusted_sources
+        if source in found and not trusted and self.settings.suspects == "refuse":
             raise Forbidden(
                 f"the lessons of {source!r} contradict confident verdicts, so no more "
                 "are learned; an administrator can check them (`postbayes teachers`) "
@@ -376,14 +371,16 @@ class Teachers:
 
     def bound(self, source: str) -> int | None:
         """Return how many messages a source may teach on a day; None for any."""
-        return None if source in self.trusted else self.per_day
+        trusted = source in self.settings.trusted_sources
+        return None if trusted else self.settings.teacher_per_day
 
     def too_many(self, source: str, time: datetime) -> TooManyRequests:
         """Return the error about a source that has taught as many as it may."""
         msg = (
-            f"{source!r} has taught {self.per_day} messages today (UTC), as many as "
-            "POSTBAYES_TEACHER_PER_DAY allows; teach the others tomorrow, or have an "
-            "administrator add the source to POSTBAYES_TRUSTED_SOURCES"
+            f"{source!r} has taught {self.settings.teacher_per_day} messages today "
+            "(UTC), as many as POSTBAYES_TEACHER_PER_DAY allows; teach the others "
+            "tomorrow, or have an administrator add the source to "
+            "POSTBAYES_TRUSTED_SOURCES"
         )
         left = 86_400 - (time.hour * 3600 + time.minute * 60 + time.second)
         return TooManyRequests(msg, left)

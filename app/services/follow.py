@@ -22,7 +22,6 @@ from app.exchange.export import MOST_BYTES, read_page, write_page
 from app.mail.encoding import MAX_FIELD, shown
 from app.services.client import NoAnswer, ask
 from app.services.clock import Failures
-from app.services.scheduler import Scheduler
 from app.settings import is_web_address, read_named
 from app.storage import follow, profiles
 from app.storage.database.engine import reading, writing
@@ -116,18 +115,6 @@ class SiteFollower:
         self._states = {name: Followed(name=name) for name in self._urls}
         self._due = dict.fromkeys(self._urls, 0.0)
         self._failures = Failures()
-        # A thread of its own, since it waits for other sites.
-        self._thread = Scheduler("site follower", self)
-
-    def start(self) -> None:
-        """Start the thread, if there is a site to follow."""
-        if self._urls:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Learn the page that was asked for, and end the thread."""
-        if self._urls:
-            self._thread.stop()
 
     def __iter__(self) -> Iterator[Followed]:
         """Give the state of each site."""

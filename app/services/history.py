@@ -99,14 +99,11 @@ class VerdictRecorder:
     Parameters
     ----------
     recent : RecentMessages
-        Holds them until they are written.
-    words : bool
-        Whether text may be stored.
+        Holds them until they are written, and knows whether text may be stored.
     """
 
     recent: RecentMessages
     live: LiveProfiles
-    words: bool
 
     def __call__(
         self,
@@ -134,13 +131,22 @@ class VerdictRecorder:
         seen = classified.attribution.seen.values()
         features = sum(each.size for each in seen)
         text: dict[str, str | None] = {}
-        if self.words:
+        reasons = None
+        if self.recent.store_words:
             text = {
                 "sender": line_of(head.sender),
                 "subject": line_of(head.subject),
                 "recipients": line_of(", ".join(recipients[:10]) or head.to),
                 "envelope": line_of(sender) if sender else None,
             }
+            explanation = classified.explanation
+            if explanation.strongest or classified.statements:
+                strongest = nlargest(
+                    REASONS, explanation.reasons, key=lambda x: abs(x.log_odds)
+                )
+                reasons = [
+                    (line_of(each.title), round(each.log_odds, 3)) for each in strongest
+                ]
         line = HistoryLine(
             digest=classified.observation.digest,
             time=now(),
@@ -150,22 +156,13 @@ class VerdictRecorder:
             size=head.size,
             features=features,
             unseen=features - sum(int(np.count_nonzero(each)) for each in seen),
-            reasons=self._reasons(classified),
+            reasons=reasons,
             **text,
         )
         # A profile that was just deleted has no history, but its verdict is still
         # given.
         with suppress(UnknownProfile):
             self.recent.note(self.live.find(profile).row.id, line)
-
-    def _reasons(self, classified: Classified) -> list[tuple[str, float]] | None:
-        explanation = classified.explanation
-        if not self.words or not (explanation.strongest or classified.statements):
-            return None
-        strongest = nlargest(
-            REASONS, explanation.reasons, key=lambda x: abs(x.log_odds)
-        )
-        return [(line_of(each.title), round(each.log_odds, 3)) for each in strongest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

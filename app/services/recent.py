@@ -141,7 +141,7 @@ class RecentMessages:
 
     def __init__(self, *, rows: int, store_words: bool) -> None:
         self.on = rows > 0
-        self._store_words = store_words
+        self.store_words = store_words
         self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
         )
@@ -166,7 +166,7 @@ class RecentMessages:
         """Add a message that a profile has scored."""
         if not self.on:
             return
-        observation = observation.stored(words=self._store_words)
+        observation = observation.stored(words=self.store_words)
         with self._lock:
             self._arrived[profile_id] += 1
             self._waiting.put(

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import Outcome
     from app.services.live import LiveProfile
+    from app.settings import Settings
 
 log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 rows of 7.6 kB took 45 ms on SQLite, while the next
@@ -345,23 +346,19 @@ class AutoLearn:
 
     Parameters
     ----------
-    own_from : float
-        Least distance of confident log-odds from 0.  Unit: nats.
-    per_day : int
-        Messages that a profile may learn by itself on a day, in UTC.
+    settings : Settings
+        From which log-odds on a verdict is learned, if at all, and how many messages a
+        profile may learn by itself on a day, in UTC.
 
     Notes
     -----
-    The ledger enforces `per_day` across workers and restarts, and skips messages that
+    The ledger enforces the number across workers and restarts, and skips messages that
     were taught before.
     """
 
     writer: Writer
     clock: Callable[[], datetime]
-    _: KW_ONLY
-    own_from: float
-    per_day: int
-    store_words: bool
+    settings: Settings
     # The day on which each profile had learned its number, to ask the ledger no more.
     _full: dict[int, date] = field(default_factory=dict, init=False)
 
@@ -369,18 +366,20 @@ class AutoLearn:
         self, live: LiveProfile, observation: Observation, verdict: Verdict
     ) -> None:
         """Have a verdict learned if it is confident, without waiting."""
-        if not confident(verdict, live.snapshot, own_from=self.own_from):
+        own_from = self.settings.autolearn_from
+        if own_from is None or not confident(verdict, live.snapshot, own_from=own_from):
             return
         now = self.clock()
         if self._full.get(live.row.id) == now.date():
             return
+        stored = observation.stored(words=self.settings.store_words)
         teaching = Teaching(
             digest=observation.digest,
             label=live.row.labels[verdict.label],
-            evidence=ScoredRow.of(observation.stored(words=self.store_words), time=now),
+            evidence=ScoredRow.of(stored, time=now),
             source=OWN,
             time=now,
-            per_day=self.per_day,
+            per_day=self.settings.autolearn_per_day,
         )
 
         def done(answer: Future[Taught]) -> None:

@@ -146,13 +146,8 @@ def test_a_day_has_its_bound_whatever_the_process(app):
 def test_the_next_day_it_goes_on(app):
     """The day is one in UTC."""
     clock = [datetime(2026, 11, 20, 23, 59, tzinfo=UTC)]
-    learn = AutoLearn(
-        app.writer,
-        lambda: clock[0],
-        own_from=3.0,
-        per_day=1,
-        store_words=False,
-    )
+    settings = app.settings.model_copy(update={"autolearn_per_day": 1})
+    learn = AutoLearn(app.writer, lambda: clock[0], settings)
     app.classify = Classify(app.live, app.recent, app.tally, learn)
     for n, later in enumerate((0, 0, 2)):
         clock[0] += timedelta(minutes=later)

@@ -76,7 +76,7 @@ def asked(app, witness, autolearn=None):
 
 def delivery(app, witness):
     """Return the delivery with a witness."""
-    recorder = VerdictRecorder(app.recent, app.live, words=True)
+    recorder = VerdictRecorder(app.recent, app.live)
     return Delivery(asked(app, witness), app.recipients, app.tally, recorder)
 
 
@@ -179,7 +179,8 @@ def test_the_history_has_a_statement_without_being_asked(app):
 @pytest.mark.parametrize("nats", [5.0, -100.0])
 def test_the_filter_learns_by_itself_what_the_features_say(app, nats):
     """Nothing where a statement decided, and nothing against one."""
-    learn = AutoLearn(app.writer, now, own_from=3.0, per_day=9, store_words=True)
+    settings = app.settings.model_copy(update={"autolearn_from": 3.0})
+    learn = AutoLearn(app.writer, now, settings)
     classify = asked(app, ByProfile(default=nats), learn)
     found = classify("default", spam(50), strongest=0)
     teach(app, ham(0), "ham")
