@@ -11,7 +11,6 @@ import numpy as np
 
 from app import __version__
 from app.bayes.sparse import in_a_row
-from app.bayes.state import State
 from app.classifier.learn import Move, bounded, sum_of_moves
 from app.corpora.parallel import chunks, in_order
 from app.errors import (
@@ -23,7 +22,6 @@ from app.errors import (
 )
 from app.features.observation import Observation, names_at
 from app.ledger.entry import ScoredRow, epoch_of
-from app.ledger.sums import decode_sum
 from app.ledger.teaching import Teaching, rows_of, scored_in_order
 from app.services.classify import observe
 from app.services.upkeep import Folding
@@ -256,42 +254,27 @@ class LearnSums(Learn):
         self, known: set[bytes], read: _Batch, part: Iterable[CorpusMessage]
     ) -> list[EncodedSum]:
         """Return the sums of a batch without messages learned before."""
-        labels = self.profile.row.labels
-        specification = self.profile.specification
-        first: dict[bytes, int] = {}
-        for place, teaching in zip(read.places, read.teachings, strict=True):
-            first.setdefault(teaching.digest, place)
-        if known.issuperset(first):
+        new = {
+            place: teaching.digest
+            for place, teaching in zip(read.places, read.teachings, strict=True)
+            if teaching.digest not in known
+        }
+        if not new:
             return []
-        wanted = {first[digest]: digest for digest in known}
-        dropped = []
-        where = "its mail"
-        for place, (label, raw, where) in enumerate(part):
-            if place in wanted:
-                found = observe(raw, specification.unconditional, specification.key)
-                if found.digest != wanted.pop(place):
-                    raise _changed(where)
-                before = labels.index(label or "")
-                dropped.append(
-                    Move(views=bounded(found.views), before=before, after=None)
-                )
-            if not wanted:
-                break
-        if wanted:
-            raise _changed(where)
-        states = [sum_of_moves(dropped, n_classes=len(labels))]
-        names: dict[str, dict[int, str]] = {}
-        for each in read.sums:
-            states.append(decode_sum(each.vector, labels))
-            for view, texts in each.names.items():
-                ids = states[-1][view].ids.tolist()
-                names.setdefault(view, {}).update(zip(ids, texts, strict=True))
-        return encoded({epoch_of(read.time): State.sum(states)}, labels, names)
-
-
-def _changed(where: str) -> UnreadableSource:
-    msg = f"{where} changed while it was learned; run the same command again"
-    return UnreadableSource(msg)
+        again = [(place, each) for place, each in enumerate(part) if place in new]
+        rows, sums = self._reader()(
+            [(label or "", raw) for _, (label, raw, _) in again], read.time
+        )
+        found = {
+            place: row.digest
+            for (place, _), row in zip(again, rows, strict=True)
+            if isinstance(row, ScoredRow)
+        }
+        if found != new:
+            raise UnreadableSource(
+                "the mail changed while it was learned; run the same command again"
+            )
+        return sums
 
 
 @dataclass(slots=True, kw_only=True)

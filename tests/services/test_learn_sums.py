@@ -29,6 +29,7 @@ from app.errors import (
     OtherProfile,
     UnknownMessage,
     UnreadableMessage,
+    UnreadableSource,
 )
 from app.ledger.undo import Selection
 from app.services import learn as learning
@@ -142,6 +143,27 @@ def test_the_counts_are_those_of_each_message_learned_once(app, story):
         learn(app, Learn, mail(chosen), profile=plain)
 
     assert state_of(app, plain) == state_of(app, parts)
+
+
+class Changing:
+    """A part with other messages whenever it is read."""
+
+    def __init__(self, *readings):
+        self._readings = iter(readings)
+
+    def __iter__(self):
+        """Read it once more."""
+        return (CorpusMessage(*each, "here") for each in next(self._readings))
+
+
+def test_a_part_that_changes_before_it_is_read_again_is_not_learned(app):
+    """It is read again without the messages that are known."""
+    learn(app, LearnSums, mail([1]))
+    part = Changing(mail([1, 2, 3]), mail([1, 2, 4]))
+    with pytest.raises(UnreadableSource, match="changed while it was learned"):
+        learn_parts(app, LearnSums, [part])
+
+    assert [0, 1] == messages_of(app)
 
 
 @pytest.mark.parametrize("kind", [Learn, LearnSums])
