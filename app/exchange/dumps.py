@@ -7,7 +7,6 @@ that are not a dump raise `MalformedDump` with the line number.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -532,7 +531,9 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
 # pair of stemmed words up to four apart (OSB).  The pairs cannot be restored without
 # the messages, and Postbayes has no view with such pairs.
 
-_ENTRY: Final = re.compile(r'"([^"]{1,300})": (\{.{0,60000}\}|\[.{0,60000}\])')
+_ENTRY: Final = re.compile(r'"[^"]{1,300}": (?:\{.{0,60000}\}|\[.{0,60000}\])')
+_LEARNED: Final = re.compile(r'"learns_(ham|spam)": ?"?(\d{1,11})\b', re.ASCII)
+_COUNTED: Final = re.compile(r'"[HS]": ?"?\d', re.ASCII)
 
 
 def refuse_rspamd(file: BinaryIO) -> NoReturn:
@@ -543,37 +544,20 @@ def refuse_rspamd(file: BinaryIO) -> NoReturn:
     MalformedDump
         Always.
     """
-    tokens = ham = spam = 0
+    tokens = 0
+    learned: Counter[str] = Counter()
     for number, line in numbered(file):
-        entry = _ENTRY.fullmatch(line.rstrip(","))
-        if entry is None:
+        if not _ENTRY.fullmatch(line.rstrip(",")):
             raise MalformedDump(
                 f"line {number} was not written by `rspamadm statistics_dump dump`: "
                 f"{line[:60]!r}"
             )
-        values = _values(entry[2])
-        if values.keys() & {"learns_ham", "learns_spam"}:
-            ham += _number(values.get("learns_ham"))
-            spam += _number(values.get("learns_spam"))
-        elif values.keys() & {"H", "S"}:
-            tokens += 1
+        for label, n in _LEARNED.findall(line):
+            learned[label] += int(n)
+        tokens += bool(_COUNTED.search(line))
     raise MalformedDump(
-        f"the dump has {tokens:,} tokens of {spam:,} spam and {ham:,} ham, but a "
-        "token of rspamd is only a hash of two stems. Learn from the mail folders "
-        "instead: postbayes learn --label ham --junk spam Maildir"
+        f"the dump has {tokens:,} tokens of {learned['spam']:,} spam and "
+        f"{learned['ham']:,} ham, but a token of rspamd is only a hash of two stems. "
+        "Learn from the mail folders instead: postbayes learn --label ham --junk spam "
+        "Maildir"
     )
-
-
-def _values(text: str) -> dict[str, object]:
-    """Return the fields of a key; empty if its value is not a hash."""
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def _number(value: object) -> int:
-    """Return a number that Redis stores as text."""
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0  # noqa: PLR2004

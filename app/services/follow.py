@@ -11,7 +11,7 @@ import logging
 import random
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -70,7 +70,7 @@ def offered_page(
     return content, {CURSOR: page.cursor, LEFT: str(page.left)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Followed:
     """How a site is followed by this process.
 
@@ -145,7 +145,7 @@ class SiteFollower:
         try:
             more = self._pull(name)
         except PostbayesError as error:
-            self._states[name] = replace(self._states[name], failure=str(error))
+            self._states[name].failure = str(error)
             if self._failures.report(name, error):
                 log.warning("the site %r is not followed: %s", name, error)
             return False
@@ -175,9 +175,8 @@ class SiteFollower:
         if known:
             self._failures.resolve((name, "restart"))
         state = self._states[name]
-        self._states[name] = replace(
-            state, words=state.words + (new or 0), left=left, failure=None
-        )
+        state.words += new or 0
+        state.left, state.failure = left, None
         # A site that repeats its cursor would be asked for ever.
         return left > 0 and cursor != known
 
