@@ -121,9 +121,7 @@ class ListSubject(NamedTuple):
         except ValueError:
             return None
         given = text.partition("/")[0]
-        if "/" not in text:
-            network = ip_network(address_of(text) or text)
-        elif ip_address(given) != network.network_address:
+        if ip_address(given) != network.network_address:
             raise InvalidInput(
                 f"{text!r} is an address with a length; write {network} for the "
                 f"network, or {given} for the address"
@@ -141,13 +139,13 @@ class ListSubject(NamedTuple):
         if local:
             address = _address(text)
             return None if address is None else cls("address", address)
-        dot = "" if at else re.match(r"(?:\*?\.)?", domain)[0]  # type: ignore[index]
-        found = _domain(domain[len(dot) :])
+        bare = domain if at else re.sub(r"\A\*?\.", "", domain)
+        found = _domain(bare)
         # A single label is more likely a slip than a domain, and a number is not a
         # domain.
         if found is None or "." not in found or found.rpartition(".")[2].isdigit():
             return None
-        return cls("domain", f".{found}" if dot else found)
+        return cls("domain", found if bare == domain else f".{found}")
 
 
 def _domain(text: str) -> str | None:

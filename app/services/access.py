@@ -53,7 +53,7 @@ _AT_ONCE: Final = 1000
 
 
 def note(
-    connection: Connection, act: str, *, actor: str, of: str, **details: Any
+    connection: Connection, act: str, of: str, *, actor: str, **details: Any
 ) -> None:
     """Store an event of a key, a person or a profile, in its transaction."""
     event = AuditEvent(
@@ -138,13 +138,8 @@ def add_key(engine: Engine, key: AccessKey, *, actor: str) -> None:
     """
     with writing(engine) as connection:
         access.add_key(connection, key)
-        note(
-            connection,
-            "key created",
-            actor=actor,
-            of=key.name,
-            rights=sorted(key.rights),
-        )
+        rights = sorted(key.rights)
+        note(connection, "key created", key.name, actor=actor, rights=rights)
 
 
 def revoke_key(engine: Engine, name: str, *, actor: str) -> AccessKey:
@@ -157,7 +152,7 @@ def revoke_key(engine: Engine, name: str, *, actor: str) -> AccessKey:
     """
     with writing(engine) as connection:
         access.revoke_key(connection, name, time=now())
-        note(connection, "key revoked", actor=actor, of=name)
+        note(connection, "key revoked", name, actor=actor)
         return next(each for each in access.keys(connection) if each.name == name)
 
 

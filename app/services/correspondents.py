@@ -498,7 +498,7 @@ def forget_correspondent(
             )
         ]
         for each in forgot:
-            note(connection, "correspondent forgotten", actor=actor, of=each)
+            note(connection, "correspondent forgotten", each, actor=actor)
     return sorted(forgot)
 
 

@@ -51,17 +51,9 @@ def add_entries(
         lists.expire(connection, row.id, now=now())
         lists.put_many(connection, row.id, entries)
         require_few(lists.count(connection, row.id))
-        note(
-            connection,
-            "list entries set",
-            actor=actor,
-            of=profile,
-            number=len(entries),
-            entries=[
-                f"{each.verb} {each.subject} {each.nats:+g}"
-                for each in entries[:_NAMED]
-            ],
-        )
+        named = [f"{x.verb} {x.subject} {x.nats:+g}" for x in entries[:_NAMED]]
+        given = {"number": len(entries), "entries": named}
+        note(connection, "list entries set", profile, actor=actor, **given)
 
 
 def remove_entry(
@@ -84,13 +76,7 @@ def remove_entry(
                 "lists list` shows the entries"
             )
         lists.expire(connection, row.id, now=now())
-        note(
-            connection,
-            "list entry removed",
-            actor=actor,
-            of=profile,
-            entry=str(subject),
-        )
+        note(connection, "list entry removed", profile, actor=actor, entry=str(subject))
 
 
 def list_entries(

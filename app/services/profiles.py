@@ -82,7 +82,7 @@ def create_profile(
             id_key=id_key,
         )
         if actor is not None and made.created_at == time:
-            note(connection, "profile created", actor=actor, of=name)
+            note(connection, "profile created", name, actor=actor)
 
 
 def count_messages(engine: Engine, rows: Sequence[ProfileRow]) -> list[Counter[str]]:
@@ -128,7 +128,7 @@ def delete_profile(engine: Engine, name: str, *, actor: str = "http") -> Iterato
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
         hidden.hide(connection, row, why="deleted")
-        note(connection, "profile deleted", actor=actor, of=name)
+        note(connection, "profile deleted", name, actor=actor)
     yield from hidden.remove(engine, row.id)
 
 
@@ -211,13 +211,12 @@ def change(
             before = Policy()
         after = replace(before, **changes)
         after.require_kept(service)
-        profiles.set_policy(connection, row, after.document())
+        document = after.document()
+        profiles.set_policy(connection, row, document)
         if before != after:
-            note(
-                connection, "policy changed", actor=actor, of=name, now=after.document()
-            )
+            note(connection, "policy changed", name, actor=actor, now=document)
     if before != after:
-        shown = after.document() or "that of the service's settings"
+        shown = document or "that of the service's settings"
         log.info("the policy of %r is now %s", name, shown)
     return before, after
 

@@ -120,7 +120,7 @@ def add_person(
     )
     with writing(engine) as connection:
         access.add_person(connection, new)
-        note(connection, "person added", actor=actor, of=name, role=role)
+        note(connection, "person added", name, actor=actor, role=role)
 
 
 def remove_person(engine: Engine, name: str, *, actor: str) -> None:
@@ -133,7 +133,7 @@ def remove_person(engine: Engine, name: str, *, actor: str) -> None:
     """
     with writing(engine) as connection:
         access.change_person(connection, name, removed_at=now(), password=None)
-        note(connection, "person removed", actor=actor, of=name)
+        note(connection, "person removed", name, actor=actor)
 
 
 def set_password(engine: Engine, name: str, password: str, *, actor: str) -> None:
@@ -150,7 +150,7 @@ def set_password(engine: Engine, name: str, password: str, *, actor: str) -> Non
     hashed = _HASHER.hash(password)
     with writing(engine) as connection:
         access.change_person(connection, name, password=hashed)
-        note(connection, "password changed", actor=actor, of=name)
+        note(connection, "password changed", name, actor=actor)
 
 
 def list_people(engine: Engine) -> list[Person]:
@@ -304,7 +304,7 @@ class Sessions:
 
     def _signed_in(self, person: Person) -> str:
         with writing(self.engine) as connection:
-            note(connection, "signed in", actor=f"user:{person.name}", of=person.name)
+            note(connection, "signed in", person.name, actor=f"user:{person.name}")
         return self.begin(person)
 
     def begin(self, person: Person) -> str:

@@ -233,14 +233,8 @@ class Undo:
         with writing(self.engine) as connection:
             begun = undo_work.begin(connection, live.row, plan)
             if begun and not plan.empty:
-                undo = plan.undo
-                note(
-                    connection,
-                    "undo",
-                    actor=undo.source,
-                    of=live.row.name,
-                    undo=undo.name,
-                )
+                who, undo = plan.undo.source, plan.undo.name
+                note(connection, "undo", live.row.name, actor=who, undo=undo)
         return begun
 
     def _finish_earlier(self, live: CachedProfile) -> set[str]:

@@ -15,7 +15,6 @@ from app.access.lists import (
     ListSubject,
     ListTable,
     expiry_of,
-    nats_of,
     parse_lists,
     require_few,
 )
@@ -298,7 +297,8 @@ def test_a_note_is_one_short_line(note):
 def test_a_list_is_read_as_it_was_written(text, strength, verb, days, note):
     """A list reads back as it was written, except for author and time."""
     expires = None if days is None else NOW + timedelta(hours=days)
-    written = entry(text, nats_of(verb, strength), expires_at=expires, note=note)
+    nats = strength if verb == "deny" else -strength
+    written = entry(text, nats, expires_at=expires, note=note)
     (read,) = parse_lists(written.line(), "f", source="ann", now=NOW)
 
     assert replace(written, source="ann") == read
