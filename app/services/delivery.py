@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from app.bayes.posterior import finite
 from app.classifier.explain import strongest_reason
-from app.classifier.statement import Origin
+from app.classifier.statement import UNKNOWN, Origin
 from app.classifier.verdict import agreed
 from app.errors import Unavailable
 from app.mail.encoding import shown
@@ -160,8 +160,7 @@ class Delivery:
         strongest: int,
         door: str,
         queue: str = "",
-        sender: str = "",
-        client: str = "",
+        origin: Origin = UNKNOWN,
     ) -> Delivered:
         """Return one answer for all recipients.
 
@@ -174,8 +173,8 @@ class Delivery:
             How many of the strongest reasons of each side the explanation names.
         queue : str
             The mail server's own id of the message.
-        client : str
-            Address of the client that sent the message.
+        origin : Origin
+            Where the message comes from, as far as the door knows it.
 
         Raises
         ------
@@ -184,7 +183,6 @@ class Delivery:
         """
         begun = time.perf_counter()
         shared = self.recipients.shared(recipients)
-        origin = Origin(sender, client)
         with self.tally.delivering(door):
             asked, answered = self._answered(
                 self.address(recipients),
@@ -213,7 +211,11 @@ class Delivery:
         if self.recorder is not None:
             for profile in {asked.name, shared}:
                 self.recorder(
-                    profile, classified, door=door, recipients=recipients, sender=sender
+                    profile,
+                    classified,
+                    door=door,
+                    recipients=recipients,
+                    sender=origin.sender,
                 )
         return Delivered(classified, {}, action)
 
@@ -224,8 +226,7 @@ class Delivery:
         *,
         strongest: int,
         door: str,
-        sender: str = "",
-        client: str = "",
+        origin: Origin = UNKNOWN,
     ) -> Delivered:
         """Return the answers of profiles; one is of all recipients.
 
@@ -233,8 +234,8 @@ class Delivery:
         ----------
         strongest : int
             How many of the strongest reasons of each side an explanation names.
-        client : str
-            Address of the client that sent the message, where the door knows it.
+        origin : Origin
+            Where the message comes from, as far as the door knows it.
 
         Raises
         ------
@@ -244,7 +245,7 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        people, origin = [*addressed.recipients], Origin(sender, client)
+        people = [*addressed.recipients]
         with self.tally.delivering(door):
             addressed, answers = self._answered(
                 addressed,
@@ -275,7 +276,7 @@ class Delivery:
         for classified, own in by_answer.values():
             action, by = classified.action, addressed.principal
             self._tell(classified, own, action, begun, door=door, by=by)
-        self._note(addressed, delivered, door=door, sender=sender)
+        self._note(addressed, delivered, door=door, sender=origin.sender)
         return delivered
 
     def _answered(

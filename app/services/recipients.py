@@ -207,11 +207,8 @@ class Aliases:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._version: tuple[int, int, int] | None = None
-        self._found: dict[str, str] = {}
-        if file is not None:
-            self._version = _version(file)
-            self._found = _read(file)
+        self._version = None if file is None else _version(file)
+        self._found = {} if file is None else _read(file)
 
     def get(self, name: str) -> str | None:
         """Return the alias of a name in lower case; None if it has none."""

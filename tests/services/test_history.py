@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.classifier.statement import Origin
 from app.classifier.verdict import HistoryFilter
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
@@ -36,10 +37,10 @@ def app(database_url):
         yield app
 
 
-def score(app, raw, *, strongest=0, recipients=("ann@example.org",), **more):
+def score(app, raw, *, strongest=0, recipients=("ann@example.org",), sender=""):
     """Score a message as a mail server has it scored, and return the answer."""
     delivered = app.delivery.together(
-        recipients, raw, strongest=strongest, door="milter", **more
+        recipients, raw, strongest=strongest, door="milter", origin=Origin(sender)
     )
     app.recent.flush(app.engine)
     return delivered.classified

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.access.lists import ListEntry, ListSubject
+from app.classifier.statement import Origin
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
 from app.services import lists as module
 from app.services.access import list_events
@@ -127,9 +128,9 @@ def test_what_the_mail_server_knows_counts(app):
     put(app, SITE, "192.0.2.0/24", 3.0)
     put(app, SITE, "bounces.example", 4.0)
 
-    def said(**origin):
+    def said(**known):
         found = app.delivery.together(
-            [BOB], MESSAGE, strongest=0, door="test", **origin
+            [BOB], MESSAGE, strongest=0, door="test", origin=Origin(**known)
         )
         return [each.name for each in found.classified.statements]
 

@@ -124,8 +124,12 @@ def test_a_recipient_has_the_statements_of_the_own_profile(app):
     witness = ByProfile(**{ANN: -100.0, "default": 1.0})
     found = delivery(app, witness)
     query = app.delivery.address([ANN, BOB])
-    apart = found.answer(query, spam(50), strongest=0, door="test", client="192.0.2.1")
-    alone = found.together([ANN], spam(50), strongest=0, door="test", sender=BOB)
+    apart = found.answer(
+        query, spam(50), strongest=0, door="test", origin=Origin("", "192.0.2.1")
+    )
+    alone = found.together(
+        [ANN], spam(50), strongest=0, door="test", origin=Origin(BOB)
+    )
 
     assert {"ann@example.org": "ham", "bob@example.org": "spam"} == {
         each: answer.verdict.decision for each, answer in apart.recipients.items()
@@ -139,7 +143,10 @@ def test_a_recipient_has_the_statements_of_the_own_profile(app):
         apart.action,
     )
     assert ("ham", "none") == (alone.classified.verdict.decision, alone.action)
-    assert [Origin(client="192.0.2.1"), Origin(sender=BOB)] == witness.origins
+    assert [
+        Origin(origin=Origin("", "192.0.2.1")),
+        Origin(origin=Origin(BOB)),
+    ] == witness.origins
 
 
 def test_one_answer_for_all_is_refused_only_where_each_has_it_so(app):

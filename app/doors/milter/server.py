@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.access.rights import Right
+from app.classifier.statement import Origin
 from app.doors.milter.codec import (
     NAME,
     MilterProtocolError,
@@ -126,8 +127,7 @@ class Milter:
             strongest=self._strongest,
             door="milter",
             queue=envelope.queue_id,
-            sender=envelope.sender,
-            client=envelope.address,
+            origin=Origin(envelope.sender, envelope.address),
         )
         classified, action = delivered.classified, delivered.action
         app.tally.acted("milter", action)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import __version__, errors
+from app.classifier.statement import Origin
 from app.doors.mta import STRONGEST, PointsAnswer, PointScale, marks, names, parse_flag
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
@@ -332,8 +333,7 @@ class Rspamd:
             raw,
             strongest=self._strongest,
             door="rspamd",
-            sender=ask.sender,
-            client=ask.client,
+            origin=Origin(ask.sender, ask.client),
         )
         delivered = await computing(classify, len(raw) * max(1, len(people)), gone)
         seconds = time.perf_counter() - began

@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 
+from app.classifier.statement import Origin
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.services.clock import now
@@ -47,10 +48,14 @@ def client(app):
     return app.client
 
 
-def score(app, raw, *, strongest=3, **more):
+def score(app, raw, *, strongest=3, sender=""):
     """Have a message scored as a mail server has, and return its id."""
     delivered = app.delivery.together(
-        ["ann@example.org"], raw, strongest=strongest, door="milter", **more
+        ["ann@example.org"],
+        raw,
+        strongest=strongest,
+        door="milter",
+        origin=Origin(sender),
     )
     app.recent.flush(app.engine)
     return delivered.classified.observation.id
