@@ -1,4 +1,4 @@
-"""Clock: current time, steady time, pauses between retries, rates, repeated lines."""
+"""Clock: current time, steady time, pauses between retries, and rates."""
 
 from __future__ import annotations
 
@@ -208,45 +208,6 @@ class WriteHealth:
     def due(self) -> bool:
         """Whether it is time to try a write again."""
         return self.failure is not None and time.monotonic() >= self._due
-
-
-EVERY: Final = 60.0
-"""Seconds in which a repeated line is written once."""
-MOST_KINDS: Final = 1_000
-"""Kinds of lines that are remembered; asyncio writes addresses into some of its own."""
-
-
-class Limit:
-    """Counts lines of each kind, and lets one pass every `EVERY` seconds.
-
-    Examples
-    --------
-    >>> now = [0.0]
-    >>> limit = Limit(lambda: now[0])
-    >>> [limit.passes("gone") for _ in range(3)]
-    ['', None, None]
-    >>> now[0] = 60.0
-    >>> limit.passes("gone")
-    ' (and 2 more like it before)'
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._passed: dict[str, tuple[float, int]] = {}
-
-    def passes(self, kind: str) -> str | None:
-        """Return the text to add to the line; None if the line is left out."""
-        now = self._clock()
-        with self._lock:
-            last, left_out = self._passed.get(kind, (now - EVERY, 0))
-            if now - last < EVERY:
-                self._passed[kind] = last, left_out + 1
-                return None
-            if len(self._passed) >= MOST_KINDS:
-                self._passed.clear()
-            self._passed[kind] = now, 0
-        return f" (and {left_out} more like it before)" if left_out else ""
 
 
 MOST_CLIENTS: Final = 10_000

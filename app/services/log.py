@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from app.mail.encoding import shown
-from app.services.clock import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -118,18 +117,49 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[
     return formatter.formatException(record.exc_info).splitlines()
 
 
+EVERY: Final = 60.0
+"""Seconds in which a repeated line is written once."""
+MOST_KINDS: Final = 1_000
+"""Kinds of lines that are remembered; asyncio writes addresses into some of its own."""
+
+
 class SparingLog(logging.LoggerAdapter[logging.Logger]):
     """A log for events that strangers can repeat: each kind of line once a minute.
 
     Lines are of one kind if they have the same format string, and the same class of
     error among their values.
+
+    Examples
+    --------
+    >>> now = [0.0]
+    >>> sparing = SparingLog(log, lambda: now[0])
+    >>> [sparing.passes("gone") for _ in range(3)]
+    ['', None, None]
+    >>> now[0] = 60.0
+    >>> sparing.passes("gone")
+    ' (and 2 more like it before)'
     """
 
     def __init__(
         self, log: logging.Logger, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(log)
-        self._limit = Limit(clock)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._passed: dict[str, tuple[float, int]] = {}
+
+    def passes(self, kind: str) -> str | None:
+        """Return the text to add to a line; None if the line is left out."""
+        now = self._clock()
+        with self._lock:
+            last, left_out = self._passed.get(kind, (now - EVERY, 0))
+            if now - last < EVERY:
+                self._passed[kind] = last, left_out + 1
+                return None
+            if len(self._passed) >= MOST_KINDS:
+                self._passed.clear()
+            self._passed[kind] = now, 0
+        return f" (and {left_out} more like it before)" if left_out else ""
 
     def log(self, level: int, msg: object, *args: object, **named: Any) -> None:
         """Log a line, unless one of its kind was written within the last minute."""
@@ -139,7 +169,7 @@ class SparingLog(logging.LoggerAdapter[logging.Logger]):
         # an outage.
         given = (*args, named.get("exc_info"))
         errors = (type(x).__name__ for x in given if isinstance(x, Exception))
-        left_out = self._limit.passes(" ".join((str(msg), *errors)))
+        left_out = self.passes(" ".join((str(msg), *errors)))
         if left_out is not None:
             line = f"{msg}{left_out}"
             self.logger.log(level, line, *args, **named)
@@ -160,7 +190,7 @@ def logging_if_slow(
         slow.cancel()
 
 
-_LIMIT: Final = Limit()
+_LIBRARIES: Final = SparingLog(log)
 
 
 def _passes(record: logging.LogRecord) -> bool:
@@ -169,7 +199,7 @@ def _passes(record: logging.LogRecord) -> bool:
     first, _, _ = str(record.msg).partition("\n")
     # As in `SparingLog`, an error of another class is not hidden.
     error = record.exc_info[0] if record.exc_info else None
-    left_out = _LIMIT.passes(f"{first} {error}")
+    left_out = _LIBRARIES.passes(f"{first} {error}")
     if left_out:
         record.msg = str(record.msg).rstrip() + left_out
     return left_out is not None

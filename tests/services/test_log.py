@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.clock import EVERY, MOST_KINDS, Limit
 from app.services.log import (
+    EVERY,
     MAX_LINE,
+    MOST_KINDS,
     SLOW,
     Event,
     JsonFormat,
@@ -131,13 +132,13 @@ def test_what_asyncio_repeats_is_logged_once_a_minute(caplog):
 
 def test_only_some_kinds_of_lines_are_remembered():
     """A library may write what strangers send into its lines, ever anew."""
-    limit = Limit(lambda: 0.0)
-    limit.passes("kind 0")
-    repeated = limit.passes("kind 0")
+    log = SparingLog(logging.getLogger("t"), lambda: 0.0)
+    log.passes("kind 0")
+    repeated = log.passes("kind 0")
     for number in range(MOST_KINDS + 1):
-        limit.passes(f"kind {number}")
+        log.passes(f"kind {number}")
 
-    assert (None, "") == (repeated, limit.passes("kind 0"))
+    assert (None, "") == (repeated, log.passes("kind 0"))
 
 
 def test_each_verdict_has_a_line(database_url, caplog):
