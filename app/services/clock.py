@@ -258,17 +258,11 @@ class Buckets:
         """Take a token and return 0, or return the time until there is one."""
         with self._lock:
             now = self.clock()
-            held = self._held.get(client)
-            if held is None:
-                tokens = self.burst
-                if len(self._held) >= self.most:
-                    self._held.popitem(last=False)
-            else:
-                before, at = held
-                tokens = min(self.burst, before + self.rate * (now - at))
-                self._held.move_to_end(client)
-            if tokens < 1.0:
-                self._held[client] = (tokens, now)
-                return (1.0 - tokens) / self.rate
-            self._held[client] = (tokens - 1.0, now)
-            return 0.0
+            before, at = self._held.pop(client, (self.burst, now))
+            if len(self._held) >= self.most:
+                self._held.popitem(last=False)
+            tokens = min(self.burst, before + self.rate * (now - at))
+            wait = max(0.0, (1.0 - tokens) / self.rate)
+            # As the latest client, so that the least recent one is first.
+            self._held[client] = (tokens if wait else tokens - 1.0, now)
+            return wait
