@@ -60,6 +60,7 @@ way out.  Doors map the classes to their protocol in one table each.
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -202,6 +203,19 @@ class TooManyRequests(PostbayesError):
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+    @classmethod
+    def until(cls, what: str, seconds: float, otherwise: str = "") -> Self:
+        """Return the error about what came too often, with the time to wait.
+
+        Examples
+        --------
+        >>> str(TooManyRequests.until("too many wrong keys came", 0.2))
+        'too many wrong keys came; wait 1 s'
+        """
+        # Rounded first, since 30.000000000000004 are 30.
+        wait = math.ceil(round(seconds, 3))
+        return cls(f"{what}; wait {wait} s{otherwise}", seconds)
 
 
 class Forbidden(PostbayesError):

@@ -409,8 +409,8 @@ class Gate:
         self._slow_down(self._of_hosts, caller)
         wait = self._wrong.take(network(caller.host or ""))
         if wait:
-            msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
-            raise TooManyRequests(msg, wait)
+            what = "too many wrong keys came from this address"
+            raise TooManyRequests.until(what, wait)
         raise Unauthenticated(
             "this key is not valid: it is unknown, revoked, expired, or not allowed "
             "from this address; `postbayes keys list` shows the keys"
@@ -425,11 +425,10 @@ class Gate:
         wait = buckets.take(name or network(caller.host or ""))
         if wait:
             self.refused("rate")
-            raise TooManyRequests(
-                f"{name or 'this address'} sends requests too often; wait "
-                f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "
-                "POSTBAYES_RATE_PER_ADDRESS",
+            raise TooManyRequests.until(
+                f"{name or 'this address'} sends requests too often",
                 wait,
+                ", or raise POSTBAYES_RATE_PER_KEY and POSTBAYES_RATE_PER_ADDRESS",
             )
 
 

@@ -165,8 +165,8 @@ class OpenIDProvider:
         wait = self._turns.take(network(host or ""))
         if wait:
             self.refused("rate")
-            msg = f"too many sign-ins came from this address; wait {wait:.0f} s"
-            raise TooManyRequests(msg, wait)
+            what = "too many sign-ins came from this address"
+            raise TooManyRequests.until(what, wait)
         try:
             begun = self._begun(cookie, answer)
             name = self._identify(answer["code"], begun, back)

@@ -275,9 +275,7 @@ class Sessions:
         )
         if wait:
             self.refused("rate")
-            raise TooManyRequests(
-                f"too many attempts to sign in; wait {wait:.0f} s", wait
-            )
+            raise TooManyRequests.until("too many attempts to sign in", wait)
         person = self.keys.people.get(name)
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:
