@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +16,6 @@ LOOPBACK: Final = ("127.0.0.0/8", "::1")
 # An IPv6 client has a /64 network to itself (RFC 6177, RFC 7934), with any number of
 # addresses.
 _PREFIX: Final = 64
-# Cached, because parsing an address takes 2 us, and clients repeat theirs.
-_REMEMBERED: Final = 4096
 
 
 class Networks:
@@ -47,7 +44,6 @@ class Networks:
 
     def __init__(self, texts: Iterable[str], *, of: str) -> None:
         self._networks = tuple(_network(text, of) for text in texts)
-        self._known = lru_cache(_REMEMBERED)(self._has)
 
     def __bool__(self) -> bool:
         """Return whether the set is not empty."""
@@ -58,13 +54,11 @@ class Networks:
 
         A client of a Unix socket is on this machine.
         """
-        return host is None or self._known(host)
-
-    def _has(self, host: str) -> bool:
-        address = address_of(host)
-        return address is not None and any(
-            ip_address(address) in each for each in self._networks
-        )
+        found = None if host is None else address_of(host)
+        if found is None:
+            return host is None
+        address = ip_address(found)
+        return any(address in each for each in self._networks)
 
 
 def address_of(text: str) -> str | None:
@@ -92,7 +86,6 @@ def address_of(text: str) -> str | None:
     return str(address)
 
 
-@lru_cache(_REMEMBERED)
 def network(address: str) -> str:
     """Return the identity of a client: an IPv4 address, or an IPv6 network.
 
