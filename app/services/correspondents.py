@@ -396,12 +396,12 @@ class Correspondents:
             return
         short = with_short_timeout(self.engine)
         with self._storing:
-            touched, self._touched = self._touched, set()
-            for profile_id in sorted(touched):
+            for profile_id in sorted(self._touched):
                 with writing(short) as connection:
                     lists.drop_oldest_correspondents(
                         connection, profile_id, most=MOST_KNOWN
                     )
+                self._touched.remove(profile_id)
             with self._lock:
                 stored = self._known.size - sum(
                     self._known.addresses.get(_key(*key)).times == row.messages

@@ -358,6 +358,28 @@ def test_the_oldest_go_where_there_are_too_many(app, monkeypatch):
     assert statement(known, CARL, ANN).name == CARL.domain
 
 
+def test_the_oldest_go_after_a_failure_too(app, monkeypatch):
+    """Even if nobody writes to anybody meanwhile."""
+    app.scheduler.stop()
+    monkeypatch.setattr(correspondents, "MOST_KNOWN", 10)
+    known, drop = app.correspondents, storage.drop_oldest_correspondents
+
+    def fail(*given, **named):
+        monkeypatch.setattr(storage, "drop_oldest_correspondents", drop)
+        msg = "the database is away"
+        raise DatabaseUnavailable(msg)
+
+    for n in range(11):
+        write(known, f"u{n}@friends.example")
+    known.flush()
+    monkeypatch.setattr(storage, "drop_oldest_correspondents", fail)
+    with pytest.raises(DatabaseUnavailable):
+        known.follow()
+    known.follow()
+
+    assert 18 == len(known)
+
+
 def test_an_address_can_be_forgotten(app):
     """It is forgotten everywhere, and the event does not name it."""
     known = app.correspondents
