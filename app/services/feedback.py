@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
 
 from app.bayes.posterior import finite
 from app.errors import DatabaseUnavailable, Expired, UnknownMessage
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Future
     from datetime import datetime
+    from typing import Unpack
 
     from app.access.rights import Principal
     from app.features.observation import Observation
@@ -48,6 +49,14 @@ class Via(NamedTuple):
 
     door: str
     by: Principal | None = None
+
+
+class Labelling(TypedDict):
+    """What a person says about a message."""
+
+    label: str
+    source: str
+    via: NotRequired[Via | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +150,7 @@ class Feedback:
     teachers: Teachers
     webhook: Webhook | None = None
 
-    def teach(
-        self,
-        profile: str,
-        raw: bytes,
-        *,
-        label: str,
-        source: str,
-        via: Via | None = None,
-    ) -> Taught:
+    def teach(self, profile: str, raw: bytes, **given: Unpack[Labelling]) -> Taught:
         """Learn a message, or move it to another label.
 
         If the headers name the id under which the message was scored, it is learned
@@ -163,12 +164,10 @@ class Feedback:
             If it could not be stored; then nothing is learned.
         """
         marks = self._marks(profile, raw)
-        return self.start_teach(
-            profile, raw, marks, label=label, source=source, via=via
-        ).result()
+        return self.start_teach(profile, raw, marks, **given).result()
 
     def teach_by_id(
-        self, profile: str, digest: bytes, *, label: str, source: str
+        self, profile: str, digest: bytes, **given: Unpack[Labelling]
     ) -> Taught:
         """Learn a message that was scored or taught before, by its id.
 
@@ -182,9 +181,7 @@ class Feedback:
             If it could not be stored; then nothing is learned.
         """
         stored = self.recall.look_up(profile, digest, within=self.recall.write_behind)
-        return self.start_teach_by_id(
-            profile, digest, stored, label=label, source=source
-        ).result()
+        return self.start_teach_by_id(profile, digest, stored, **given).result()
 
     def forget(
         self, profile: str, digest: bytes, *, source: str, via: Via | None = None
@@ -210,10 +207,7 @@ class Feedback:
         profile: str,
         raw: bytes,
         marks: Iterable[StoredMessage] = (),
-        *,
-        label: str,
-        source: str,
-        via: Via | None = None,
+        **given: Unpack[Labelling],
     ) -> PendingFeedback:
         """Begin `teach`, given the stored messages that the headers name by id.
 
@@ -225,7 +219,7 @@ class Feedback:
             If too much is waiting already.
         """
         live = self.live.get(profile)
-        live.row.require_label(label)
+        live.row.require_label(given["label"])
         specification = live.specification
         observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(marks, observation)
@@ -236,13 +230,7 @@ class Feedback:
             stored = observation.stored(words=self.store_words)
             evidence = ScoredRow.of(stored, time=self.clock(), encoded=False)
         return self._submit(
-            live,
-            evidence.digest,
-            label,
-            source,
-            evidence,
-            was_scored=was_scored,
-            via=via,
+            live, evidence.digest, evidence, was_scored=was_scored, **given
         )
 
     def start_teach_by_id(
@@ -250,10 +238,7 @@ class Feedback:
         profile: str,
         digest: bytes,
         stored: StoredMessage,
-        *,
-        label: str,
-        source: str,
-        via: Via | None = None,
+        **given: Unpack[Labelling],
     ) -> PendingFeedback:
         """Begin `teach_by_id`, given the stored data of the message.
 
@@ -263,20 +248,19 @@ class Feedback:
             As `teach_by_id`.
         """
         live = self.live.get(profile)
-        live.row.require_label(label)
-        if stored.evidence is not None:
-            evidence = stored.evidence
-            return self._submit(
-                live, evidence.digest, label, source, evidence, was_scored=True, via=via
+        live.row.require_label(given["label"])
+        if not stored:
+            raise UnknownMessage(
+                f"nothing is stored about message {digest.hex()} in the profile "
+                f"{profile!r}: it was scored in another profile or too long ago, or "
+                "was forgotten; name the profile that scored it, or send the message "
+                "itself"
             )
-        if stored.learned:
-            # Learned so long ago that only its label is stored. The same label changes
-            # nothing, and the ledger refuses a different one.
-            return self._submit(live, digest, label, source, via=via)
-        raise UnknownMessage(
-            f"nothing is stored about message {digest.hex()} in the profile "
-            f"{profile!r}: it was scored in another profile or too long ago, or was "
-            "forgotten; name the profile that scored it, or send the message itself"
+        # Without evidence, it was learned so long ago that only its label is stored.
+        # The same label changes nothing, and the ledger refuses a different one.
+        evidence = stored.evidence
+        return self._submit(
+            live, digest, evidence, was_scored=evidence is not None, **given
         )
 
     def start_forget(
@@ -293,7 +277,9 @@ class Feedback:
         """
         live = self.live.get(profile)
         dropped = self.recent.drop(live.row.id, digest)
-        return self._submit(live, digest, None, source, dropped=dropped, via=via)
+        return self._submit(
+            live, digest, label=None, source=source, via=via, dropped=dropped
+        )
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest under which a message is taught, for `forget`.
@@ -318,13 +304,13 @@ class Feedback:
         self,
         live: LiveProfile,
         digest: bytes,
-        label: str | None,
-        source: str,
         evidence: ScoredRow | None = None,
         *,
+        label: str | None,
+        source: str,
+        via: Via | None = None,
         was_scored: bool = False,
         dropped: bool = False,
-        via: Via | None,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
 
