@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -171,16 +171,10 @@ class Learn:
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
         """Return the function that reads a batch, perhaps in another process."""
-        specification = self.profile.specification
-        return partial(
-            _read,
-            views=tuple(specification.views)
-            if self.in_order
-            else specification.unconditional,
-            key=specification.key,
-            words=self.store_words,
-            scored=self.in_order,
-        )
+        found = self.profile.specification
+        views = found.views if self.in_order else found.unconditional
+        observed = _Observed(tuple(views), found.key, self.store_words)
+        return partial(_read, observed=observed, scored=self.in_order)
 
     def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> list[Outcome]:
         """Store the teachings of a batch."""
@@ -223,13 +217,9 @@ class LearnSums(Learn):
     MOST: ClassVar[int] = PART
 
     def _reader(self) -> Callable[[Raws, datetime], _Reading]:
-        return partial(
-            _read_sum,
-            views=self.profile.specification.unconditional,
-            key=self.profile.specification.key,
-            words=self.store_words,
-            labels=self.profile.row.labels,
-        )
+        found = self.profile.specification
+        observed = _Observed(tuple(found.unconditional), found.key, self.store_words)
+        return partial(_read_sum, observed=observed, labels=self.profile.row.labels)
 
     def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> list[Outcome]:
         profile = self.profile.row
@@ -352,14 +342,20 @@ def _read_part(
     return batches
 
 
+class _Observed(NamedTuple):
+    """Reads the features of a message as they are stored."""
+
+    views: Collection[str]
+    key: IdKey | None
+    words: bool
+
+    def read(self, raw: bytes) -> Observation:
+        """Return the features of a message."""
+        return observe(raw, self.views, self.key).stored(words=self.words)
+
+
 def _read(
-    messages: Raws,
-    time: datetime,
-    *,
-    views: Collection[str],
-    key: IdKey | None,
-    words: bool,
-    scored: bool,
+    messages: Raws, time: datetime, *, observed: _Observed, scored: bool
 ) -> _Reading:
     """Read a batch message by message.
 
@@ -368,7 +364,7 @@ def _read(
     """
 
     def row(raw: bytes) -> ScoredRow:
-        found = ScoredRow.of(observe(raw, views, key).stored(words=words), time=time)
+        found = ScoredRow.of(observed.read(raw), time=time)
         if scored:
             return found
         return replace(found.teaching(bounded(found.views)), decoded=None)
@@ -377,22 +373,13 @@ def _read(
 
 
 def _read_sum(
-    messages: Raws,
-    time: datetime,
-    *,
-    views: Collection[str],
-    key: IdKey | None,
-    words: bool,
-    labels: Sequence[str],
+    messages: Raws, time: datetime, *, observed: _Observed, labels: Sequence[str]
 ) -> _Reading:
     """Read a batch, and sum its messages."""
     seen: dict[bytes, tuple[str, Observation]] = {}
     rows: list[ScoredRow | UnreadableMessage | None] = []
-    for (label, _), found in zip(
-        messages,
-        _each(messages, lambda raw: observe(raw, views, key).stored(words=words)),
-        strict=True,
-    ):
+    read = _each(messages, observed.read)
+    for (label, _), found in zip(messages, read, strict=True):
         if isinstance(found, Observation):
             seen.setdefault(found.digest, (label, found))
             row = ScoredRow.of(replace(found, views={}, names={}), time=time)

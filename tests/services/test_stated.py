@@ -143,10 +143,7 @@ def test_a_recipient_has_the_statements_of_the_own_profile(app):
         apart.action,
     )
     assert ("ham", "none") == (alone.classified.verdict.decision, alone.action)
-    assert [
-        Origin(origin=Origin("", "192.0.2.1")),
-        Origin(origin=Origin(BOB)),
-    ] == witness.origins
+    assert [Origin("", "192.0.2.1"), Origin(BOB)] == witness.origins
 
 
 def test_one_answer_for_all_is_refused_only_where_each_has_it_so(app):
