@@ -118,12 +118,16 @@ def export(
             exported = rows if words else [row.redacted(profile.labels) for row in rows]
             writer.write(LEDGER, write_rows(exported, words=words))
             progress(len(rows))
-        # The sums of rows with dropped vectors.
-        _write_sums(writer, connection, profile, "sealed", words=words)
+    # Of a ledger, the sums of rows with dropped vectors.
+    kind: runs.Kind = "sealed" if contents == "ledger" else "counts"
+    for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
+        told = sums if words else redacted_sums(sums)
+        # In parts that a ledger row can hold.
+        for part in told.pieces(at_most=FEATURES_PER_ROW):
+            writer.write(SUM, write_sum(epoch, part, profile.labels))
+    if contents == "ledger":
         for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
-    else:
-        _write_sums(writer, connection, profile, "counts", words=words)
     if words:
         for view, page in _names(connection, profile, contents):
             writer.write(NAMES, write_names(view, page))
@@ -140,21 +144,6 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
             "a moment"
         )
     return profile.revision
-
-
-def _write_sums(
-    writer: BlockWriter,
-    connection: Connection,
-    profile: ProfileRow,
-    kind: runs.Kind,
-    *,
-    words: bool,
-) -> None:
-    """Write the sums of each month, in parts that a ledger row can hold."""
-    for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
-        exported = sums if words else redacted_sums(sums)
-        for part in exported.pieces(at_most=FEATURES_PER_ROW):
-            writer.write(SUM, write_sum(epoch, part, profile.labels))
 
 
 def _names(

@@ -211,11 +211,7 @@ class Delivery:
         if self.recorder is not None:
             for profile in {asked.name, shared}:
                 self.recorder(
-                    profile,
-                    classified,
-                    door=door,
-                    recipients=recipients,
-                    sender=origin.sender,
+                    profile, classified, door=door, recipients=recipients, origin=origin
                 )
         return Delivered(classified, {}, action)
 
@@ -276,7 +272,7 @@ class Delivery:
         for classified, own in by_answer.values():
             action, by = classified.action, addressed.principal
             self._tell(classified, own, action, begun, door=door, by=by)
-        self._note(addressed, delivered, door=door, sender=origin.sender)
+        self._note(addressed, delivered, door=door, origin=origin)
         return delivered
 
     def _answered(
@@ -296,7 +292,7 @@ class Delivery:
         return others, ask(others)
 
     def _note(
-        self, addressed: Addressed, delivered: Delivered, *, door: str, sender: str
+        self, addressed: Addressed, delivered: Delivered, *, door: str, origin: Origin
     ) -> None:
         """Note the answers for the history of each profile, with its recipients alone.
 
@@ -322,7 +318,7 @@ class Delivery:
                 else delivered.recipients[(answered or own)[0]],
                 door=door,
                 recipients=everybody if shared else own,
-                sender=sender,
+                origin=origin,
             )
 
     def _tell(

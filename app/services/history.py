@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.posterior import finite, probability_of
+from app.classifier.statement import UNKNOWN
 from app.classifier.verdict import HistoryFilter, HistoryLine
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import Observation
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
+    from app.classifier.statement import Origin
     from app.classifier.verdict import Candidate, Count, Place
     from app.ledger.entry import LedgerRow
     from app.services.cache import LiveProfiles
@@ -112,7 +114,7 @@ class VerdictRecorder:
         *,
         door: str,
         recipients: Sequence[str] = (),
-        sender: str = "",
+        origin: Origin = UNKNOWN,
     ) -> None:
         """Note a verdict.
 
@@ -124,8 +126,8 @@ class VerdictRecorder:
             The verdict of this profile, or of one that answered in its place.
         recipients : sequence of str
             Recipients of this profile; if empty, the header To is used.
-        sender : str
-            Sender of the SMTP envelope; empty if unknown.
+        origin : Origin
+            Has the sender of the SMTP envelope, if known.
         """
         head = classified.head
         seen = classified.attribution.seen.values()
@@ -137,7 +139,7 @@ class VerdictRecorder:
                 "sender": line_of(head.sender),
                 "subject": line_of(head.subject),
                 "recipients": line_of(", ".join(recipients[:10]) or head.to),
-                "envelope": line_of(sender) if sender else None,
+                "envelope": line_of(origin.sender) if origin.sender else None,
             }
             explanation = classified.explanation
             if explanation.strongest or classified.statements:
