@@ -310,15 +310,8 @@ class Correspondents:
             except (UnknownProfile, Inconsistent):
                 continue
             key = live.specification.key
-            rows.append(
-                CorrespondentRow(
-                    live.row.id,
-                    identity_digest(address, key),
-                    identity_digest(domain, key),
-                    1,
-                    today,
-                )
-            )
+            whom, where = (identity_digest(each, key) for each in (address, domain))
+            rows.append(CorrespondentRow(live.row.id, whom, where, 1, today))
         if not rows or len(self._waiting) + len(rows) > CAPACITY:
             return False
         before = [self._known.addresses.get(_key(*row[:2])).times for row in rows]

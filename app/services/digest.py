@@ -120,11 +120,7 @@ class Digest:
 
 
 def collect(
-    history: VerdictHistory,
-    profile: str,
-    *,
-    since: datetime,
-    until: datetime,
+    history: VerdictHistory, profile: str, *, since: datetime, until: datetime
 ) -> Digest:
     """Return the digest of a period.
 

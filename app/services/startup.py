@@ -159,9 +159,7 @@ def specification(settings: Settings, *, without: Container[str] = ()) -> Specif
     with naming("POSTBAYES_TEXT_VIEWS"):
         classifiers = classifiers_of(views)
     verdict = VerdictRule(
-        terms=terms_of(views),
-        spam_threshold=spam_from,
-        ham_threshold=-spam_from,
+        terms=terms_of(views), spam_threshold=spam_from, ham_threshold=-spam_from
     )
     with naming("POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM"):
         action = ActionRule(
