@@ -166,7 +166,7 @@ def test_verdicts_from_the_future_do_not_stay(database_url):
                 ]
                 scored.put_many(connection, row.id, new)
             upkeep = Maintenance(
-                app.engine, app.live, None, app.settings, clock=times.clock
+                app.engine, app.live, app.recent, app.settings, clock=times.clock
             )
             while upkeep():
                 pass

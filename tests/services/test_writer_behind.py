@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services import clock
+from app.services import log
 from tests.support.messages import spam
 
 AWAY = DatabaseUnavailable("the database is unavailable")
@@ -72,7 +72,7 @@ def test_what_keeps_memory_behind_is_news_again_after_a_while(
     teach(app, range(2))
     behind(ZeroDivisionError("by zero"))
     teach(app, range(2, 4))
-    monkeypatch.setattr(clock, "EVERY", 0.0)
+    monkeypatch.setattr(log, "EVERY", 0.0)
     behind(AWAY)
     teach(app, range(4, 6))
 
