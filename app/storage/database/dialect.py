@@ -268,6 +268,8 @@ _IN_MEMORY: Final = (
 # Options of SQLite itself (https://sqlite.org/uri.html); we set those of the driver.
 _SQLITE_OPTIONS: Final = ("vfs", "mode", "cache", "psow", "nolock", "immutable")
 _PORTS: Final = range(1, 65_536)
+# Options of libpq that name servers: several, a Unix socket, or a service file's.
+_SERVERS: Final = ("host", "port", "service")
 
 
 UNREAD: Final = "unread"
@@ -302,12 +304,14 @@ def parse(url: str) -> URL:
 
 
 def without_password(url: URL) -> str:
-    """Return a URL without password and options, for display.
+    """Return a URL for display: without password, and of its options the servers only.
 
     Examples
     --------
     >>> without_password(parse("postgresql://ann:secret@db.example/mail?sslmode=require"))
     'postgresql://ann@db.example/mail'
+    >>> without_password(parse("postgresql:///mail?host=db1&host=db2&password=secret"))
+    'postgresql:///mail?host=db1&host=db2'
     """
     return URL.create(
         url.get_backend_name(),
@@ -315,6 +319,7 @@ def without_password(url: URL) -> str:
         host=url.host,
         port=url.port,
         database=url.database,
+        query={name: url.query[name] for name in _SERVERS if name in url.query},
     ).render_as_string()
 
 

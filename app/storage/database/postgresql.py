@@ -358,7 +358,10 @@ class Postgresql(Dialect):
 
     def place(self, url: URL) -> str:
         """Return the names of the server and of its database."""
-        return f"{url.host or 'this machine'}, database {url.database or url.username}"
+        servers = url.host or ", ".join(
+            url.normalized_query.get("host", ["this machine"])
+        )
+        return f"{servers}, database {url.database or url.username}"
 
     def create_engine(
         self,

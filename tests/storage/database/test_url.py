@@ -7,8 +7,8 @@ import traceback
 import pytest
 
 from app.errors import DatabaseUnavailable, InvalidSetting
-from app.storage.database.dialect import parse
-from app.storage.database.engine import open_engine, reading
+from app.storage.database.dialect import dialect_of, parse, without_password
+from app.storage.database.engine import disposing, open_engine, reading
 
 USER = "postgresql://anna:s3cret@"
 NOBODY = "127.0.0.1:1"
@@ -165,3 +165,31 @@ def test_a_server_that_cannot_be_reached_is_unavailable(url):
     with pytest.raises(DatabaseUnavailable, match="Connection refused") as caught:
         try_to_read(url)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "shown"),
+    [
+        (f"{USER}db1/mail", "db1, database mail", "postgresql://anna@db1/mail"),
+        (
+            f"{USER}/mail?host=db1:5433&host=db2&sslmode=require&password=s3cret",
+            "db1:5433, db2, database mail",
+            "postgresql://anna@/mail?host=db1%3A5433&host=db2",
+        ),
+        (
+            "postgresql:///mail?host=/run/postgresql",
+            "/run/postgresql, database mail",
+            "postgresql:///mail?host=%2Frun%2Fpostgresql",
+        ),
+        (
+            "postgresql:///mail?service=mail",
+            "this machine, database mail",
+            "postgresql:///mail?service=mail",
+        ),
+    ],
+)
+def test_each_server_of_a_url_is_named(url, place, shown):
+    """Also where only its options have them; the password is never shown."""
+    with disposing(open_engine(url)) as engine:
+        assert place == dialect_of(engine).place(engine.url)
+        assert shown == without_password(engine.url)
