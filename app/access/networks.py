@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ LOOPBACK: Final = ("127.0.0.0/8", "::1")
 # An IPv6 client has a /64 network to itself (RFC 6177, RFC 7934), with any number of
 # addresses.
 _PREFIX: Final = 64
+# Cached, because clients repeat their addresses: without it a request takes 12 us more
+# over IPv4, and up to 60 over IPv6, where a health check takes 40.
+_REMEMBERED: Final = 4096
 
 
 class Networks:
@@ -44,6 +48,7 @@ class Networks:
 
     def __init__(self, texts: Iterable[str], *, of: str) -> None:
         self._networks = tuple(_network(text, of) for text in texts)
+        self._known = lru_cache(_REMEMBERED)(self._has)
 
     def __bool__(self) -> bool:
         """Return whether the set is not empty."""
@@ -54,11 +59,13 @@ class Networks:
 
         A client of a Unix socket is on this machine.
         """
-        found = None if host is None else address_of(host)
-        if found is None:
-            return host is None
-        address = ip_address(found)
-        return any(address in each for each in self._networks)
+        return host is None or self._known(host)
+
+    def _has(self, host: str) -> bool:
+        address = address_of(host)
+        return address is not None and any(
+            ip_address(address) in each for each in self._networks
+        )
 
 
 def address_of(text: str) -> str | None:
@@ -86,6 +93,7 @@ def address_of(text: str) -> str | None:
     return str(address)
 
 
+@lru_cache(_REMEMBERED)
 def network(address: str) -> str:
     """Return the identity of a client: an IPv4 address, or an IPv6 network.
 

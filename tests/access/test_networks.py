@@ -40,6 +40,16 @@ def test_what_is_no_network_is_reported():
         Networks(["10.0.0.0/33"], of="X")
 
 
+def test_clients_are_remembered_up_to_a_bound():
+    """The memory for clients is limited, however many addresses connect."""
+    networks = Networks(["10.0.0.0/8"], of="X")
+    for number in range(10_000):
+        networks.holds(f"192.0.{number // 256}.{number % 256}")
+
+    assert networks._known.cache_info().currsize <= 4096  # noqa: SLF001
+    assert networks.holds("10.1.2.3")
+
+
 @given(st.text())
 def test_any_text_is_an_address_or_none(text):
     """Any text is read as an address, or as none."""
