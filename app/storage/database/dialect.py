@@ -354,6 +354,13 @@ def _read(url: str) -> URL:
     # No path and no text of libpq can contain one.
     if "\0" in unquote(url):
         raise InvalidSetting(_UNREADABLE)
+    # SQLAlchemy ignores them: `?sslmode:verify-full` would verify nothing.
+    login, at, behind = url.partition("@")
+    options = (behind if at else login).partition("?")[2].split("&")
+    if any(option and "=" not in option for option in options):
+        raise InvalidSetting(
+            "The database URL has an option without =. Write each as name=value."
+        )
     if parsed.port is not None and parsed.port not in _PORTS:
         raise InvalidSetting(f"The port of the database URL must be 1 to {_PORTS[-1]}.")
     return parsed

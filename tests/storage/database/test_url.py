@@ -129,6 +129,20 @@ def test_an_option_that_nobody_knows_is_named(url, name, database):
     assert refused(url).endswith(f"an option that {database} does not know: {name}.")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql:///mail?sslmode:verify-full",
+        f"{USER}{NOBODY}/mail?user=anna&sslmode",
+        f"postgresql://anna:1@s3cret/4?5@{NOBODY}/mail",
+        "sqlite:///mail.db?uri",
+    ],
+)
+def test_an_option_without_a_value_is_refused(url):
+    """Nobody would read it, and the connection would not be encrypted."""
+    assert refused(url).endswith("Write each as name=value.")
+
+
 def test_the_rest_of_a_password_is_not_named():
     """Behind an & it looks like an option."""
     said = refused("postgresql:///mail?password=a&s3cret=b")
