@@ -155,9 +155,14 @@ def names(page):
 
 
 def is_there(name):
-    """Tell whether a path exists, or a module with the names behind it."""
+    """Tell whether a path exists, or a module with the names behind it.
+
+    Files that Git ignores are those that a reader of the page makes.
+    """
     if not MODULE.fullmatch(name):
-        return any((root / name).exists() for root in (ROOT, APP, BENCHMARKS))
+        made = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+        there = any((root / name).exists() for root in (ROOT, APP, BENCHMARKS))
+        return there or name in made
     parts = name.split(".")
     for end in range(len(parts), 1, -1):
         module = ROOT.joinpath(*parts[:end])
