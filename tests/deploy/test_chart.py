@@ -20,6 +20,7 @@ CHART = Path(__file__).parent.parent.parent / "deploy" / "helm" / "postbayes"
 TEMPLATES = sorted((CHART / "templates").glob("*.yaml"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+POSTGRESQL = {"replicas": 3, "database": {"existingSecret": "postbayes", "key": "url"}}
 
 
 def check(**changed):
@@ -44,6 +45,7 @@ def test_the_values_are_those_of_the_schema():
         {"settings": {"port": 9000}},
         {"service": {"port": 0}},
         {"persistence": {"size": "much"}},
+        {**POSTGRESQL, "settings": {"store_words": False}},
     ],
     ids=str,
 )
@@ -54,8 +56,10 @@ def test_values_that_cannot_work_are_refused(changed):
 
 
 def test_with_postgresql_there_may_be_several():
-    """The Secret with the URL of PostgreSQL allows several pods."""
-    check(replicas=3, database={"existingSecret": "postbayes", "key": "url"})
+    """The Secret with the URL of PostgreSQL allows several pods, with a common key."""
+    check(**POSTGRESQL)
+    check(**POSTGRESQL, settings={"store_words": False, "key_file": "/run/secrets/k"})
+    check(settings={"store_words": False})
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
@@ -143,6 +147,25 @@ def test_settings_reach_the_service_as_they_were_written(tmp_path):
     assert ["mail.default", "filter.example.org"] == [
         environment["POSTBAYES_HOST_NAMES"].split(",")[place] for place in (0, -1)
     ]
+
+
+def test_the_keys_of_a_secret_become_files():
+    """The service may read them where the settings name them, and nobody else may."""
+    done = helm(
+        *("template", "mail", CHART, "--set", "files.existingSecret=own"),
+        *("--set", "settings.webhook_secret_file=/run/secrets/webhook"),
+    )
+    pods = next(
+        each["spec"]["template"]["spec"]
+        for each in yaml.safe_load_all(done.stdout)
+        if each["kind"] == "StatefulSet"
+    )
+    (volume,) = [each for each in pods["volumes"] if "secret" in each]
+    mounts = {each["name"]: each for each in pods["containers"][0]["volumeMounts"]}
+
+    assert {"secretName": "own", "defaultMode": 0o440} == volume["secret"]
+    assert "/run/secrets" == mounts[volume["name"]]["mountPath"]
+    assert mounts[volume["name"]]["readOnly"]
 
 
 def test_services_of_the_namespace_set_no_variables():
