@@ -210,12 +210,12 @@ class TooManyRequests(PostbayesError):
 
         Examples
         --------
-        >>> str(TooManyRequests.until("too many wrong keys came", 0.2))
+        >>> str(TooManyRequests.until("too many wrong keys came", 0.0002))
         'too many wrong keys came; wait 1 s'
         """
         # Rounded first, since 30.000000000000004 are 30.
-        wait = math.ceil(round(seconds, 3))
-        return cls(f"{what}; wait {wait} s{otherwise}", seconds)
+        wait = max(1, math.ceil(round(seconds, 3)))
+        return cls(f"{what}; wait {wait} s{otherwise}", wait)
 
 
 class Forbidden(PostbayesError):

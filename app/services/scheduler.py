@@ -245,6 +245,8 @@ class Maintenance:
         # the one before: all processes have followed the latter.
         self._forgotten: dict[int, int] = {}
         self._erasable: dict[int, int] = {}
+        # Since when verdicts are from the future.
+        self._ahead: datetime | None = None
         # Last profile reached by this minute's look for old data.
         self._looked_at: int | None = None
         self._abandoned: list[int] = []
@@ -360,7 +362,7 @@ class Maintenance:
             scored_bytes=kept.scored_bytes,
             history=self._days_ago(kept.history_days),
             history_rows=kept.history_rows,
-            ahead=self.clock() + JUMP if self.clock.proven else None,
+            ahead=self._ahead,
         )
 
     def _expire(self) -> None:
@@ -374,6 +376,10 @@ class Maintenance:
             before = self._days_ago(self.settings.event_days)
             expire_events(self.engine, before=before)
         with reading(self.engine) as connection:
+            # By both clocks: a machine whose own is a month slow would drop all that
+            # others have stored since.
+            present = max(self.clock(), retention.time_of(connection))
+            self._ahead = present + JUMP if self.clock.proven else None
             self._abandoned = hidden.abandoned(connection, now=self.clock())
             self._erasable = self._forgotten
             forgotten = retention.forgotten(connection)

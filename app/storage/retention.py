@@ -75,6 +75,11 @@ class Limits:
     ahead: datetime | None
 
 
+def time_of(connection: Connection) -> datetime:
+    """Return the time of the machine that has the database."""
+    return connection.execute(select(func.now(type_=tables.UtcDateTime()))).scalar_one()
+
+
 def due(
     connection: Connection, limits: Limits, *, after: int
 ) -> tuple[list[int], int | None]:

@@ -38,8 +38,8 @@ def database():
 class Times:
     """A clock and a stopwatch that are set by hand."""
 
-    def __init__(self, used=None):
-        self.wall, self.ran = MARCH, 0.0
+    def __init__(self, used=None, wall=MARCH):
+        self.wall, self.ran = wall, 0.0
         self.clock = SteadyClock(used, lambda: self.wall, lambda: self.ran)
 
     def __call__(self, ahead=timedelta(), ran=timedelta()):
@@ -149,14 +149,12 @@ def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
     assert 8 == left
 
 
-def test_verdicts_from_the_future_do_not_stay(database_url):
-    """They go once the corrected clock is proven; those of a small error stay."""
-    times = Times()
+def kept_after(times, seen, database_url):
+    """Return the times of the verdicts that stay, at once and after a day."""
+    found = []
     with running(database_url=database_url) as app:
         row = app.live.get("default").row
         app.scheduler.stop()
-        seen = [MARCH, MARCH + JUMP, MARCH + AHEAD]
-        found = []
         for ran in (timedelta(), PROOF):
             times(ran=ran)
             with writing(app.engine) as connection:
@@ -173,8 +171,26 @@ def test_verdicts_from_the_future_do_not_stay(database_url):
             with reading(app.engine) as connection:
                 kept = connection.scalars(select(tables.scored.c.time))
                 found.append(sorted(kept))
+    return found
+
+
+def test_verdicts_from_the_future_do_not_stay(database_url):
+    """They go once the corrected clock is proven; those of a small error stay."""
+    now = datetime.now(UTC)
+    seen = [now, now + JUMP, now + AHEAD]
+
+    found = kept_after(Times(wall=now), seen, database_url)
 
     assert [seen, seen[:2]] == found
+
+
+def test_a_slow_clock_drops_no_verdicts_of_others(database_url):
+    """The clock of the database shows that they are not from the future."""
+    now = datetime.now(UTC)
+
+    found = kept_after(Times(wall=now - AHEAD), [now], database_url)
+
+    assert [[now], [now]] == found
 
 
 def test_verdicts_from_the_future_are_found_without_reading_all(database_url):
