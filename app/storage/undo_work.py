@@ -49,9 +49,7 @@ _LEDGER: Final = tables.ledger
 
 
 # The digest, and the fields of `MessageRow` that are columns.
-_PLAIN: Final = (
-    *("digest", "revision", "label_before", "label", "epoch", "source", "time"),
-)
+_PLAIN: Final = "digest", "revision", "label_before", "label", "epoch", "source", "time"
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
 # in a figure.
 _DECISION: Final = case(
