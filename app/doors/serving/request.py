@@ -128,10 +128,9 @@ def _key(
 
 def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the session cookie."""
-    for name, value in headers:
-        if name == b"cookie":
-            return cookie_parser(value.decode("latin-1")).get(COOKIE)
-    return None
+    # In several headers, as clients of HTTP/2 may send them (RFC 9113 section 8.2.3).
+    cookies = b";".join([value for name, value in headers if name == b"cookie"])
+    return cookie_parser(cookies.decode("latin-1")).get(COOKIE)
 
 
 def _credential(value: bytes) -> bytes:

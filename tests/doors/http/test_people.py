@@ -707,6 +707,34 @@ def test_people_change_their_own_password(make):
     assert 303 == sign_in(clients(), "tim", "another horse").status_code
 
 
+def test_an_old_session_is_not_renewed_while_its_password_changes(make):
+    """The browser gets one cookie, that of the new session."""
+    tim = make()()
+    sign_in(tim, "tim")
+    sessions = tim.app.state.application.sessions
+    form, clock = token(tim, "/ui/password"), sessions.clock
+    sessions.clock = lambda: clock() + sessions.idle / 5
+    new = {"password": PASSWORD, "new": "another horse", "again": "another horse"}
+    changed = tim.post("/ui/password", data=form | new)
+
+    assert "Your password is changed." in changed.text
+    assert 1 == len(changed.headers.get_list("set-cookie"))
+    assert 200 == tim.get("/profiles").status_code
+
+
+@pytest.mark.parametrize("headers", [1, 2])
+def test_a_session_is_found_beside_other_cookies(make, headers):
+    """Also where a proxy leaves them in headers of their own, as HTTP/2 allows."""
+    clients = make()
+    anna, beside = clients(), clients()
+    sign_in(anna, "anna")
+    cookies = ["theme=dark", f"postbayes_session={anna.cookies['postbayes_session']}"]
+    given = cookies if headers == 2 else ["; ".join(cookies)]
+    answer = beside.get("/profiles", headers=[("Cookie", each) for each in given])
+
+    assert 200 == answer.status_code
+
+
 def test_a_password_is_changed_over_http(make):
     """The answer sets a new session; only a person can do this."""
     clients = make()

@@ -358,11 +358,13 @@ async def change_password_page(request: Request, app: App, form: Form) -> Respon
     """Change the password of the person who is signed in."""
     if form["new"] != form["again"]:
         raise InvalidInput("the two new passwords differ; try again")
+    document = PasswordIn(password=form["password"], new_password=form["new"])
+    changed = Response()
+    await change_password(request, changed, document, app)
     # Not by a redirect, because another worker that still knows the old sessions may
     # answer it.
     response = render(request, "password.html", here="", changed=True)
-    document = PasswordIn(password=form["password"], new_password=form["new"])
-    await change_password(request, response, document, app)
+    response.headers.append("Set-Cookie", changed.headers["Set-Cookie"])
     return response
 
 
