@@ -288,6 +288,16 @@ def test_said_and_label_of_an_address_are_not_shown_as_they_are(client):
     assert "hello" not in other.split("<main")[1]
 
 
+@pytest.mark.parametrize("act", ["teach", "undo"])
+def test_a_form_is_denied_before_its_id_is_read(client, act):
+    """As before everything else that it says."""
+    form = {"csrf": "of another site", "label": "ham"}
+
+    assert 403 == client.post(f"/ui/history/00ff/{act}", data=form).status_code
+    del form["csrf"]
+    assert 404 == client.post(f"/ui/history/00ff/{act}", data=form).status_code
+
+
 def test_a_form_of_another_site_teaches_nothing(app, client):
     """The request has another origin."""
     id_ = score(app, spam(9))

@@ -114,9 +114,9 @@ async def history(
 
 @router.get("/history/{id}", responses=problems(404, 422, 503))
 async def message_history(
-    digest: Annotated[bytes, Depends(digest_of_path)],
     app: App,
     name: Queried,
+    digest: Annotated[bytes, Depends(digest_of_path)],
     explain: Explain = STRONGEST,
 ) -> MessageHistoryOut:
     """Return the verdicts and the feedback on one message, with an explanation.
@@ -260,7 +260,7 @@ async def review_page(
 
 @teaching.post("/history/{id}/teach")
 async def teach_from_history(
-    request: Request, digest: Digest, app: App, name: Queried, form: Form
+    request: Request, app: App, name: Queried, form: Form, digest: Digest
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
     outcome = await teach_by_id(app, name, digest, form, principal_of(request))
@@ -269,7 +269,7 @@ async def teach_from_history(
 
 @teaching.post("/history/{id}/undo")
 async def undo_from_history(
-    request: Request, digest: Digest, app: App, name: Queried, form: Form
+    request: Request, app: App, name: Queried, form: Form, digest: Digest
 ) -> Response:
     """Take back the feedback on a message, and come back."""
     principal_of(request).require_every_label("take feedback back")
