@@ -249,8 +249,7 @@ def _password(name: str) -> str:
 
 
 def events(
-    last: Annotated[int, Option(min=1, max=MAX_EVENTS)] = 50,
-    as_json: AsJson = False,
+    last: Annotated[int, Option(min=1, max=MAX_EVENTS)] = 50, as_json: AsJson = False
 ) -> None:
     """Show the changes outside the ledger and who made them, newest first.
 

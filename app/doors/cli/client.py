@@ -13,12 +13,7 @@ import httpx2
 from pydantic import ValidationError
 
 from app.corpora.mailbox import read_mailbox
-from app.doors.cli.console import (
-    EXAMPLE,
-    STANDARD,
-    opened,
-    read_standard,
-)
+from app.doors.cli.console import EXAMPLE, STANDARD, opened, read_standard
 from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import ClassifyOut
 from app.doors.serving.sockets import Inet

@@ -14,11 +14,7 @@ from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 from typer import Option
 
 from app.doors.cli.client import loaded
-from app.doors.cli.console import (
-    OUT,
-    StateFile,
-    number_of,
-)
+from app.doors.cli.console import OUT, StateFile, number_of
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now

@@ -39,9 +39,7 @@ Window = Annotated[
 
 
 def figures(
-    profile: Profile = None,
-    window: Window = 5_000,
-    as_json: AsDocument = False,
+    profile: Profile = None, window: Window = 5_000, as_json: AsDocument = False
 ) -> None:
     """Show the accuracy of the filter on labelled mail.
 
@@ -192,11 +190,7 @@ def teachers(
             OUT.print(plain(says))
 
 
-def word(
-    word: str,
-    profile: Profile = None,
-    as_json: AsDocument = False,
-) -> None:
+def word(word: str, profile: Profile = None, as_json: AsDocument = False) -> None:
     """Show how often a word was learned, month by month, and its evidence.
 
     *spam : ham* is the ratio of its frequency in spam to that in other mail, for the

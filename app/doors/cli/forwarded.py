@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.doors.cli.console import (
-    OUT,
-    Profile,
-    TaughtUrl,
-    read_standard,
-)
+from app.doors.cli.console import OUT, Profile, TaughtUrl, read_standard
 from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
@@ -31,10 +26,7 @@ if TYPE_CHECKING:
 
 
 def forwarded(
-    label: str = "",
-    sender: str = "",
-    profile: Profile = None,
-    url: TaughtUrl = None,
+    label: str = "", sender: str = "", profile: Profile = None, url: TaughtUrl = None
 ) -> None:
     """Teach the messages attached to a forwarded message.
 

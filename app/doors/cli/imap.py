@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
-def imap(
-    once: bool = False,
-    url: TaughtUrl = None,
-    profile: Profile = None,
-) -> None:
+def imap(once: bool = False, url: TaughtUrl = None, profile: Profile = None) -> None:
     """Follow a mailbox, and teach the messages moved into and out of Junk.
 
     For mail servers without IMAPSieve. Mail that appears in Junk is taught as spam,

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from app.doors.cli.console import (
-    AsJson,
-    complete_or_absent,
-    grid,
-    show,
-    this_command,
-)
+from app.doors.cli.console import AsJson, complete_or_absent, grid, show, this_command
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import design

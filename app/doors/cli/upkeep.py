@@ -48,10 +48,7 @@ _LISTED: Final = 20
 """Profiles that a line names; of more it says how many."""
 
 
-def fold(
-    profile: OneProfile = None,
-    as_json: AsJson = False,
-) -> None:
+def fold(profile: OneProfile = None, as_json: AsJson = False) -> None:
     """Bring the counts up to date with the ledger.
 
     A service does this by itself. Use the command for a ledger that grew without a
@@ -275,10 +272,7 @@ def _errors(figures: ErrorsOut) -> str:
     )
 
 
-def audit(
-    profile: OneProfile = None,
-    as_json: AsJson = False,
-) -> None:
+def audit(profile: OneProfile = None, as_json: AsJson = False) -> None:
     """Check that the counts agree exactly with the ledger.
 
     The whole ledger is replayed and compared with the counts that a service would
@@ -301,11 +295,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def backup(
-    file: Path,
-    audit: bool = False,
-    as_json: AsJson = False,
-) -> None:
+def backup(file: Path, audit: bool = False, as_json: AsJson = False) -> None:
     """Copy an SQLite database to a file while the service runs.
 
     The copy is a checked, consistent snapshot, and is written completely or not at
