@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -49,6 +49,15 @@ def vectors_of(engine, profile):
     with reading(engine) as connection:
         rows = rows_after(connection, profile.id, revision=0, limit=1000)
     return [(row.vector is not None, row.encoded_names is not None) for row in rows]
+
+
+def test_the_time_of_a_database_is_a_moment(engine):
+    """In whatever zone its machine is; SQLite tells whole seconds."""
+    before = datetime.now(UTC).replace(microsecond=0)
+    with reading(engine) as connection:
+        time = retention.time_of(connection)
+
+    assert before <= time <= datetime.now(UTC)
 
 
 def test_old_vectors_go_and_the_audit_stays_exact(engine):
