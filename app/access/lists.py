@@ -130,7 +130,8 @@ class ListSubject(NamedTuple):
             first = network.network_address.ipv4_mapped
             if first is not None:
                 network = ip_network(f"{first}/{network.prefixlen - _MAPPED}")
-        return cls("network", str(network))
+        # Without a zone, because the addresses of clients are compared without theirs.
+        return cls("network", re.sub("%[^/]*", "", str(network)))
 
     @classmethod
     def _sender(cls, text: str) -> Self | None:

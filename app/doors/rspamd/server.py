@@ -240,7 +240,7 @@ def _metric(name: str, text: str, value: int) -> tuple[str, str, str]:
     return f"# TYPE {name} counter", f"# HELP {name} {text}", f"{name}_total {value}"
 
 
-# rspamd's clients get one status for whatever is wrong with their input.
+# Input that cannot be used is 400 here, not 422, unless its error has another status.
 STATUS: Final = {**over_http.STATUS, errors.InvalidInput: HTTPStatus.BAD_REQUEST}
 ALREADY_REPORTED: Final = HTTPStatus.ALREADY_REPORTED
 KEYS: Final = (b"password", b"authorization", b"x-api-key")
