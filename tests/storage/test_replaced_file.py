@@ -108,6 +108,7 @@ def test_a_log_that_another_leaves_is_used_from_the_first(file):
 
     with reading(engine) as connection:
         assert 0 == connection.scalar(text("SELECT count(*) FROM sqlite_schema"))
+    engine.dispose()
 
 
 def test_no_file_is_made_where_one_was(opened, file):
