@@ -94,8 +94,8 @@ def by_the_library(message, *, is_part=False):
 @example("A:\n \n\n\nb")
 def test_well_formed_mail_is_read_as_the_standard_library_reads_it(text):
     """Header by header and byte by byte."""
-    # The library finds no empty part between two boundaries.
-    assume("--x\n--x\n" not in text)
+    # The library finds no empty part between two boundaries, or before the last one.
+    assume("--x\n--x" not in text)
     message = message_from_string(text)
     assume(not any(part.defects for part in message.walk()))
 
