@@ -193,17 +193,23 @@ def test_a_slow_clock_drops_no_verdicts_of_others(database_url):
     assert [[now], [now]] == found
 
 
+def few_and_many(engine, live):
+    """Yield with ten scored messages of a profile, and again with a thousand."""
+    for rows in (range(10), range(10, 1000)):
+        times = ((n, MARCH + timedelta(minutes=n)) for n in rows)
+        seen = [ScoredRow.of(observed(n, {"a": 1}), time=at) for n, at in times]
+        with writing(engine) as connection:
+            scored.put_many(connection, live.row.id, seen)
+        yield
+
+
 def test_verdicts_from_the_future_are_found_without_reading_all(database_url):
     """A look each minute costs the same with a full history."""
     with running(database_url=database_url) as app:
         live = app.live.get("default")
     found = []
     with disposing(app.engine) as engine:
-        for rows in (range(10), range(10, 1000)):
-            times = ((n, MARCH + timedelta(minutes=n)) for n in rows)
-            seen = [ScoredRow.of(observed(n, {"a": 1}), time=at) for n, at in times]
-            with writing(engine) as connection:
-                scored.put_many(connection, live.row.id, seen)
+        for _ in few_and_many(engine, live):
             with counting(engine) as counted, writing(engine) as connection:
                 scored.expire(
                     connection,
@@ -318,11 +324,7 @@ def test_the_last_use_is_found_without_reading_all_rows(database_url):
     found = []
     # Its threads have ended; they would be counted as well.
     with disposing(app.engine) as engine:
-        for rows in (range(10), range(10, 1000)):
-            times = ((n, MARCH + timedelta(minutes=n)) for n in rows)
-            seen = [ScoredRow.of(observed(n, {"a": 1}), time=at) for n, at in times]
-            with writing(engine) as connection:
-                scored.put_many(connection, live.row.id, seen)
+        for _ in few_and_many(engine, live):
             with counting(engine) as counted, reading(engine) as connection:
                 used = last_used(connection, now=MARCH + AHEAD, gap=JUMP, proof=PROOF)
             found.append((used, counted.instructions))
