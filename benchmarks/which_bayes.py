@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.models.gaussian import GaussianLikelihood
-from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone

@@ -90,7 +90,7 @@ class Product:
 
     Examples
     --------
-    >>> from app.bayes.models.multinomial import Multinomial
+    >>> from app.bayes.models.discrete import Multinomial
     >>> from app.bayes.sparse import SparseCounts
     >>> words = Multinomial()
     >>> x = SparseCounts.of({1: 1})

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import FeatureCounts
-    from app.bayes.models.bernoulli import Bernoulli
-    from app.bayes.models.categorical import CategoricalLikelihood
-    from app.bayes.models.discriminant import DiscriminantLikelihood
-    from app.bayes.models.gaussian import GaussianLikelihood
-    from app.bayes.models.multinomial import Multinomial, MultinomialLikelihood
+    from app.bayes.models.discrete import (
+        Bernoulli,
+        CategoricalLikelihood,
+        Multinomial,
+        MultinomialLikelihood,
+    )
+    from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
 
 
 @dataclass(frozen=True, slots=True)

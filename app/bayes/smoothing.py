@@ -19,7 +19,6 @@ from app.kernels.likelihood import ADDED, REPLACED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.counts import CountSource
 
 # Between these bounds (count + alpha) / (total + alpha * n_values) is a normal
 # double for all 64-bit counts and up to 2**63 values: it neither underflows
@@ -255,37 +254,3 @@ class Interpolation:
         # Counts of messages are far below 2**53, so the division is exact enough.
         share: NDArray[np.float64] = messages / (messages + self.messages)
         return share
-
-
-def vocabulary_size(source: CountSource, declared: int | None) -> int:
-    """Return the size of the vocabulary.
-
-    Parameters
-    ----------
-    source : CountSource
-        The training state.
-    declared : int or None
-        The size that was declared; None means the features that were seen.
-
-    Raises
-    ------
-    InvalidObservation
-        If training has seen a feature that was not declared.
-    """
-    if declared is None:
-        return source.vocabulary
-    ids = source.flatten().ids
-    for number in (*ids[:1].tolist(), *ids[-1:].tolist()):
-        if not 0 <= number < declared:
-            raise InvalidObservation(
-                f"the declared vocabulary has {declared} features, numbered from 0, "
-                f"but training has seen feature {number}"
-            )
-    return declared
-
-
-def are_declared(ids: NDArray[np.int64], declared: int | None) -> NDArray[np.bool_]:
-    """Return which features belong to a declared vocabulary; none if there is none."""
-    if declared is None:
-        return np.zeros(ids.size, np.bool_)
-    return (ids >= 0) & (ids < declared)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from app.bayes.models.chain import Chain
-from app.bayes.models.differential import Differential
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Differential, Multinomial
 from app.bayes.table import PartialSums
 from app.classifier.snapshot import ByLevel, Scorer
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.chain import Chain
-from app.bayes.models.differential import Differential
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Differential, Multinomial
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Interpolation, Lidstone
 from app.bayes.sparse import SparseCounts

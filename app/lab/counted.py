@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from app.bayes.linear import bernoulli_form, categorical_form, multinomial_form
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import (
+    VALUE_BITS,
+    Bernoulli,
+    Categorical,
+    Multinomial,
+    value_id,
+)
 from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
 from app.errors import MalformedTable
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 
     from app.bayes.counts import FeatureCounts
     from app.bayes.linear import LinearForm
-    from app.bayes.models.categorical import CategoricalLikelihood
+    from app.bayes.models.discrete import CategoricalLikelihood
     from app.bayes.smoothing import Smoothing
     from app.bayes.sparse import Counting
     from app.lab.groups import Choices

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from app.bayes.models.discriminant import (
+from app.bayes.models.gaussian import (
     RaoBlackwellLedoitWolf,
     Shrinkage,
     StatedFraction,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.discriminant import Shrinkage, StatedFraction
+from app.bayes.models.gaussian import Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone
 from app.lab.table import Model

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 
 from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
-from app.bayes.models.discriminant import (
+from app.bayes.models.gaussian import (
+    Added,
     Discriminant,
     DiscriminantLikelihood,
+    Floor,
+    Gaussian,
+    GaussianLikelihood,
     StatedFraction,
 )
-from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
 from app.errors import InvalidObservation, MalformedTable

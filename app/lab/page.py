@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from markupsafe import Markup
 
-from app.bayes.models.discriminant import DiscriminantLikelihood
+from app.bayes.models.gaussian import DiscriminantLikelihood
 from app.drawing import (
     WIDTH,
     Axis,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.models.discrete import Multinomial
 from app.bayes.models.logistic import GaussianPull, fit
-from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.smoothing import Interpolation
 from app.bayes.sparse import Measurements, SparseCounts

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
 from app.bayes.smoothing import Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation

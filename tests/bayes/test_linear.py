@@ -16,10 +16,8 @@ from app.bayes.linear import (
     gaussian_form,
     multinomial_form,
 )
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.discriminant import Discriminant
-from app.bayes.models.gaussian import Gaussian
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Multinomial
+from app.bayes.models.gaussian import Discriminant, Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.prior import SmoothedPrior

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from app.bayes.likelihood import Product
-from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.discrete import Categorical, Multinomial, value_id
 from app.bayes.models.gaussian import Gaussian
-from app.bayes.models.multinomial import Multinomial
 from app.bayes.sparse import Measurements, SparseCounts
 
 

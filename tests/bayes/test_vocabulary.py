@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.smoothing import vocabulary_size
+from app.bayes.models.discrete import vocabulary_size
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 

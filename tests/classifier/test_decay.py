@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.prior import (
     FadingPrior,
     FittedPrior,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
 from app.classifier.fusion import LEAST, Fusion, Lesson, example_weights
 from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.snapshot import Snapshot, lessons_after

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.smoothing import Interpolation, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable, PartialSums

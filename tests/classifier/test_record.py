@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
 from app.bayes.smoothing import NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.classifier.learn import delta

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.likelihood import Product
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain

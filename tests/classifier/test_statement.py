@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.models.chain import runs_of
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain, strongest_reason

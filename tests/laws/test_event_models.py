@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.models.chain import SYMBOLS, Chain, runs_of, with_beginnings
-from app.bayes.models.differential import Differential
-from app.bayes.models.discriminant import Discriminant, StatedFraction
-from app.bayes.models.gaussian import Floor, Gaussian
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import (
+    Bernoulli,
+    Categorical,
+    Differential,
+    Multinomial,
+    value_id,
+)
+from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_odds, log_posterior, odds_weights
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.table import FeatureTable
 from app.classifier.record import record
 from app.classifier.rule import FusionRule, Term, VerdictRule

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.naive_bayes import BernoulliNB
 
-from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.discrete import Bernoulli
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing

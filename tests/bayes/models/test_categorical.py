@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import CategoricalNB
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.discrete import Categorical, value_id
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing

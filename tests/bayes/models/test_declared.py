@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical, value_id
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Bernoulli, Categorical, Multinomial, value_id
 from app.bayes.smoothing import Epsilon, Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.differential import Differential
+from app.bayes.models.discrete import Differential
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidSetting
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
-from app.bayes.models.discriminant import Discriminant
-from app.bayes.models.gaussian import Added, Floor, Gaussian
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
+from app.bayes.models.gaussian import Added, Discriminant, Floor, Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import MultinomialNB
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.multinomial import Multinomial
+from app.bayes.models.discrete import Multinomial
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from app.bayes.models.discriminant import (
+from app.bayes.models.gaussian import (
     RaoBlackwellLedoitWolf,
     StatedFraction,
     shrunk_factor,

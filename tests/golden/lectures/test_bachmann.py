@@ -13,8 +13,8 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.linear import discriminant_form
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.discriminant import Discriminant, StatedFraction
+from app.bayes.models.discrete import Bernoulli
+from app.bayes.models.gaussian import Discriminant, StatedFraction
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.prior import FittedPrior

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.discrete import Categorical, value_id
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing

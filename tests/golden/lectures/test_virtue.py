@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.discrete import Bernoulli, Categorical, Multinomial, value_id
 from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
-from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior

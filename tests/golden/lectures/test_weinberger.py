@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.linear import gaussian_form, multinomial_form
+from app.bayes.models.discrete import Multinomial
 from app.bayes.models.gaussian import GaussianLikelihood
-from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
