@@ -23,7 +23,7 @@ from app.services import profiles as policies
 from app.services.access import Gate, LiveKeys, add_key, revoke_key
 from app.services.cache import PATIENCE, LiveProfiles
 from app.services.classify import Classify, warm_up
-from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
+from app.services.clock import SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
@@ -50,7 +50,7 @@ from app.storage import profiles
 from app.storage.database.dialect import dialect_of, without_password
 from app.storage.database.engine import reading, with_short_timeout, writing
 from app.storage.fold import folded_revision
-from app.storage.retention import last_used
+from app.storage.retention import clock_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,8 +130,7 @@ class Application:
             self.engine = open_database(settings, make=make, upgrade=upgrade)
             opened.callback(self.engine.dispose)
             with reading(self.engine) as connection:
-                used = last_used(connection, now=now(), gap=JUMP, proof=PROOF)
-            steady = SteadyClock(used)
+                steady = SteadyClock(clock_mark(connection))
             # Raised before anything is served, as errors of the site's profile are.
             key_of(self.engine, settings)
             self.live = LiveProfiles(

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.errors import DatabaseDamaged, DatabaseUnavailable
+from app.storage.retention import ClockMark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -41,8 +42,8 @@ class SteadyClock:
 
     Parameters
     ----------
-    used : datetime or None
-        Latest proven use of the service; None if it was never used.
+    mark : ClockMark or None
+        The `mark` of an earlier process; None if there was none.
     clock : callable
         Returns the time of the system.
     monotonic : callable
@@ -62,27 +63,32 @@ class SteadyClock:
 
     def __init__(
         self,
-        used: datetime | None,
+        mark: ClockMark | None,
         clock: Callable[[], datetime] = now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._believed = min(used or clock(), clock())
-        self._since = self._started = monotonic()
-        self._jumped: float | None = None
+        self._told, self._ran = told, ran = clock(), monotonic()
+        used, since = mark or (told, told)
+        self._believed, self._believed_at = min(used, told), ran
+        # The pauses between processes count too, so that restarts delay no proof.
+        steady = abs(told - max(used, since)) <= JUMP
+        lasted = max(told - since, timedelta()) if steady else timedelta()
+        self._started = ran - lasted.total_seconds()
+        self._ahead = steady and since > used
 
     def __call__(self) -> datetime:
         """Return the time."""
         with self._lock:
-            told, ran = self._clock(), self._monotonic()
-            expected = self._believed + timedelta(seconds=ran - self._since)
+            self._told, self._ran = told, ran = self._clock(), self._monotonic()
+            expected = self._believed + timedelta(seconds=ran - self._believed_at)
             if told - expected <= JUMP:
-                if self._jumped is not None:
+                if self._ahead:
                     log.info("the clock shows the expected time again")
-            elif self._jumped is None:
-                self._jumped = ran
+            elif not self._ahead:
+                self._ahead, self._started = True, ran
                 log.warning(
                     "the clock shows %s, %d days after this service was last used, so "
                     "nothing is deleted for its age for a day. Correct the clock, "
@@ -91,18 +97,25 @@ class SteadyClock:
                     (told - expected).days,
                 )
                 return expected
-            elif ran - self._jumped < PROOF.total_seconds():
+            elif ran - self._started < PROOF.total_seconds():
                 return expected
             if expected - told > JUMP:
                 self._started = ran
-            self._believed, self._since, self._jumped = told, ran, None
+            self._believed, self._believed_at, self._ahead = told, ran, False
             return told
 
     @property
     def proven(self) -> bool:
-        """Whether the time has been believed for `PROOF` without a jump back."""
+        """Whether the time is believed, and the last jump was a `PROOF` ago."""
         ran = self._monotonic() - self._started
-        return self._jumped is None and ran >= PROOF.total_seconds()
+        return not self._ahead and ran >= PROOF.total_seconds()
+
+    @property
+    def mark(self) -> ClockMark:
+        """What the last call has found, for a later process."""
+        with self._lock:
+            since = self._told - timedelta(seconds=self._ran - self._started)
+            return ClockMark(self._believed, since)
 
 
 PROBE: Final = 5.0

@@ -16,7 +16,7 @@ from app.access.lists import Identities, ListEntry, ListSubject, ListTable, requ
 from app.errors import Inconsistent, InvalidInput, UnknownEntry, UnknownProfile
 from app.services.access import note
 from app.services.clock import now
-from app.storage import lists, profiles
+from app.storage import lists, profiles, retention
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def add_entries(
     """
     with writing(engine) as connection:
         row = profiles.find_locked(connection, profile)
-        lists.expire(connection, row.id, now=now())
+        _drop_expired(connection, row.id)
         lists.put_many(connection, row.id, entries)
         require_few(lists.count(connection, row.id))
         named = [f"{x.verb} {x.subject} {x.nats:+g}" for x in entries[:_NAMED]]
@@ -75,8 +75,18 @@ def remove_entry(
                 f"the lists of {profile!r} have no entry {str(subject)!r}; `postbayes "
                 "lists list` shows the entries"
             )
-        lists.expire(connection, row.id, now=now())
+        _drop_expired(connection, row.id)
         note(connection, "list entry removed", profile, actor=actor, entry=str(subject))
+
+
+def _drop_expired(connection: Connection, profile_id: int) -> None:
+    """Remove the entries that had expired at the last time that a service believed.
+
+    They count no more in any case, and a clock that is ahead must not remove others.
+    """
+    mark = retention.clock_mark(connection)
+    if mark is not None:
+        lists.expire(connection, profile_id, now=min(mark.used, now()))
 
 
 def list_entries(

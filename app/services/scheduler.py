@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from app.services.live import CachedProfile
     from app.services.recent import RecentMessages
     from app.settings import Settings
+    from app.storage.retention import ClockMark
 
 log = logging.getLogger(__name__)
 # Seconds between two looks for rows of other processes.
@@ -193,6 +194,8 @@ def rest(left: int) -> float:
 
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
+# Each mark of the clock is a commit, and a jump is 27 days.
+MARKED: Final = timedelta(hours=1)
 # Scored messages deleted in one transaction: 50,000 held SQLite's write lock for 2 s,
 # so these take 10 ms.  The next ones wait this long for a pause of feedback, so that a
 # busy service deletes as fast as it stores.
@@ -247,6 +250,7 @@ class Maintenance:
         self._erasable: dict[int, int] = {}
         # Since when verdicts are from the future.
         self._ahead: datetime | None = None
+        self._marked: ClockMark | None = None
         # Last profile reached by this minute's look for old data.
         self._looked_at: int | None = None
         self._abandoned: list[int] = []
@@ -390,6 +394,15 @@ class Maintenance:
         self._expiring.extend(self._erasable.keys() - {*self._expiring})
         if self._looked_at is None:
             self._looked_at = 0
+        self._mark()
+
+    def _mark(self) -> None:
+        """Store the mark of the clock, unless it is much as before."""
+        mark, old = self.clock.mark, self._marked
+        if old is None or max(abs(mark[n] - old[n]) for n in range(2)) >= MARKED:
+            with writing(self.engine) as connection:
+                retention.put_clock_mark(connection, mark)
+            self._marked = mark
 
     def _look(self) -> float:
         """Look for old data in the next profiles; return as a call does."""

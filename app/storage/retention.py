@@ -20,21 +20,31 @@ without a lock, `write` changes the tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from sqlalchemy import exists, func, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.storage import feature_names, ledger, profiles, runs, scored, tables, undo_work
+from app.storage import (
+    access,
+    feature_names,
+    ledger,
+    profiles,
+    runs,
+    scored,
+    tables,
+    undo_work,
+)
+from app.storage.database.dialect import upsert
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
 
-    from sqlalchemy import ColumnElement, Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
@@ -359,34 +369,34 @@ def _names(
     return new, gone
 
 
-def last_used(
-    connection: Connection, *, now: datetime, gap: timedelta, proof: timedelta
-) -> datetime | None:
-    """Return the time of the last feedback or verdict; None if there is none.
+class ClockMark(NamedTuple):
+    """What a service has found about its clock (`app.services.clock.SteadyClock`).
 
-    Rows after a pause longer than `gap` do not count until they span `proof`: a clock
-    that ran ahead may have written them.
+    Parameters
+    ----------
+    used : datetime
+        The last time that was believed.
+    since : datetime
+        The time after the last jump of the clock; after `used` if that was a jump ahead
+        that is not believed yet.
     """
-    last: datetime | None = None
-    for table in (tables.ledger, tables.scored):
-        newest = _newest(connection, table, now)
-        if newest is not None:
-            earlier = _newest(connection, table, newest - proof)
-            if earlier is not None and newest - earlier > gap:
-                newest = earlier
-            last = newest if last is None else max(last, newest)
-    return last
+
+    used: datetime
+    since: datetime
 
 
-def _newest(connection: Connection, table: Table, upto: datetime) -> datetime | None:
-    """Return the newest time of a table up to another."""
-    # Profile by profile, in the order of the index.
-    times = (
-        select(func.max(table.c.time))
-        .where(table.c.profile_id == tables.profile.c.id, table.c.time <= upto)
-        # Without it, the query is of all rows, because it would not name the profiles.
-        .correlate(tables.profile)
-        .scalar_subquery()
-    )
-    found = connection.scalars(select(times).select_from(tables.profile))
-    return max((time for time in found if time is not None), default=None)
+_CLOCK: Final = "clock"
+
+
+def clock_mark(connection: Connection) -> ClockMark | None:
+    """Return the last mark that a service has stored; None if there is none."""
+    stored = access.secret(connection, _CLOCK)
+    if stored is None:
+        return None
+    return ClockMark(*map(datetime.fromisoformat, stored.decode().split()))
+
+
+def put_clock_mark(connection: Connection, mark: ClockMark) -> None:
+    """Store a mark for later processes."""
+    value = " ".join(time.isoformat() for time in mark).encode()
+    upsert(connection, tables.service_secret, [{"name": _CLOCK, "value": value}])

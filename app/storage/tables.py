@@ -291,7 +291,8 @@ audit_event: Final = Table(
     Column("details", JSON(none_as_null=True)),
     Index(None, "time"),
 )
-# What cookies are signed with.
+# What cookies are signed with, and what was found about the clock
+# (`app.storage.retention`).
 service_secret: Final = Table(
     "service_secret",
     metadata,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import scored, tables
 from app.storage.database.engine import disposing, reading, writing
-from app.storage.retention import last_used
+from app.storage.retention import ClockMark
 from tests.support.application import running, teach
 from tests.support.builders import observed
 from tests.support.databases import counting
@@ -38,9 +38,21 @@ def database():
 class Times:
     """A clock and a stopwatch that are set by hand."""
 
-    def __init__(self, used=None, wall=MARCH):
+    def __init__(self, mark=None, wall=MARCH):
         self.wall, self.ran = wall, 0.0
-        self.clock = SteadyClock(used, lambda: self.wall, lambda: self.ran)
+        self.clock = self.started(mark)
+
+    def started(self, mark):
+        """Return the clock of a process that starts now."""
+        # Each machine counts from its own start.
+        begun = self.ran
+        return SteadyClock(mark, lambda: self.wall, lambda: self.ran - begun)
+
+    def restart(self, *, off=timedelta()):
+        """Start the next process, some time after the end of this one."""
+        mark = self.clock.mark
+        self.wall += off
+        self.clock = self.started(mark)
 
     def __call__(self, ahead=timedelta(), ran=timedelta()):
         """Return the time after some time, with the clock set ahead."""
@@ -110,43 +122,111 @@ def test_a_clock_that_is_corrected_in_time_has_changed_nothing():
 
 
 def test_a_start_with_a_wrong_clock_is_noticed():
-    """The newest stored row shows it, but one row from the future does not."""
-    assert MARCH - AHEAD == Times(used=MARCH - AHEAD)()
-    assert MARCH == Times(used=MARCH + AHEAD)()
+    """The mark of the process before shows it, but one from the future does not."""
+    past, future = MARCH - AHEAD, MARCH + AHEAD
+
+    assert past == Times(ClockMark(past, past))()
+    assert MARCH == Times(ClockMark(future, future))()
 
 
-def rows(app, table=tables.ledger):
+@pytest.mark.parametrize("off", [timedelta(), timedelta(hours=6)])
+def test_restarts_delay_no_proof(off):
+    """Neither of a clock that is ahead, nor of one that was: a day is a day."""
+    times = Times()
+    for ahead in (AHEAD, -AHEAD):
+        times(ahead=ahead)
+        found = []
+        for _ in range(4):
+            times(ran=PROOF / 4 - off)
+            found.append((times.wall - times() < JUMP, times.clock.proven))
+            times.restart(off=off)
+        times()
+
+        assert [(ahead < timedelta(), False)] * 3 == found[:3]
+        assert times.clock.proven
+        assert times.wall == times()
+
+
+def test_each_jump_has_to_be_proven_again():
+    """Also one while no process runs, or between two of another clock that is wrong."""
+    for off in (AHEAD, -AHEAD):
+        times = Times()
+        times(ran=PROOF)
+        times.restart(off=off)
+        times()
+        found = [times.clock.proven]
+        times.restart(off=AHEAD)
+        times()
+
+        assert [False, False] == [*found, times.clock.proven]
+        assert times.wall != times()
+
+
+def test_a_clock_that_was_corrected_while_no_process_ran_is_believed(caplog):
+    """With a line in the log if it was less than a month ahead."""
+    caplog.set_level("INFO")
+    times = Times()
+    times(ahead=timedelta(days=40))
+    times.restart(off=timedelta(days=-20))
+
+    assert MARCH + timedelta(days=20) == times()
+    assert "the clock shows the expected time again" == caplog.messages[-1]
+
+
+def rows(app):
     """Return how many rows have their features."""
-    with reading(app.engine) as connection:
-        return connection.scalar(select(func.count(table.c.vector)))
+    with disposing(app.engine) as engine, reading(engine) as connection:
+        return connection.scalar(select(func.count(tables.ledger.c.vector)))
+
+
+@contextmanager
+def started(database_url, monkeypatch, wall):
+    """Give a service whose clock shows a time and whose old data have gone."""
+    monkeypatch.setattr("app.services.clock.now", lambda: wall)
+    monkeypatch.setattr(application, "now", lambda: wall)
+    monkeypatch.setattr(
+        SteadyClock.__init__, "__defaults__", (lambda: wall, time.monotonic)
+    )
+    app = Application(Settings(_env_file=None, database_url=database_url))
+    app.start()
+    try:
+        app.scheduler.stop()
+        yield app
+        for _ in range(3):
+            app.maintenance._expire()  # noqa: SLF001
+            app.maintenance()
+    finally:
+        app.stop()
 
 
 def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
     """Nor does a restart change that, though mail was scored and taught meanwhile."""
-    with running(database_url=database_url) as app:
+    right = datetime.now(UTC)
+    with started(database_url, monkeypatch, right) as app:
         for number in range(3):
             teach(app, ham(number), "ham")
             teach(app, spam(number), "spam")
-    ahead = datetime.now(UTC) + AHEAD
-    monkeypatch.setattr("app.services.clock.now", lambda: ahead)
-    monkeypatch.setattr(application, "now", lambda: ahead)
-    monkeypatch.setattr(
-        SteadyClock.__init__, "__defaults__", (lambda: ahead, time.monotonic)
-    )
     for number in (7, 8):
-        app = Application(Settings(_env_file=None, database_url=database_url))
-        app.start()
-        try:
-            app.scheduler.stop()
+        with started(database_url, monkeypatch, right + AHEAD) as app:
             teach(app, spam(number), "spam")
-            for _ in range(3):
-                app.maintenance._expire()  # noqa: SLF001
-                app.maintenance()
-            left = rows(app)
-        finally:
-            app.stop()
 
-    assert 8 == left
+    assert 8 == rows(app)
+
+
+def test_a_service_that_is_restarted_each_day_drops_what_is_old(
+    database_url, monkeypatch
+):
+    """Though it gets mail twice a year, and was off until then."""
+    begun = datetime.now(UTC)
+    with started(database_url, monkeypatch, begun) as app:
+        teach(app, ham(1), "ham")
+    found = []
+    for ran in (timedelta(), PROOF, 2 * PROOF):
+        with started(database_url, monkeypatch, begun + AHEAD + ran) as app:
+            pass
+        found.append(rows(app))
+
+    assert [1, 0, 0] == found
 
 
 def kept_after(times, seen, database_url):
@@ -293,42 +373,3 @@ def test_a_clock_that_was_a_year_behind_hides_no_month(
             found.append(app.live.get("default").specification.decay.epoch)
 
     assert [202603, 202603, 202604, 202612] == found
-
-
-def test_what_follows_a_long_pause_is_proven_by_a_day(database_url):
-    """A wrong clock does not confirm itself."""
-    with running(database_url=database_url) as app:
-        times = [MARCH, MARCH + AHEAD, MARCH + AHEAD + PROOF / 2]
-        for number in range(3):
-            teach(app, spam(number), "spam")
-
-        def used(*times):
-            with writing(app.engine) as connection:
-                for revision, moment in enumerate(times, start=1):
-                    row = tables.ledger.c.revision == revision
-                    connection.execute(
-                        update(tables.ledger).where(row).values(time=moment)
-                    )
-            now = datetime(2027, 1, 1, tzinfo=UTC)
-            with reading(app.engine) as connection:
-                return last_used(connection, now=now, gap=JUMP, proof=PROOF)
-
-        assert MARCH == used(*times)
-        assert times[1] + PROOF * 2 == used(*times[:2], times[1] + PROOF * 2)
-
-
-def test_the_last_use_is_found_without_reading_all_rows(database_url):
-    """A start costs the same after some years."""
-    with running(database_url=database_url) as app:
-        live = app.live.get("default")
-    found = []
-    # Its threads have ended; they would be counted as well.
-    with disposing(app.engine) as engine:
-        for _ in few_and_many(engine, live):
-            with counting(engine) as counted, reading(engine) as connection:
-                used = last_used(connection, now=MARCH + AHEAD, gap=JUMP, proof=PROOF)
-            found.append((used, counted.instructions))
-    (_, few), (last, many) = found
-
-    assert MARCH + timedelta(minutes=999) == last
-    assert many <= few + 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from itertools import count
 
 import pytest
 from sqlalchemy import select, update
@@ -20,7 +19,8 @@ from app.services.profiles import create_profile, delete_profile
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage.database.engine import writing
+from app.storage.database.engine import reading, writing
+from app.storage.retention import ClockMark, put_clock_mark
 from app.storage.tables import list_entry
 from tests.support.application import running, teach
 from tests.support.databases import on_sqlite
@@ -152,38 +152,44 @@ def test_each_recipient_has_the_own_lists(app):
     }
 
 
-def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
-    app, monkeypatch
+HOURS, YEAR, NONE = timedelta(hours=2), timedelta(days=365), timedelta()
+
+
+@pytest.mark.parametrize("change", ["set", "removed"])
+@pytest.mark.parametrize(
+    ("clock", "believed", "goes"),
+    [(HOURS, HOURS, True), (YEAR, NONE, False), (NONE, YEAR, False)],
+)
+def test_an_expired_entry_goes_once_its_end_is_believed(
+    app, monkeypatch, change, clock, believed, goes
 ):
-    """The listing can be imported again."""
+    """With a change of the lists; a clock that is ahead removes nothing."""
     begun = now()
     put(app, SITE, SENDER, expires_at=begun + timedelta(hours=1))
-    put(app, SITE, "example.com")
-    listed = len(list_entries(app.engine, SITE))
-    monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
-    left = [str(each.subject) for each in list_entries(app.engine, SITE)]
-    app.remove_list_entry(SITE, ListSubject.parse("example.com"), actor="test")
-    with app.engine.connect() as connection:
-        rows = connection.execute(select(list_entry)).all()
+    put(app, SITE, BOB)
+    with writing(app.engine) as connection:
+        put_clock_mark(connection, ClockMark(begun + believed, begun))
+    monkeypatch.setattr("app.services.lists.now", lambda: begun + clock)
+    if change == "set":
+        put(app, SITE, BOB)
+    else:
+        app.remove_list_entry(SITE, ListSubject.parse(BOB), actor="test")
+    with reading(app.engine) as connection:
+        left = set(connection.scalars(select(list_entry.c.value)))
+    shown = {each.subject.value for each in list_entries(app.engine, SITE)}
 
-    assert (2, ["example.com"], []) == (listed, left, rows)
+    assert goes == (SENDER not in left)
+    assert (clock > NONE) == (SENDER not in shown)
 
 
 def test_an_entry_ends_when_it_expires(app, monkeypatch):
-    """No process has to be told, and the next change removes it."""
-    times = count()
+    """No process has to be told."""
     begun = now()
     put(app, SITE, SENDER, expires_at=begun + timedelta(hours=1))
     before = stated(app)
-    later = begun + timedelta(hours=2)
-    monkeypatch.setattr(
-        "app.services.lists.now", lambda: later + timedelta(seconds=next(times))
-    )
-    after = stated(app)
-    put(app, SITE, BOB)
+    monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
 
-    assert ([(SENDER, -5.0)], []) == (before, after)
-    assert [BOB] == [str(each.subject) for each in list_entries(app.engine, SITE)]
+    assert ([(SENDER, -5.0)], []) == (before, stated(app))
 
 
 def test_another_process_follows(app, database_url):
