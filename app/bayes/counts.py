@@ -26,7 +26,7 @@ from app.bayes.sparse import (
     totalled,
 )
 from app.errors import InconsistentCounts, InvalidObservation
-from app.kernels.merge import merged
+from app.kernels.counts import merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,7 +23,7 @@ from typing import (
 import numpy as np
 
 from app.errors import InvalidObservation
-from app.kernels.merge import merged
+from app.kernels.counts import merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureCounts, half, require_frequencies, require_reachable
 from app.bayes.sparse import added, totalled
-from app.kernels import table as slots
+from app.kernels import counts as slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

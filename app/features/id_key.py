@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from app.errors import InvalidSetting
-from app.kernels.siphash import siphash
+from app.kernels.hashing import siphash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

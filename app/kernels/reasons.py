@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.kernels import in_place, part
+from app.kernels.hashing import xxh3
 from app.kernels.text import KEYS, PLACES, in_order, mixed
-from app.kernels.xxh3 import xxh3
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

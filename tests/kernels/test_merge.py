@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kernels.merge import merged, summed
+from app.kernels.counts import merged, summed
 
 WIDTH = 3
 # Few, so that they meet, and both ends; counts that wrap are added modulo 2**64.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kernels import table as slots
+from app.kernels import counts as slots
 
 # Few, so that they meet; with 0, which has a slot of its own, and both ends.
 IDS = st.sampled_from([0, 1, 2, 3, -1, 2**63 - 1, -(2**63)]) | st.integers(-40, 40)

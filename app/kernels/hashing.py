@@ -1,7 +1,11 @@
-"""XXH3: the 64-bit hash of bytes for feature ids.
+"""Hashes: XXH3 of bytes for feature ids, and SipHash-2-4 that hides ids under a key.
 
-The specification is Yann Collet's (github.com/Cyan4973/xxHash, doc/xxhash_spec.md,
-"XXH3 algorithm"), with the default secret and the seed 0.
+XXH3 is that of 64 bits, by Yann Collet's specification (github.com/Cyan4973/xxHash,
+doc/xxhash_spec.md, "XXH3 algorithm"), with the default secret and the seed 0.
+
+SipHash-2-4 is that of J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input
+PRF", INDOCRYPT 2012, for all ids of a message at once.  An id is hashed as eight bytes,
+the lowest first, so there is one block for the number and one for the length.
 """
 
 from __future__ import annotations
@@ -10,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.kernels import part
+from app.kernels import in_place, part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _SECRET: Final = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
@@ -176,3 +181,57 @@ def _avalanche(value: np.uint64) -> np.uint64:
     value ^= value >> _U(29)
     value *= _P64_3
     return value ^ (value >> _U(32))
+
+
+# "somepseudorandomlygeneratedbytes"
+_START_0: Final = _U(0x736F6D6570736575)
+_START_1: Final = _U(0x646F72616E646F6D)
+_START_2: Final = _U(0x6C7967656E657261)
+_START_3: Final = _U(0x7465646279746573)
+# The last block, without remaining bytes.
+_LENGTH: Final = _U(8 << 56)
+_END: Final = _U(0xFF)
+
+
+@in_place
+def siphash(
+    numbers: NDArray[np.uint64], key: NDArray[np.uint64], into: NDArray[np.uint64]
+) -> None:
+    """Write the hash of each number under a key of two halves.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint64, shape (n,)
+        The numbers.
+    key : ndarray of uint64, shape (2,)
+        The sixteen bytes of the key, as two little-endian numbers.
+    into : ndarray of uint64, shape (n,)
+        Written: the hashes, in the order of the numbers.
+    """
+    low, high = key[0], key[1]
+    for i in range(min(numbers.size, into.size)):
+        number = numbers[i]
+        a, b = low ^ _START_0, high ^ _START_1
+        c, d = low ^ _START_2, high ^ _START_3 ^ number
+        for _ in range(2):
+            a, b, c, d = _round(a, b, c, d)
+        a, d = a ^ number, d ^ _LENGTH
+        for _ in range(2):
+            a, b, c, d = _round(a, b, c, d)
+        a, c = a ^ _LENGTH, c ^ _END
+        for _ in range(4):
+            a, b, c, d = _round(a, b, c, d)
+        into[i] = a ^ b ^ c ^ d
+
+
+@part
+def _round(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return the state after one round."""
+    a, c = a + b, c + d
+    b, d = _turned(b, 13) ^ a, _turned(d, 16) ^ c
+    a = _turned(a, 32)
+    c, a = c + b, a + d
+    b, d = _turned(b, 17) ^ c, _turned(d, 21) ^ a
+    return a, b, _turned(c, 32), d

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kernels.siphash import siphash
+from app.kernels.hashing import siphash
 
 KEY = bytes(range(16))
 MASK = 2**64 - 1
