@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from app.drawing import Point
-    from app.figures.metrics import Roc
+    from app.figures import Roc
 
 LOWEST: Final = 0.02
 """Where the axes begin, as none.  Unit: per cent."""

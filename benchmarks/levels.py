@@ -23,7 +23,7 @@ from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.evaluation.subject import Subject
-from app.figures.metrics import roca_pct
+from app.figures import roca_pct
 from app.services.classify import observe
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from app.corpora.parallel import carry_out, readers
 from app.corpora.source import read_index
 from app.features.extract import extract
 from app.features.observation import ids_of
-from app.figures.metrics import Errors, roc, roca_pct
+from app.figures import Errors, roc, roca_pct
 from app.mail.parse import parse
 from benchmarks.drawing import drawing
 

@@ -28,7 +28,7 @@ from app.evaluation.subject import (
     months_evenly,
     require_known,
 )
-from app.figures.metrics import deal
+from app.figures import deal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

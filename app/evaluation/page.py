@@ -32,12 +32,12 @@ from app.drawing import (
 )
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.features.extract import extract
-from app.figures.calibration import reliability
-from app.figures.metrics import (
+from app.figures import (
     error_over_time,
     interval,
     lam_replicates,
     learning_curve,
+    reliability,
     roc,
     roca_replicates,
     spam_missed_at,
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from app.corpora.source import MailSource
     from app.evaluation.run import Comparison, Mistake, Run
     from app.features.observation import Observation
-    from app.figures.calibration import Bin
-    from app.figures.metrics import Curve
+    from app.figures import Bin, Curve
 
 
 def page(

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 import numpy as np
 
 from app.classifier.explain import Summand
-from app.figures.calibration import brier, expected_calibration_error
-from app.figures.metrics import (
+from app.figures import (
     Errors,
+    brier,
+    expected_calibration_error,
     interval,
     lam_replicates,
     macro_f1_pct,

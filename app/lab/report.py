@@ -15,7 +15,7 @@ import numpy as np
 
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
-from app.figures.metrics import deal
+from app.figures import deal
 from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, fit, sums
 from app.lab.groups import probability, with_decimals, written

@@ -26,8 +26,16 @@ import numpy as np
 
 from app.bayes.posterior import probability_of
 from app.errors import Forbidden, TooManyRequests
-from app.figures.calibration import Bin, brier, expected_calibration_error, reliability
-from app.figures.metrics import Errors, interval, roca_pct, roca_replicates
+from app.figures import (
+    Bin,
+    Errors,
+    brier,
+    expected_calibration_error,
+    interval,
+    reliability,
+    roca_pct,
+    roca_replicates,
+)
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import reading

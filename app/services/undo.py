@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.errors import DatabaseUnavailable, InvalidSelection, Unconfirmed, explaining
-from app.figures.metrics import Errors
+from app.figures import Errors
 from app.services.access import note
 from app.services.clock import now
 from app.services.profiles import learned

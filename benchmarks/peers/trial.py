@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.corpora.source import read_index
-from app.figures.calibration import brier, expected_calibration_error
-from app.figures.metrics import Errors, roca_pct, spam_missed_at
+from app.figures import (
+    Errors,
+    brier,
+    expected_calibration_error,
+    roca_pct,
+    spam_missed_at,
+)
 from benchmarks.peers.entrants import ENTRANTS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from app.figures.metrics import roc
+from app.figures import roc
 from benchmarks.drawing import drawing
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures.metrics import (
+from app.figures import (
     Errors,
     interval,
     lam_replicates,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from app.figures.calibration import brier, expected_calibration_error, reliability
+from app.figures import brier, expected_calibration_error, reliability
 
 # Few distinct probabilities, so that ties are common, and all that there are.
 probabilities = st.one_of(st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.floats(0, 1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_curve
 
-from app.figures.metrics import error_over_time, learning_curve, roc, roca_pct
+from app.figures import error_over_time, learning_curve, roc, roca_pct
 
 rankings = st.lists(
     st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
+from app.figures import Errors, macro_f1_pct, roca_pct, spam_missed_at
 
 # Few distinct scores, so that ties are common, and all that floats can be.
 scores = st.one_of(

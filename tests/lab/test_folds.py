@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import SmoothedPrior, UniformPrior
-from app.figures.metrics import deal
+from app.figures import deal
 from app.lab.design import design
 from app.lab.fitted import fit
 from app.lab.groups import Choices

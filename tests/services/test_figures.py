@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.errors import UnknownProfile
-from app.figures.metrics import Errors, roca_pct
+from app.figures import Errors, roca_pct
 from app.services.figures import OTHERS, SOURCES
 from app.services.profiles import delete_profile, rename_profile
 from tests.support.messages import ham, spam

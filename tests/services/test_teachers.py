@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import Forbidden, TooManyRequests
-from app.figures.metrics import Errors
+from app.figures import Errors
 from app.services.clock import now
 from app.services.figures import OTHERS, SUSPECT, SourceFigures, by_source, suspects
 from app.storage.scored import Scored

@@ -42,7 +42,7 @@ from app.evaluation.experiment import (
 from app.evaluation.page import named, page
 from app.evaluation.run import compare
 from app.evaluation.subject import Training
-from app.figures.metrics import Errors, interval, roca_replicates
+from app.figures import Errors, interval, roca_replicates
 from app.services.startup import specification
 from app.settings import Settings, load_settings
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.classifier.verdict import Count
-    from app.figures.metrics import Errors
+    from app.figures import Errors
     from app.services.figures import LiveFigures
 
 

@@ -39,8 +39,7 @@ from app.drawing import (
     table,
 )
 from app.evaluation.page import reliability_figure
-from app.figures.calibration import Bin
-from app.figures.metrics import wilson
+from app.figures import Bin, wilson
 from app.services.profiles import learned
 
 if TYPE_CHECKING:

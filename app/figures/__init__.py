@@ -1,1 +1,0 @@
-"""Figures of merit of a classifier. Pure."""
