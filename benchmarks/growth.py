@@ -47,6 +47,7 @@ from app.features.extract import extract
 from app.features.tokens import tokens_of
 from app.kernels.text import TEXT, joined
 from app.ledger.entry import ScoredRow, epoch_of
+from app.ledger.sums import encode_sums
 from app.ledger.teaching import Teaching
 from app.ledger.vector import IN_SUM
 from app.mail.parse import parse
@@ -58,9 +59,8 @@ from app.services.startup import open_database, specify
 from app.services.upkeep import Folding
 from app.settings import Settings
 from app.storage import profiles
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
-from app.storage.ledger import append
+from app.storage.ledger import append, append_sums
 from benchmarks.drawing import growth
 from benchmarks.start import start
 
@@ -195,7 +195,7 @@ def part(number: int) -> State:
 def store(engine: Engine, profile: ProfileRow, number: int, state: State) -> None:
     """Write a part into the ledger as `app.services.learn.LearnSums` does."""
     moment = now()
-    sums = encoded({epoch_of(moment): state}, profile.labels)
+    sums = encode_sums({epoch_of(moment): state}, profile.labels)
     teachings = [
         Teaching(
             digest=blake2b(f"{number}/{at}".encode(), digest_size=16).digest(),

@@ -32,9 +32,8 @@ from app.exchange.format import (
 from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
 from app.features.id_key import keyable
-from app.ledger.sums import Amounts, redacted_sums
+from app.ledger.sums import FEATURES_PER_ROW, Amounts, redacted_sums
 from app.storage import feature_names, fold, runs, undo_records, undo_work
-from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.follow import offer
 from app.storage.ledger import batches_after
 

@@ -39,11 +39,10 @@ from app.exchange.format import (
 )
 from app.features.extract import FEATURE_SET
 from app.ledger.entry import IMPORT_PREFIX
-from app.ledger.sums import redacted_sums
+from app.ledger.sums import encode_sums, redacted_sums
 from app.ledger.teaching import Teaching
 from app.ledger.vector import DROPPED
 from app.storage import (
-    bulk,
     feature_names,
     fold,
     hidden,
@@ -55,9 +54,10 @@ from app.storage import (
     tables,
     undo_records,
 )
-from app.storage.bulk import sums_in_force
 from app.storage.database.dialect import chunks
 from app.storage.database.engine import reading, writing, writing_then_pause
+from app.storage.ledger import append_sums
+from app.storage.undo_records import sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -184,10 +184,10 @@ class Staging:
                 view: feature_names.find(connection, profile.id, view, x.ids.tolist())
                 for view, x in views.items()
             }
-        sums = bulk.encoded({epoch: views}, profile.labels, texts)
+        sums = encode_sums({epoch: views}, profile.labels, texts)
         source, time = self.survey.source, self.new.clock()
         with self.new.step() as connection:
-            rows = bulk.append_sums(connection, profile, sums, source=source, time=time)
+            rows = append_sums(connection, profile, sums, source=source, time=time)
         self.rows += len(rows)
 
     def _write_rows(self, content: bytes) -> None:

@@ -35,7 +35,7 @@ amounts of the profile to which it is added.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,8 @@ from app.ledger.vector import (
     MOST_VIEWS,
     NUMBER,
     checked,
+    decode_names,
+    encode_names,
     read_name,
     require_new,
     sealed,
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from app.bayes.sparse import SparseCounts
     from app.features.id_key import IdKey
 
+    Names = Mapping[str, Mapping[int, str]]
+
 VERSION: Final = 0x82
 _VERSIONS: Final = frozenset((0x81, VERSION))
 _FEATURES: Final = 1
@@ -74,6 +78,11 @@ _MOMENTS: Final = 2
 _MOMENT_COLUMNS: Final = 8
 # Their number is one byte.
 _MOST_LABELS: Final = 0xFF
+FEATURES_PER_ROW: Final = 5_000
+"""Largest number of features in a row, because a fold sums at least one row at once.
+
+Appending a million features takes 0.7 s on SQLite, with 8.0 bytes each.
+"""
 
 
 def encode_sum(state: State, labels: Sequence[str]) -> bytes:
@@ -117,6 +126,41 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     return sealed(VERSION, COUNT.pack(len(body)), body, kind="sum")
 
 
+class EncodedSum(NamedTuple):
+    """A sum, ready to be stored: its month, its vector and its names."""
+
+    epoch: int
+    vector: bytes
+    encoded_names: bytes | None
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The text of its features, decoded at each call; empty if not stored."""
+        return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+
+def encode_sums(
+    sums: Mapping[int, State], labels: Sequence[str], names: Names | None = None
+) -> list[EncodedSum]:
+    """Return statistics as bytes, for ledger rows of bounded size.
+
+    Parameters
+    ----------
+    names : mapping of str to mapping of int to str, optional
+        The text of features, view by view, as far as it is to be kept.
+
+    Raises
+    ------
+    InvalidObservation
+        If the statistics are of another number of classes, or a sum is too large.
+    """
+    return [
+        EncodedSum(epoch, encode_sum(part, labels), _names_of(part, names or {}))
+        for epoch in sorted(sums)
+        for part in sums[epoch].pieces(at_most=FEATURES_PER_ROW)
+    ]
+
+
 def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
     """Return the statistics of an encoded sum, with `labels` as its classes.
 
@@ -145,6 +189,16 @@ def redacted_sums(sums: State, key: IdKey | None = None) -> State:
         ids, places = key.ordered(x.ids)
         found[view] = FeatureCounts(x.messages, ids, x.columns.take(places, axis=0))
     return found
+
+
+def _names_of(part: State, names: Names) -> bytes | None:
+    """Return the text of a part's features, or None if there is none."""
+    found = {
+        view: tuple(names[view].get(i, "") for i in x.ids.tolist())
+        for view, x in part.items()
+        if view in names
+    }
+    return encode_names(found) if any(map(any, found.values())) else None
 
 
 def _body(rest: memoryview) -> bytes:

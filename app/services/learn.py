@@ -22,13 +22,13 @@ from app.errors import (
 )
 from app.features.observation import Observation, names_at
 from app.ledger.entry import ScoredRow, epoch_of
+from app.ledger.sums import encode_sums
 from app.ledger.teaching import Teaching, rows_of, scored_in_order
 from app.services.classify import observe
 from app.services.upkeep import Folding
 from app.storage import profiles
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
-from app.storage.ledger import append, latest_of
+from app.storage.ledger import append, append_sums, latest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from app.corpora.mailbox import CorpusMessage
     from app.corpora.parallel import Readers
     from app.features.id_key import IdKey
+    from app.ledger.sums import EncodedSum
     from app.ledger.teaching import Outcome
     from app.services.live import LiveProfile
-    from app.storage.bulk import EncodedSum
     from app.storage.profiles import ProfileRow
 
     Raws = Sequence[tuple[str, bytes]]
@@ -392,7 +392,7 @@ def _read_sum(
     ]
     total = sum_of_moves(moves, n_classes=len(labels))
     names = _names_of([found for _, found in seen.values()])
-    return rows, encoded({epoch_of(time): total}, labels, names)
+    return rows, encode_sums({epoch_of(time): total}, labels, names)
 
 
 def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:

@@ -37,13 +37,14 @@ from app.exchange.survey import (
 )
 from app.features.extract import FEATURE_SET
 from app.ledger.entry import epoch_of
-from app.ledger.sums import Amounts, redacted_sums
+from app.ledger.sums import FEATURES_PER_ROW, Amounts, encode_sums, redacted_sums
 from app.services import undo
 from app.services.upkeep import Folding
-from app.storage import bulk, fold, hidden, profiles
-from app.storage.bulk import sums_in_force
+from app.storage import fold, hidden, profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold import replayed
+from app.storage.ledger import append_sums
+from app.storage.undo_records import sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -354,14 +355,14 @@ class Transfer:
         self._require_room(
             profile, amounts, what="the dump", way_out="Import it into another profile"
         )
-        parts = [*state.pieces(at_most=bulk.FEATURES_PER_ROW)]
+        parts = [*state.pieces(at_most=FEATURES_PER_ROW)]
         with self._hidden(name, like=profile, id_key=profile.id_key) as new:
             written = 0
             for part in parts:
                 texts = names if self.store_words else None
-                sums = bulk.encoded({epoch: part}, profile.labels, texts)
+                sums = encode_sums({epoch: part}, profile.labels, texts)
                 with new.step() as connection:
-                    bulk.append_sums(connection, new.row, sums, source=source, time=now)
+                    append_sums(connection, new.row, sums, source=source, time=now)
                 written += part.size
                 progress(written)
             if profile.revision:
@@ -463,7 +464,7 @@ class Transfer:
         """Raise if import and profile together exceed the limits of the tables."""
         try:
             with reading(self.engine) as connection:
-                before = bulk.held(connection, profile)
+                before = fold.held(connection, profile)
             amounts.beside(before)
         except InvalidObservation as error:
             raise OtherProfile(

@@ -25,6 +25,7 @@ from app.bayes.state import History, State
 from app.classifier.specification import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
+from app.ledger.sums import Amounts
 from app.storage import runs, tables
 from app.storage.ledger import (
     BYTES_AT_ONCE,
@@ -394,3 +395,21 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     """
     held = runs.load(connection, profile, "counts")
     return History.sum([held, *unfolded(connection, profile)])
+
+
+def held(connection: Connection, profile: ProfileRow) -> Amounts:
+    """Return the amounts that a profile has counted, folded or not.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        As `unfolded`.
+    InvalidObservation
+        If the unfolded rows alone exceed 64 bits.
+    """
+    found = Amounts()
+    found.add(runs.total(connection, profile))
+    for epochs in unfolded(connection, profile):
+        for views in epochs.values():
+            found.add(views)
+    return found

@@ -2,6 +2,10 @@
 
 A lesson is acknowledged once its row is committed.  Rows are added and never
 changed, except that retention and forgetting drop their features and words.
+
+An import or a pruning is a series of consecutive sums of bounded size, with one source
+and one time, written in one transaction.  Folds, followers, audits and undo treat them
+like any other row.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Table
 
+    from app.ledger.sums import EncodedSum
     from app.ledger.teaching import Outcome, Teaching
     from app.ledger.undo import Selection
     from app.storage.profiles import ProfileRow
@@ -426,3 +431,46 @@ def _rows_of_day(
         )
         found[source] = connection.execute(of_day).scalar_one()
     return found
+
+
+def append_sums(
+    connection: Connection,
+    profile: ProfileRow,
+    sums: Iterable[EncodedSum],
+    *,
+    source: str,
+    time: datetime,
+) -> list[LedgerRow]:
+    """Write sums into the ledger, all or none.
+
+    Parameters
+    ----------
+    sums : iterable of EncodedSum
+        With the labels of the profile (`app.ledger.sums.encode_sums`).  Negative counts
+        must not exceed the existing ones, or they can never be folded: the caller must
+        ensure this while it holds the lock of the profile (`profiles.lock`).
+
+    Returns
+    -------
+    list of LedgerRow
+        The rows, in the order of their revisions; none where nothing is added.
+
+    Raises
+    ------
+    ProfileReplaced
+        If the profile is gone.
+    """
+    first = profiles.lock(connection, profile) + 1
+    rows = [
+        LedgerRow.of_sum(
+            profile_id=profile.id,
+            revision=revision,
+            feature_set=profile.feature_set,
+            source=source,
+            time=time,
+            **each._asdict(),
+        )
+        for revision, each in enumerate(sums, first)
+    ]
+    write(connection, profile.id, rows)
+    return rows

@@ -23,10 +23,11 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
 from app.ledger.entry import PRUNED, LedgerRow
+from app.ledger.sums import encode_sums
 from app.storage import ledger, profiles, runs, tables
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.dialect import chunks
 from app.storage.fold import folded_revision
+from app.storage.ledger import append_sums
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
-    from app.storage.bulk import EncodedSum
+    from app.ledger.sums import EncodedSum
     from app.storage.profiles import ProfileRow
 
 _LEDGER: Final = tables.ledger
@@ -112,7 +113,7 @@ def find(
     return Pruning(
         revision=revision,
         # Here, since whoever carries it out holds the one write lock of SQLite.
-        sums=encoded(sums, profile.labels),
+        sums=encode_sums(sums, profile.labels),
         features={view: int(ids.size) for view, ids in rare.items() if ids.size},
         rows=rows,
     )

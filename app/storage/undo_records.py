@@ -14,7 +14,7 @@ from sqlalchemy import func, insert, or_, select
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.ledger.entry import PRUNED
-from app.ledger.undo import UndoRow
+from app.ledger.undo import Selection, UndoRow, in_force
 from app.ledger.vector import IN_SUM
 from app.storage import fold, ledger, tables
 from app.storage.database.dialect import chunks, where_in
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from app.bayes.state import State
     from app.ledger.entry import LedgerRow
-    from app.ledger.undo import Selection
     from app.storage.profiles import ProfileRow
 
 _LEDGER: Final = tables.ledger
@@ -89,6 +88,15 @@ def taken_by(
     for row in where_in(connection, query, _UNDONE.c.revision, sorted(revisions)):
         found.setdefault(row.revision, set()).add(row.number)
     return found
+
+
+def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool | None:
+    """Return whether sums of a source are in force; None if they were never learned."""
+    rows = matching(connection, profile_id, Selection(source=source))
+    sums = [row.revision for row in rows if row.is_sum]
+    taken = taken_by(connection, profile_id, sums)
+    standing = in_force(all_of(connection, profile_id))
+    return any(not taken.get(each, set()) & standing for each in sums) if sums else None
 
 
 def rows_of(

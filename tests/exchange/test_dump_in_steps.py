@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ProfileReplaced
-from app.storage import bulk, hidden, tables
+from app.services import transfer
+from app.storage import hidden, tables
 from app.storage.database.engine import open_engine, reading
 from app.storage.fold import audit
 from tests.support.builders import digest, new_profile, rows_of, taught, teach
@@ -16,7 +17,7 @@ from tests.support.transfer import CutError, add, audited, seen, state, stored
 @pytest.fixture(autouse=True)
 def in_many_steps(monkeypatch):
     """Have a dump of a few tokens several rows."""
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 2)
+    monkeypatch.setattr(transfer, "FEATURES_PER_ROW", 2)
 
 
 @pytest.fixture(params=["empty", "taught"])
@@ -64,7 +65,7 @@ def test_a_dump_is_the_same_sums_in_one_step_and_in_many(engine, monkeypatch):
     empty, forgetful, whole = (new_profile(engine) for _ in range(3))
     teach(engine, forgetful, taught("mine", "ham", {"lunch": 1}), taught("mine", None))
     parts = [add(engine, each) for each in (empty, forgetful)]
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 5_000)
+    monkeypatch.setattr(transfer, "FEATURES_PER_ROW", 5_000)
     one = add(engine, whole)
 
     assert 1 == one.rows

@@ -16,14 +16,16 @@ from app.exchange import staging
 from app.exchange.survey import survey
 from app.ledger import entry
 from app.ledger.entry import OWN
+from app.ledger.sums import encode_sums
 from app.services.cache import LiveProfiles
 from app.services.clock import SteadyClock
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, fold, hidden, profiles, scored, tables
+from app.storage import fold, hidden, profiles, scored, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
+from app.storage.ledger import append_sums
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -319,10 +321,10 @@ def test_what_cannot_be_said_to_the_new_profile_is_not_forgotten(engine, kind):
             undo(engine, other, source="anna")
         else:
             with writing(engine) as connection:
-                bulk.append_sums(
+                append_sums(
                     connection,
                     other,
-                    bulk.encoded({202603: learned(n_classes=3)}, other.labels),
+                    encode_sums({202603: learned(n_classes=3)}, other.labels),
                     source="import:x",
                     time=MARCH,
                 )
@@ -417,8 +419,8 @@ def test_a_pruning_of_what_is_known_by_then_is_refused(engine):
     teach(engine, other, taught("mine", "ham", {"lunch": 1}))
     minus = -state(engine, profile.name)
     with writing(engine) as connection:
-        sums = bulk.encoded({202603: minus}, profile.labels)
-        bulk.append_sums(connection, profile, sums, source="p", time=MARCH)
+        sums = encode_sums({202603: minus}, profile.labels)
+        append_sums(connection, profile, sums, source="p", time=MARCH)
     before = rows_of(engine, tables.ledger, other)
     data = exported_unfolded(engine, profile)
 

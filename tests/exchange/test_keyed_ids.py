@@ -11,10 +11,10 @@ from app.errors import OtherProfile
 from app.exchange.survey import survey
 from app.features.extract import meant
 from app.features.id_key import IdKey
-from app.ledger.sums import redacted_sums
+from app.ledger.sums import encode_sums, redacted_sums
 from app.services.profiles import list_profiles
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import writing
+from app.storage.ledger import append_sums
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -56,7 +56,7 @@ def everything(engine):
         append_sums(
             connection,
             profile,
-            encoded({202602: learned()}, profile.labels, names),
+            encode_sums({202602: learned()}, profile.labels, names),
             source="import:other",
             time=MARCH,
         )

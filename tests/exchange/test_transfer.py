@@ -31,7 +31,7 @@ from app.exchange.format import (
 )
 from app.exchange.survey import survey
 from app.ledger import entry
-from app.ledger.sums import Amounts
+from app.ledger.sums import Amounts, encode_sums
 from app.ledger.undo import Selection, UndoRow
 from app.services import undo as undoing
 from app.services.cache import LiveProfiles
@@ -39,8 +39,9 @@ from app.services.clock import SteadyClock
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import bulk, history, lists, profiles, scored, tables, undo_work
+from app.storage import history, lists, profiles, scored, tables, undo_work
 from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.ledger import append_sums
 from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
     APRIL,
@@ -247,10 +248,10 @@ def test_an_import_in_a_ledger_is_not_counted_twice(engine):
     )
     for profile in (here, there):
         with writing(engine) as connection:
-            bulk.append_sums(
+            append_sums(
                 connection,
                 profile,
-                bulk.encoded({202603: State(words=counts)}, profile.labels),
+                encode_sums({202603: State(words=counts)}, profile.labels),
                 source="import:bogofilter:1234",
                 time=MARCH,
             )
@@ -500,10 +501,10 @@ def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
         np.array([-1, 0]), np.array([1]), np.array([[-1, 0]]), np.array([[-1, 0]])
     )
     with writing(engine) as connection:
-        (row,) = bulk.append_sums(
+        (row,) = append_sums(
             connection,
             profile,
-            bulk.encoded({202603: State(words=minus)}, profile.labels),
+            encode_sums({202603: State(words=minus)}, profile.labels),
             source="x",
             time=MARCH,
         )
@@ -725,10 +726,10 @@ def test_a_feature_of_the_largest_id_is_exported(engine):
         np.array([1, 0]), np.array([2**63 - 1]), np.array([[1, 0]]), np.array([[1, 0]])
     )
     with writing(engine) as connection:
-        bulk.append_sums(
+        append_sums(
             connection,
             profile,
-            bulk.encoded({202603: State(words=largest)}, profile.labels),
+            encode_sums({202603: State(words=largest)}, profile.labels),
             source="x",
             time=MARCH,
         )

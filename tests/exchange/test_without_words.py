@@ -18,11 +18,11 @@ from app.exchange.format import (
 from app.exchange.survey import survey
 from app.features.id_key import IdKey
 from app.ledger.entry import ScoredRow
-from app.ledger.sums import Amounts, redacted_sums
+from app.ledger.sums import Amounts, encode_sums, redacted_sums
 from app.ledger.teaching import Teaching
 from app.storage import ledger
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
+from app.storage.ledger import append_sums
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -91,7 +91,7 @@ def profile(engine):
             append_sums(
                 connection,
                 made,
-                encoded(sums, made.labels),
+                encode_sums(sums, made.labels),
                 source="import:other",
                 time=MARCH,
             )

@@ -17,9 +17,10 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
+from app.ledger import sums
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import bulk, tables, undo_records, undo_work
+from app.storage import tables, undo_records, undo_work
 from app.storage.database.engine import open_engine, reading, writing
 from tests.support.builders import (
     APRIL,
@@ -203,7 +204,7 @@ def test_what_is_undone_already_is_not_undone_twice(engine):
 
 def test_an_import_is_undone_and_done_again(engine, monkeypatch):
     """Row by row, the messages last; and with the text of its words."""
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    monkeypatch.setattr(sums, "FEATURES_PER_ROW", 1)
     profile = new_profile(engine)
     teach(engine, profile, taught(1, "spam", {"money": 1}, {"size": 2}))
     before = contents(engine, profile)

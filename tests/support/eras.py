@@ -24,6 +24,7 @@ from app.access.rights import AccessKey, Person, Right, digest_of
 from app.bayes.state import State
 from app.classifier.verdict import HistoryLine
 from app.ledger.entry import LedgerRow, ScoredRow
+from app.ledger.sums import encode_sums
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
 from app.storage import (
@@ -38,8 +39,8 @@ from app.storage import (
     tables,
     undo_work,
 )
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.ledger import append_sums
 from app.storage.lists import CorrespondentRow
 from tests.support.builders import (
     APRIL,
@@ -117,7 +118,7 @@ def _sums(engine, profile):
         append_sums(
             connection,
             profile,
-            encoded({202602: State(words=learned()["words"])}, profile.labels),
+            encode_sums({202602: State(words=learned()["words"])}, profile.labels),
             source="import:other",
             time=MARCH,
         )

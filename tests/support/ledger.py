@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.bayes.state import State
 from app.classifier.learn import delta
+from app.ledger.sums import encode_sums
 from app.storage import fold, tables, undo_work
-from app.storage.bulk import append_sums, encoded
 from app.storage.database.engine import reading, writing
 from app.storage.fold import audit
-from app.storage.ledger import latest_of
+from app.storage.ledger import append_sums, latest_of
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -42,7 +42,7 @@ def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
     """Append sums in one transaction and return their rows."""
     with writing(engine) as connection:
         states = {month: State(views) for month, views in sums.items()}
-        made = encoded(states, profile.labels, names)
+        made = encode_sums(states, profile.labels, names)
         return append_sums(connection, profile, made, source=source, time=time)
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InvalidObservation
-from app.storage import bulk, tables
+from app.ledger import sums
+from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import WEIGHT_OF_SUM, latest_of, rows_after
 from tests.support.builders import (
@@ -31,7 +32,7 @@ from tests.support.ledger import MAIL, add, audited, learned, loaded
 
 def test_a_sum_is_what_its_messages_are(engine, monkeypatch):
     """Learned one by one or imported: the same state, and the same tables."""
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 2)
+    monkeypatch.setattr(sums, "FEATURES_PER_ROW", 2)
     one, other = new_profile(engine), new_profile(engine)
     spoken = ("ham", "spam")
     teach(
@@ -75,7 +76,7 @@ def test_rows_come_back_as_they_were_written(engine):
 
 def test_what_was_added_can_be_taken_back(engine, monkeypatch):
     """As rows with the negated sum; nothing is left in any table."""
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    monkeypatch.setattr(sums, "FEATURES_PER_ROW", 1)
     profile = new_profile(engine)
     texts = {"words": {feature("money"): "money", feature("cheap"): "cheap"}}
     add(engine, profile, {202603: learned()}, names=texts)
@@ -145,7 +146,7 @@ def test_sums_of_other_labels_are_refused(engine):
 
 def test_a_step_takes_few_sums(engine, monkeypatch):
     """A sum counts as many messages, and the first row is always taken."""
-    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    monkeypatch.setattr(sums, "FEATURES_PER_ROW", 1)
     profile = new_profile(engine)
     teach(engine, profile, taught(1, "ham", {"a": 1}))
     add(engine, profile, {202603: {"words": learned()["words"]}})
