@@ -27,8 +27,7 @@ from app.doors.mta import (
 from app.doors.serving.listener import Door
 from app.doors.serving.threads import LEARNING, computing, in_thread
 from app.doors.spamd import codec
-from app.doors.spamd.codec import success
-from app.doors.spamd.session import Request, SpamdSession
+from app.doors.spamd.codec import Request, SpamdSession, success
 from app.ledger.entry import source_of
 from app.services.access import Caller
 from app.services.feedback import Via

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.spamd import codec
-from app.doors.spamd.codec import MAX_FIELDS, MAX_LINE_BYTES
-from app.doors.spamd.session import Request, SpamdSession
+from app.doors.spamd.codec import MAX_FIELDS, MAX_LINE_BYTES, Request, SpamdSession
 from tests.support.spamd import LIMIT, answer
 
 

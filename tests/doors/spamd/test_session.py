@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from app.doors.spamd.session import SpamdSession
+from app.doors.spamd.codec import SpamdSession
 from app.mail.limits import MAX_BYTES
 from tests.support.spamd import LIMIT, SPAM, answer, feed, request
 
