@@ -24,7 +24,7 @@ from app.drawing import (
     template,
     with_classes,
 )
-from app.lab.fitted import Fitted
+from app.lab.fitted import Fitted, Regressed
 from app.lab.groups import probability
 from app.lab.measured import Measured
 from app.lab.measured import number as measured
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from app.lab.groups import LearnedTable
     from app.lab.prediction import Prediction
-    from app.lab.regressed import Regressed
     from app.lab.report import Effect, Study, Validation
 
 CELLS: Final = 60

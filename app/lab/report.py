@@ -17,11 +17,10 @@ from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.figures import deal
 from app.lab.design import design as design_of
-from app.lab.fitted import Fitted, fit, sums
+from app.lab.fitted import Fitted, Regressed, fit, regressed, sums
 from app.lab.groups import probability, with_decimals, written
 from app.lab.measured import Measured
 from app.lab.prediction import decided
-from app.lab.regressed import Regressed, regressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design
+from app.lab.fitted import COORDINATES_LIMIT
 from app.lab.groups import Choices
-from app.lab.regressed import COORDINATES_LIMIT
 from app.lab.report import learned
 from app.lab.table import Kind, Model, Row, Table, read_text
 

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from app.lab.fitted import Fitted
+    from app.lab.fitted import Fitted, Regressed
     from app.lab.prediction import Prediction
-    from app.lab.regressed import Regressed
     from app.lab.report import Validation
     from app.lab.table import Row
     from app.lab.table import Table as Source
