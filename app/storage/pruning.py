@@ -151,18 +151,17 @@ def _without_needed(
     connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, NDArray[np.int64]]:
     """Return the features without those that a vector in the ledger still has."""
-    left = dict(rare)
+    needed = {view: np.zeros(ids.shape, np.bool_) for view, ids in rare.items()}
     # All months: an old message may have been moved today.
     kept = select(_LEDGER.c.revision).filter_by(profile_id=profile.id)
     revisions = connection.scalars(kept.where(_LEDGER.c.vector.is_not(None)))
-    for chunk in chunks(revisions.all()):
-        needed: dict[str, list[NDArray[np.int64]]] = {}
+    for chunk in chunks(revisions.all(), most=ledger.ROWS_OF_QUERY):
         for row in ledger.get_many(connection, profile.id, chunk):
             # A pruning itself needs nothing: its features are gone.
             if row.source == PRUNED and row.kind == "sum":
                 continue
             for view, ids in row.ids(profile.labels).items():
-                needed.setdefault(view, []).append(ids)
-        for view in left.keys() & needed.keys():
-            left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
-    return left
+                if (among := rare.get(view, ids[:0])).size:
+                    places = np.searchsorted(among, ids).clip(max=among.size - 1)
+                    needed[view][places[among[places] == ids]] = True
+    return {view: ids[~needed[view]] for view, ids in rare.items()}

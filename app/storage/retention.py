@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from sqlalchemy import exists, func, or_, select, update
@@ -227,7 +227,9 @@ def prepare(
     ).all()
     # Every start reads unfolded rows from the ledger.
     folded = folded_revision(connection, profile.id)
-    ready = list(takewhile(lambda row: row.revision <= folded, _batch(oldest)))
+    ready = list(
+        takewhile(lambda row: row.revision <= folded, ledger.within(oldest, BYTES))
+    )
     if not ready:
         return None
     return Sealing.of(
@@ -237,12 +239,6 @@ def prepare(
         last=(ready[-1].time, ready[-1].revision),
         forgotten={},
     )
-
-
-def _batch(rows: Sequence[Row[*tuple[Any, ...]]]) -> list[Row[*tuple[Any, ...]]]:
-    """Return the first rows, as many as have `BYTES` without the last of them."""
-    before_each = accumulate((row.bytes for row in rows), initial=0)
-    return [row for row, held in zip(rows, before_each, strict=False) if held < BYTES]
 
 
 def write(connection: Connection, profile: ProfileRow, sealing: Sealing) -> bool:
@@ -338,7 +334,7 @@ def prepare_erasure(
     ).all()
     revisions = [
         row.revision
-        for row in _batch(rows)
+        for row in ledger.within(rows, BYTES)
         if row.revision <= last[row.digest].revision
     ]
     forgotten = {digest: row.time for digest, row in last.items()}

@@ -234,7 +234,7 @@ def require_reachable(
         return {}
     delta, counted = History(), History()
     parts: dict[tuple[str, datetime], bool] = {}
-    for chunk in chunks(sorted(changed)):
+    for chunk in chunks(sorted(changed), most=ledger.ROWS_OF_QUERY):
         moved, beside = [delta], [counted]
         for row in ledger.get_many(connection, profile.id, chunk):
             added = row.delta(profile.labels)
@@ -301,7 +301,8 @@ def features_of(
     It reads every vector, so a plan does without it.
     """
     seen: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
-    for chunk in chunks(sorted(revision for revision, _ in work)):
+    revisions = sorted(revision for revision, _ in work)
+    for chunk in chunks(revisions, most=ledger.ROWS_OF_QUERY):
         for row in ledger.get_many(connection, profile.id, chunk):
             if row.vector is not None:
                 for view, ids in row.ids(profile.labels).items():

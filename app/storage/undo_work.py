@@ -366,7 +366,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     Parameters
     ----------
     limit : int
-        Largest number of rows to put right; a sum counts as `WEIGHT_OF_SUM`.
+        Largest number of rows to put right; a sum counts as `WEIGHT_OF_SUM`.  Fewer if
+        they are large.
 
     Raises
     ------
@@ -376,9 +377,14 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
         If features that are needed are gone, which a plan made sure of.
     """
     revision = profiles.lock(connection, profile)
-    work = tables.undo_work
-    mine = select(*work.c["revision", "sign", "number"]).filter_by(
-        profile_id=profile.id
+    row, work = _LEDGER.c, tables.undo_work
+    same = (row.profile_id == profile.id) & (row.revision == work.c.revision)
+    # With the bytes, which no index has: SQLite would walk through that of digests.
+    size = func.coalesce(func.length(row.vector), 0).label("bytes")
+    mine = (
+        select(*work.c["revision", "sign", "number"], row.digest, size)
+        .outerjoin_from(work, _LEDGER, same)
+        .where(work.c.profile_id == profile.id)
     )
     # Messages in the order of the key, so that a step reads its rows and no others.
     messages = mine.where(work.c.sign == 0).order_by(work.c.revision).limit(limit)
@@ -389,14 +395,15 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
         order = work.c.sign.desc(), work.c.sign * work.c.revision
         sums = mine.order_by(*order).limit(max(1, limit // WEIGHT_OF_SUM))
         done = connection.execute(sums).all()
+    done = ledger.within(done, ledger.BYTES_AT_ONCE)
     if not done:
         return []
     undos = undo_records.all_of(connection, profile.id)
     (undo,) = [each for each in undos if each.number == done[0].number]
     revisions = [row.revision for row in done]
-    # Whole rows: for their digests alone, SQLite would walk through an index.
-    stored = {r.revision: r for r in ledger.get_many(connection, profile.id, revisions)}
     if of_sums:
+        found = ledger.get_many(connection, profile.id, revisions)
+        stored = {row.revision: row for row in found}
         rows = [
             _of_sum(profile, stored[each.revision], each.sign, revision + n, undo)
             for n, each in enumerate(done, 1)
@@ -405,7 +412,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
         rows = put_right(
             connection,
             profile,
-            {row.digest for row in stored.values()},
+            {each.digest for each in done} - {None},
             undo,
             in_force=in_force(undos),
             revision=revision,

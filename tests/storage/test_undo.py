@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -20,7 +21,7 @@ from app.features.observation import Observation
 from app.ledger import sums
 from app.ledger.entry import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import tables, undo_records, undo_work
+from app.storage import ledger, pruning, tables, undo_records, undo_work
 from app.storage.database.engine import open_engine, reading, writing
 from tests.support.builders import (
     APRIL,
@@ -307,6 +308,58 @@ def test_an_undo_that_was_cut_short_is_finished_first(engine):
     assert [None] * 3 + ["spam"] == sorted(halfway, key=bool)
     assert [None] * 4 == labels_of(engine, profile)
     assert (True, 0) == audited(engine, profile)
+
+
+def test_a_step_takes_few_large_rows(engine, monkeypatch):
+    """Of messages and of sums: 256 messages can have 64 MB."""
+    monkeypatch.setattr(ledger, "BYTES_AT_ONCE", 1)
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "spam", {"a": 1}) for n in range(2)))
+    for _ in range(2):
+        add(engine, profile, {202603: learned()}, source="anna")
+    begin(engine, profile, Selection(source="anna"))
+    left = []
+    for _ in range(4):
+        with writing(engine) as connection:
+            undo_work.step(connection, profile, limit=256)
+            left.append(undo_work.rows_left(connection, profile.id))
+
+    assert [3, 2, 1, 0] == left
+    assert (True, 0) == audited(engine, profile)
+
+
+def count_features(connection, profile):
+    """Read the rows of a plan."""
+    work = [(revision, 0) for revision in range(1, 61)]
+    undo_records.features_of(connection, profile, work)
+
+
+def look_for_rare_features(connection, profile):
+    """Read all rows that have features."""
+    asked = {"views": {"words"}, "max_messages": 100, "before_epoch": 203001}
+    pruning.find(connection, profile, **asked, weak={})
+
+
+@on_sqlite
+@pytest.mark.parametrize("read", [count_features, look_for_rare_features])
+def test_few_large_rows_are_held_at_once(engine, monkeypatch, read):
+    """As many as one query of the fold reads."""
+    profile = new_profile(engine)
+    words = {f"word{n}": 1 for n in range(2000)}
+    teach(engine, profile, *(taught(n, "spam", words) for n in range(60)))
+    fold_all(engine, profile)
+    peaks = []
+    for rows in (3, 3, 60):
+        monkeypatch.setattr(ledger, "ROWS_OF_QUERY", rows)
+        with reading(engine) as connection:
+            tracemalloc.start()
+            read(connection, profile)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        peaks.append(peak)
+
+    # The first call also fills caches.
+    assert 2 * peaks[1] < peaks[2]
 
 
 def test_who_teaches_meanwhile_has_the_last_word(engine):
