@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from contextlib import contextmanager
 
 import pytest
+from sqlalchemy.exc import DataError
 
 from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
 from app.storage import profiles, tables
-from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.database.engine import (
+    disposing,
+    migrate,
+    open_engine,
+    reading,
+    writing,
+)
 from tests.support.builders import new_profile, taught, teach
 
 
@@ -51,6 +60,23 @@ def test_any_word_is_kept_where_bytes_are(site):
         )
 
     assert "Э" == learned.row.source
+
+
+def test_a_connection_whose_settings_are_refused_is_closed(site):
+    """Not first when it is collected; here a time-out is too long for PostgreSQL."""
+    with (
+        disposing(open_engine(site.url, busy_timeout=1e7)) as engine,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("always")
+        with (
+            pytest.raises(DataError, match="lock_timeout"),
+            reading(engine),
+        ):
+            pytest.fail("a connection without its settings")
+        gc.collect()
+
+    assert [] == [str(each.message) for each in warned]
 
 
 def ledger_of(url):

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -119,22 +119,26 @@ class TimedConnection(psycopg.Connection[Any]):
         except UnicodeError:
             msg = "The host name in the database URL is not valid."
             raise InvalidSetting(msg) from None
-        _require_unicode(connection)
-        connection.outage = outage
-        # As long for its answer as for a lock, because waiting is silence too.
-        connection.least_timeout = connection.timeout = 2 * busy_timeout
-        connection.never_writes = False
-        connection.settings = {
-            "process": connection.info.backend_pid,
-            "timeout": str(round(busy_timeout * 1000)),
-        }
-        ((connection.pooled, connection.started, *_),) = connection.execute(
-            _SETTINGS, connection.settings
-        )
-        connection.commit()
-        # Another session has no prepared statement of that name, or another one.
-        if connection.pooled:
-            connection.prepare_threshold = None
+        # Whatever fails, the connection does not stay open until it is collected.
+        with ExitStack() as failing:
+            failing.callback(connection.close)
+            _require_unicode(connection)
+            connection.outage = outage
+            # As long for its answer as for a lock, because waiting is silence too.
+            connection.least_timeout = connection.timeout = 2 * busy_timeout
+            connection.never_writes = False
+            connection.settings = {
+                "process": connection.info.backend_pid,
+                "timeout": str(round(busy_timeout * 1000)),
+            }
+            ((connection.pooled, connection.started, *_),) = connection.execute(
+                _SETTINGS, connection.settings
+            )
+            connection.commit()
+            # Another session has no prepared statement of that name, or another one.
+            if connection.pooled:
+                connection.prepare_threshold = None
+            failing.pop_all()
         return connection
 
     def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
@@ -188,7 +192,7 @@ class TimedConnection(psycopg.Connection[Any]):
 
 
 def _require_unicode(connection: psycopg.Connection[Any]) -> None:
-    """Close a connection to a database that cannot store every character.
+    """Refuse a database that cannot store every character.
 
     Raises
     ------
@@ -200,7 +204,6 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
     if encoding is None or encoding in _ENCODINGS:
         return
     name = connection.info.dbname
-    connection.close()
     raise InvalidSetting(
         f"The database {name!r} has the encoding {encoding}, which cannot store every "
         "letter of mail. Create a database with createdb -E UTF8 -l C.UTF-8 -T "
