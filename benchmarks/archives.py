@@ -50,7 +50,7 @@ BOGOFILTER: Final = "/usr/bin/bogofilter"
 RESAMPLED: Final = 2000
 COMMAND: Final = """
 import resource, sys
-from app.doors.cli.entry import main
+from app.doors.cli.__main__ import main
 try:
     main()
 except SystemExit as ended:

@@ -229,7 +229,7 @@ def _print_to(out, err):
 def _main(arguments, environment, folder):
     """Become the command, which prints to where this process does."""
     _enter(arguments, environment, folder)
-    from app.doors.cli.entry import main  # noqa: PLC0415  imported by the fork server
+    from app.doors.cli.__main__ import main  # noqa: PLC0415  imported by the fork server
 
     main()
 
