@@ -1,6 +1,8 @@
-"""Bytes and events of the spamd protocol, and sentences that cannot break it."""
+"""Protocol of spamd without I/O: any bytes in any pieces, and how much is held of them."""
 
 from __future__ import annotations
+
+import zlib
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.doors.spamd import codec
 from app.doors.spamd.codec import MAX_FIELDS, MAX_LINE_BYTES, Request, SpamdSession
-from tests.support.spamd import LIMIT, answer
+from app.mail.limits import MAX_BYTES
+from tests.support.spamd import LIMIT, SPAM, answer, feed, request
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,86 @@ def test_a_sentence_is_one_line_whatever_it_quotes(sentence):
     assert line.isascii()
     assert 1 == line.count(b"\n")
     assert len(line) < 1000
+
+
+def test_a_compressed_message_is_the_message():
+    """What spamc -z sends is scored as what spamc sends."""
+    packed = zlib.compress(SPAM)
+    sent = request("CHECK SPAMC/1.5", "Compress: zlib", message=packed)
+
+    expected = b"SPAMD/1.1 0 EX_OK\r\nSpam: True ; 5.5 / 5.0\r\n\r\n"
+    for cut in range(len(sent)):
+        assert expected == answer(sent[:cut], sent[cut:])
+
+
+def test_a_compressed_message_may_not_end_early():
+    """Half of a message is not scored as if it were the whole."""
+    packed = zlib.compress(SPAM)[:-6]
+
+    assert b"SPAMD/1.0 76 Bad header line: (the compressed message is" in answer(
+        request("CHECK SPAMC/1.5", "Compress: zlib", message=packed)
+    )
+
+
+def test_a_bomb_inflates_to_what_is_looked_at_and_no_further():
+    """A megabyte that inflates to a gigabyte costs the memory of one message."""
+    packed = zlib.compressobj()
+    bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(64)) + packed.flush()
+    session = SpamdSession(limit=1 << 20)
+
+    (found,) = feed(session, request("CHECK SPAMC/1.5", "Compress: zlib", message=bomb))
+
+    assert len(bomb) < 100_000
+    assert (MAX_BYTES + 1, False) == (len(found.message), found.whole)
+
+
+def test_no_more_of_a_message_is_kept_than_is_looked_at():
+    """A large message is counted to its end, and scored by its beginning."""
+    session = SpamdSession(limit=3 * MAX_BYTES)
+
+    (found,) = feed(session, request("CHECK SPAMC/1.5", message=bytes(2 * MAX_BYTES)))
+
+    assert (MAX_BYTES + 1, False) == (len(found.message), found.whole)
+
+
+def test_a_message_that_is_not_held_whole_is_not_given_back():
+    """A shortened message must not take the place of a whole one."""
+    large = SPAM + b"x" * MAX_BYTES
+
+    assert b"SPAMD/1.0 65 a message of more than" in answer(
+        request("PROCESS SPAMC/1.5", message=large)
+    )
+    assert b"X-Postbayes: spam" in answer(request("HEADERS SPAMC/1.5", message=large))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"CHECK SPAMC/1.5\r\nContent-length: 10001\r\n\r\n",
+        b"CHECK SPAMC/1.5\r\n\r\n" + b"x" * 10_001,
+        b"CHECK SPAMC/1.5\r\nContent-length: 999999999999999999\r\n\r\n",
+    ],
+)
+def test_a_message_over_the_limit_is_refused_at_once(sent):
+    """By the announced length before it is sent, or as soon as it exceeds the limit."""
+    (refusal,) = feed(SpamdSession(limit=LIMIT), sent, size=100)
+
+    assert refusal.startswith(b"SPAMD/1.0 65 the message has more than 10000 bytes")
+
+
+def test_more_than_was_announced_is_refused():
+    """A message is not given back without its end."""
+    assert b"Content-length mismatch: expected 1 bytes, got 51" in answer(
+        b"PROCESS SPAMC/1.5\r\nContent-length: 1\r\n\r\n" + SPAM + b"!"
+    )
+
+
+@pytest.mark.parametrize("sent", [b"", b"CHECK SPAM"])
+def test_who_hangs_up_before_asking_gets_no_answer(sent):
+    """A monitor that only connects does not cause an error."""
+    assert b"" == answer(sent)
+
+
+def test_what_ends_among_its_fields_has_no_message():
+    """The answer is that of an empty one."""
+    assert answer(b"CHECK SPAMC/1.5\r\nUser: ann").startswith(b"SPAMD/1.0 66 ")
