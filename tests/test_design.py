@@ -166,9 +166,10 @@ def is_there(name):
     parts = name.split(".")
     for end in range(len(parts), 1, -1):
         module = ROOT.joinpath(*parts[:end])
-        if module.is_dir():
-            return end == len(parts)
-        if (file := module.with_suffix(".py")).exists():
+        if module.is_dir() and end == len(parts):
+            return True
+        file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+        if file.exists():
             code = file.read_text(encoding="utf-8")
             return all(part in code for part in parts[end:])
     return False

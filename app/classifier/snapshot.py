@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource, FeatureCounts
-    from app.bayes.likelihood import Likelihood
+    from app.bayes.models import Likelihood
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Contributions
+    from app.bayes.models import Contributions
 
 SPAM_THRESHOLD: Final = math.log(9)
 """Default threshold: a lost ham costs as much as nine missed spam, the ratio of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.likelihood import Product
+from app.bayes.models import Product
 from app.bayes.models.logistic import LogisticRegression, regress
 from app.bayes.moments import MomentSums
 from app.bayes.prior import FittedPrior

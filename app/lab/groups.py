@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Contributions
     from app.bayes.linear import LinearForm
+    from app.bayes.models import Contributions
     from app.bayes.models.gaussian import Constant, Variances
     from app.bayes.moments import MomentSums
     from app.bayes.prior import Prior

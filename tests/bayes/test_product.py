@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes.likelihood import Product
+from app.bayes.models import Product
 from app.bayes.models.discrete import Categorical, Multinomial, value_id
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.sparse import Measurements, SparseCounts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.likelihood import Product
+from app.bayes.models import Product
 from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts

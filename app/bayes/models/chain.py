@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureModel
-from app.bayes.likelihood import Contributions, Likelihood
+from app.bayes.models import Contributions, Likelihood
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, InvalidSetting
 from app.kernels import likelihood

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts, FeatureModel, require_frequencies
-from app.bayes.likelihood import Contributions, Likelihood
+from app.bayes.models import Contributions, Likelihood
 from app.bayes.smoothing import LAPLACE, Interpolation, Smoothing
 from app.bayes.sparse import Counting, SparseCounts, first_of_each, require_choice
 from app.errors import InvalidObservation, InvalidSetting

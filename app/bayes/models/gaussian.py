@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
-from app.bayes.likelihood import Contributions, Likelihood
+from app.bayes.models import Contributions, Likelihood
 from app.bayes.moments import MeasurementModel
 from app.bayes.sparse import FRACTION_BITS, Measurements, require_choice
 from app.errors import InvalidObservation
