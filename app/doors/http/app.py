@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 
 from app import __version__
 from app.access.rights import LOCAL, NOBODY, Right
-from app.doors.http import errors, metrics, routes
+from app.doors.http import errors, metrics, page, routes
 from app.doors.http.body import make_schemas
 from app.doors.http.guard import (
     Guarded,
@@ -36,7 +36,6 @@ from app.doors.http.guard import (
     with_the_right,
 )
 from app.doors.http.page import (
-    environment,
     history,
     ledger,
     lists,
@@ -44,8 +43,9 @@ from app.doors.http.page import (
     overview,
     people,
     profiles,
+    prose,
+    see_other,
 )
-from app.doors.http.page.environment import prose, see_other
 from app.doors.http.page.forms import problem_page
 from app.doors.serving.request import Site, caller_of
 from app.drawing import template
@@ -191,7 +191,7 @@ do. Clients on the same machine need no key; others send `Authorization: Bearer 
 """
 # Those with the most frequent requests stand first, and `missing`, of this file, last.
 _FILES: Final = (
-    *(routes, message, profiles, ledger, people, metrics, environment, history),
+    *(routes, message, profiles, ledger, people, metrics, page, history),
     *(overview, lists, sys.modules[__name__]),
 )
 ROUTERS: Final = tuple(

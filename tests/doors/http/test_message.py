@@ -8,7 +8,7 @@ import re
 import pytest
 
 from app.doors.documents.verdict import MessageOut
-from app.doors.http.page.environment import mail_text
+from app.doors.http.page import mail_text
 from app.mail.limits import MAX_BYTES
 from app.services.clock import now
 from app.services.profiles import create_profile

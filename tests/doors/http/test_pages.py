@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.doors.http.page.environment import (
+from app.doors.http.page import (
     HERE,
     TEMPLATES,
     link,

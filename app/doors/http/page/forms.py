@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from app.doors.documents import moment_of
 from app.doors.http.guard import Strict
-from app.doors.http.page.environment import (
+from app.doors.http.page import (
     SECRETS,
     link,
     render,

@@ -21,7 +21,7 @@ from app.doors.documents.history import (
 )
 from app.doors.http.body import Explain, at_most, from_time, until_time
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import pages, render, render_table, see_other
+from app.doors.http.page import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id

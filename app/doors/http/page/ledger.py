@@ -21,7 +21,7 @@ from app.doors.http.body import (
     until_time,
 )
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import pages, render, render_table, see_other
+from app.doors.http.page import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.routes import App, Queried, problems, takes
 from app.doors.serving.threads import in_database, in_thread

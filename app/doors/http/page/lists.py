@@ -17,7 +17,7 @@ from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
 from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import pages, render, see_other
+from app.doors.http.page import pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
 from app.doors.http.routes import App, Named, Queried, problems, takes
 from app.doors.serving.threads import in_database

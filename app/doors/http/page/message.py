@@ -12,7 +12,7 @@ from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
 from app.doors.http.body import Body, Explain, openapi_body
 from app.doors.http.guard import Guarded, asking, document, principal_of
-from app.doors.http.page.environment import LARGE, pages, render, see_other
+from app.doors.http.page import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
 from app.doors.http.routes import App, Queried, message_in, problems, taught_by_id
 from app.doors.serving.threads import computing, in_database

@@ -22,7 +22,7 @@ from app.doors.documents.figures import (
     verdicts_of,
 )
 from app.doors.http.guard import asking
-from app.doors.http.page.environment import LARGE, pages, render, render_table
+from app.doors.http.page import LARGE, pages, render, render_table
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
 from app.doors.http.routes import App, Queried, problems
 from app.doors.serving.threads import computing, in_database

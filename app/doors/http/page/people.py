@@ -24,7 +24,7 @@ from app.doors.documents.access import (
 from app.doors.http.body import JsonOf, at_most
 from app.doors.http.errors import described
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.page.environment import (
+from app.doors.http.page import (
     begin_session,
     pages,
     render,

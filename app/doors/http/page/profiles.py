@@ -22,7 +22,7 @@ from app.doors.documents.profile import (
 )
 from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import LARGE, pages, render, see_other
+from app.doors.http.page import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
 from app.doors.http.routes import App, Named, Queried, problems, takes
 from app.doors.serving.threads import computing, in_database
