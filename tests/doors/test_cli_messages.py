@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from app.doors.cli.errors import Complaints
+from app.doors.cli import Complaints
 from app.errors import DatabaseUnavailable
 from app.services import learn as learning
 from app.services.transfer import Transfer

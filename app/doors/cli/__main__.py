@@ -9,7 +9,7 @@ import os
 import sys
 from io import TextIOWrapper
 
-from app.doors.cli.errors import ended_by_ctrl_c
+from app.doors.cli import ended_by_ctrl_c
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from app.doors.cli.errors import complain
+from app.doors.cli import complain
 from app.errors import (
     InvalidInput,
     InvalidSetting,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 from typer import Option
 
+from app.doors.cli import complain
 from app.doors.cli.client import loaded
 from app.doors.cli.console import OUT, StateFile, number_of
-from app.doors.cli.errors import complain
 from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
 from app.services.clock import now
 from app.services.digest import collect, links_of, mail, sending_of

@@ -11,6 +11,7 @@ from typer import Option
 
 from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
+from app.doors.cli import complain, raise_for
 from app.doors.cli.console import (
     ERR,
     OUT,
@@ -28,7 +29,6 @@ from app.doors.cli.console import (
     this_command,
     written,
 )
-from app.doors.cli.errors import complain, raise_for
 from app.drawing import number
 from app.errors import InvalidInput, InvalidSetting, UnwritableFile
 from app.evaluation.experiment import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.doors.cli import complain
 from app.doors.cli.console import OUT, Profile, TaughtUrl, read_standard
-from app.doors.cli.errors import complain
 from app.errors import (
     OF_ONE_MESSAGE,
     InvalidInput,

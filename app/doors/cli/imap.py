@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.doors.cli import raise_for
 from app.doors.cli.client import ask, url_of
 from app.doors.cli.console import (
     OUT,
@@ -15,7 +16,6 @@ from app.doors.cli.console import (
     interruptible,
     number_of,
 )
-from app.doors.cli.errors import raise_for
 from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower, Memory
 from app.errors import InvalidSetting, UnreadableMessage

@@ -21,6 +21,7 @@ from app.corpora.source import (
     require_mail,
     summarise_index,
 )
+from app.doors.cli import complain, raise_for
 from app.doors.cli.console import (
     OUT,
     STANDARD,
@@ -34,7 +35,6 @@ from app.doors.cli.console import (
     run_stage,
     show,
 )
-from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, PostbayesError
 from app.ledger.entry import check_source
 from app.services.clock import now

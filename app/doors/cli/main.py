@@ -26,7 +26,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageErro
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__, errors
-from app.doors.cli.errors import Complaints, complain, ended_by_ctrl_c
+from app.doors.cli import Complaints, complain, ended_by_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,7 +29,7 @@ from uvicorn.supervisors import Multiprocess
 
 from app.access.networks import LOOPBACK, Networks
 from app.doors import service
-from app.doors.cli.errors import complain
+from app.doors.cli import complain
 from app.doors.serving.http1 import OPTIONS
 from app.doors.serving.process import ServiceManager, remember_reload
 from app.doors.serving.sockets import Inet, addresses_of

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 from typer import Option
 
 from app.classifier.specification import check_name
+from app.doors.cli import complain
 from app.doors.cli.console import (
     ERR,
     OUT,
@@ -33,7 +34,6 @@ from app.doors.cli.console import (
     undo_of,
     written,
 )
-from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile
 from app.services.clock import now
 from app.services.profiles import key_of
