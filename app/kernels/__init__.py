@@ -15,10 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba import extending
 from numba.core import caching, config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,3 +142,33 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Inline a function into the in-place kernels that call it."""
     return _made(function, _nrt=False)
+
+
+def _load(_: Any, address: Any) -> Any:
+    """Return the type of `prefetch`'s instruction, and what emits it."""
+
+    def emit(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        instruction = builder.module.declare_intrinsic(
+            "llvm.prefetch",
+            [pointer],
+            ir.FunctionType(ir.VoidType(), [pointer, *[number] * 3]),
+        )
+        # To read, and to keep; of data.
+        hints = number(0), number(3), number(1)
+        builder.call(instruction, [builder.inttoptr(arguments[0], pointer), *hints])
+        return context.get_dummy_value()
+
+    return numba.void(address), emit
+
+
+_loaded: Any = extending.intrinsic(_load)
+
+
+@part
+def prefetch(array: NDArray[Any], row: np.int64) -> None:
+    """Let the processor load the beginning of a row, without waiting for it.
+
+    This is a hint: it changes nothing, and cannot fail even if there is no such row.
+    """
+    _loaded(array.ctypes.data + row * array.strides[0])
