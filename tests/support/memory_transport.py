@@ -7,7 +7,7 @@ import asyncio
 import uvicorn
 from uvicorn.server import ServerState
 
-from app.doors.serving.http1 import Http1Protocol
+from app.doors.serving.http1 import OPTIONS, Http1Protocol
 
 HIGH_WATER = 64 * 1024
 
@@ -142,13 +142,10 @@ class Server:
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
-            http=Http1Protocol,
-            ws="none",
             lifespan="off",
-            log_config=None,
-            limit_concurrency=places,
             server_header=False,
             date_header=False,
+            **OPTIONS | {"limit_concurrency": places},
         )
         self.config.load()
         self.state = ServerState()
