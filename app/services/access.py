@@ -341,7 +341,7 @@ class Gate:
         Unauthenticated
             If it needs a key and has no valid one.
         Forbidden
-            If its key lacks this right.
+            If its key lacks this right, or a proxy has signed in an unknown person.
         TooManyRequests
             If the client has to wait.
         """
@@ -356,6 +356,13 @@ class Gate:
         self._slow_down(self._of_hosts, caller)
         if principal is None:
             self.refused("none")
+            if caller.person is not None:
+                # Not `Unauthenticated`: the pages would ask for a password, which
+                # signs nobody in while the proxy says another name.
+                raise Forbidden(
+                    f"a proxy signed in {caller.person[:64]!r}, who is not among the "
+                    "people of this service; add them with `postbayes people add`"
+                )
             raise Unauthenticated(_missing(caller))
         self._slow_down(self._of_keys, caller, principal.name)
         if not principal.may(right):
@@ -433,11 +440,6 @@ class Gate:
 
 
 def _missing(caller: Caller) -> str:
-    if caller.person is not None:
-        return (
-            f"a proxy signed in {caller.person[:64]!r}, who is not among the people "
-            "of this service; add them with `postbayes people add`"
-        )
     if caller.relayed:
         return (
             "the request has no key, and came through an unknown proxy; send "

@@ -469,8 +469,19 @@ def test_a_proxy_says_who_has_signed_in(make):
         )
     }
 
-    assert [200, 403, 401, 401] == [each.status_code for each in asked.values()]
+    assert [200, 403, 403, 401] == [each.status_code for each in asked.values()]
     assert "postbayes people add" in asked["127.0.0.1", "nobody"].json()["detail"]
+
+
+def test_a_stranger_whom_a_proxy_signed_in_is_not_asked_for_a_password(make):
+    """The password of somebody else would lead back to the same form."""
+    client = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))(
+        ("127.0.0.1", 1)
+    )
+    answer = client.get("/ui/overview", headers={"remote-user": "nobody"})
+
+    assert 403 == answer.status_code
+    assert "A proxy signed in &#39;nobody&#39;, who is not among" in answer.text
 
 
 def test_a_name_beside_that_of_the_proxy_signs_nobody_in(make):
@@ -481,7 +492,7 @@ def test_a_name_beside_that_of_the_proxy_signs_nobody_in(make):
     both = [("remote-user", "anna"), ("remote-user", "tim")]
     answers = [client.get("/keys", headers=given) for given in (both, both[:1])]
 
-    assert [401, 200] == [each.status_code for each in answers]
+    assert [403, 200] == [each.status_code for each in answers]
     assert "anna, tim" in answers[0].json()["detail"]
 
 
