@@ -171,8 +171,14 @@ class OpenIDProvider:
             begun = self._begun(cookie, answer)
             name = self._identify(answer["code"], begun, back)
             return self.sessions.sign_in_as(name), begun["there"]
-        except Unauthenticated:
+        except Unauthenticated as error:
             self.refused("provider")
+            log.warning("a sign-in at %s was refused: %s", self.host, shown(str(error)))
+            if error.confidential:
+                raise Unauthenticated(
+                    f"the answer of {self.host} cannot be trusted; sign in again. The "
+                    "log of Postbayes has the reason"
+                ) from error
             raise
 
     def _begun(self, cookie: str | None, answer: Mapping[str, str]) -> dict[str, str]:
@@ -183,7 +189,8 @@ class OpenIDProvider:
             raise Unauthenticated(_BEGIN_AGAIN)
         # The answer is from another provider (RFC 9207 section 2.4).
         if answer.get("iss", self.issuer) != self.issuer:
-            raise self._untrusted("the answer came from another provider")
+            msg = "the answer came from another provider"
+            raise Unauthenticated(msg, confidential=True)
         if "code" not in answer:
             why = answer.get("error", "the answer has no code")
             msg = f"{self.host} has not signed you in: {shown(why, 100)}"
@@ -294,7 +301,7 @@ class OpenIDProvider:
             )
             claims.validate(now=int(time.time()), leeway=LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise self._untrusted(str(error)) from error
+            raise Unauthenticated(str(error), confidential=True) from error
         payload: Mapping[str, Any] = claims
         return payload
 
@@ -326,7 +333,7 @@ class OpenIDProvider:
         ):
             known = document if isinstance(document, dict) else {"error": status}
             why = f"{place} answered {str(known.get('error'))[:100]!r}"
-            raise self._untrusted(why)
+            raise Unauthenticated(why, confidential=True)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
         if not isinstance(document, dict):
@@ -346,14 +353,6 @@ class OpenIDProvider:
         return (
             f"nobody can sign in at {self.host} at the moment; try again in a minute. "
             "The log of Postbayes has the reason"
-        )
-
-    def _untrusted(self, why: str) -> Unauthenticated:
-        """Return the error for an answer that cannot be trusted."""
-        log.warning("a sign-in at %s was refused: %s", self.host, shown(why))
-        return Unauthenticated(
-            f"the answer of {self.host} cannot be trusted; sign in again. The log of "
-            "Postbayes has the reason"
         )
 
 

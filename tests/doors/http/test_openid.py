@@ -300,17 +300,15 @@ def test_what_a_token_lacks_the_provider_is_asked_for(make, provider, subject, s
     assert status == sign_in(make(), provider).status_code
 
 
-def test_an_unknown_person_is_not_let_in(make, provider):
-    """The page names the person, and who can add them."""
+def test_an_unknown_person_is_not_let_in(make, provider, caplog):
+    """The page and the log name the person, and who can add them."""
     provider.claims["email"] = "eve@example.org"
     client = make()
     answer = sign_in(client, provider)
 
     assert 401 == answer.status_code
-    assert (
-        "you signed in as 'eve@example.org', who is not among the people"
-        in sentence(answer)
-    )
+    for told in (sentence(answer), caplog.text):
+        assert "you signed in as 'eve@example.org', who is not among the people" in told
     assert "postbayes_session" not in client.cookies
     assert {"provider": 1.0} == refusals(client)
 
