@@ -16,6 +16,7 @@ PACKAGES = {
     "filter-rspamd": "opensmtpd-filter-rspamd",
     "maildrop": "maildrop",
     "mandoc": "mandoc",
+    "nginx": "nginx",
     "pgbouncer": "pgbouncer",
     "procmail": "procmail",
     "spamc": "spamc",
