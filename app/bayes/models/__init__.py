@@ -70,6 +70,17 @@ class Likelihood(ABC, Generic[X]):
         return found
 
 
+def by_level(array: NDArray[np.int64], axes: int) -> NDArray[np.int64]:
+    """Return an array of a source of counts with the axis of levels, also of one level.
+
+    Parameters
+    ----------
+    axes : int
+        Number of its axes with that of the levels.
+    """
+    return array if array.ndim == axes else array[np.newaxis]
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     r"""The likelihood of a message whose views are independent given the class.

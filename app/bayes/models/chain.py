@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureModel
-from app.bayes.models import Contributions, Likelihood
+from app.bayes.models import Contributions, Likelihood, by_level
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, InvalidSetting
 from app.kernels import likelihood
@@ -184,9 +184,7 @@ class Chain(FeatureModel):
 
     def estimate(self, source: CountSource) -> ChainLikelihood:
         """Return the likelihood under a training state; O(1) work."""
-        k = source.messages.shape[-1]
-        levels = source.messages.reshape(-1, k).shape[0]
-        return ChainLikelihood(source, (levels, k), self.strength)
+        return ChainLikelihood(source, self.strength)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +195,14 @@ class ChainLikelihood(Likelihood[SparseCounts]):
     ----------
     source : CountSource
         Where the counts of runs are looked up.
-    shape : tuple of int
-        Number of levels and of classes.
     strength : float
         See `Chain`.
     """
 
     source: CountSource
-    shape: tuple[int, int]
     strength: float
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by run."""
-        levels, k = self.shape
-        found = self.source.look_up(x.ids, "occurrences").reshape(levels, x.size, k)
+        found = by_level(self.source.look_up(x.ids, "occurrences"), 3)
         return Contributions(*likelihood.chain(x.ids, found, self.strength))
