@@ -100,6 +100,7 @@ class Staging:
     progress: Callable[[int], object]
     rows: int = field(default=0, init=False)
     known: int = field(default=0, init=False)
+    summed: bool = field(default=False, init=False)
 
     def write(self, new: HiddenProfile, *, joins: ProfileRow | None = None) -> None:
         """Write the blocks of the file.
@@ -200,6 +201,7 @@ class Staging:
                 self.known += 1
             else:
                 self.rows += 1
+                self.summed |= row.kind == "sum"
                 new.append(self._renumbered(row))
         for some in chunks(new, most=_ROWS):
             with self.new.step() as connection:

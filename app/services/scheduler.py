@@ -15,6 +15,7 @@ import time
 from collections import deque
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import (
@@ -205,6 +206,7 @@ FORGET_SECONDS: Final = 0.1
 CHECKPOINT_SECONDS: Final = 4.0
 _NOT_UNDONE: Final = "an undo in the profile %r cannot be carried out: %s"
 _NOT_FOLDED: Final = "the ledger of the profile %r cannot be folded into its counts: %s"
+_NOT_JOINED: Final = "an import into the profile %r cannot be finished: %s"
 _NOT_SHORTENED: Final = "old data of the profile %r cannot be deleted: %s"
 
 
@@ -254,6 +256,7 @@ class Maintenance:
         # Last profile reached by this minute's look for old data.
         self._looked_at: int | None = None
         self._abandoned: list[int] = []
+        self._joining: dict[int, int] = {}
 
     def __call__(self) -> float:
         """Do one short step.
@@ -288,6 +291,7 @@ class Maintenance:
                 self._fold(),
                 self._look(),
                 self._next(self._expiring, self._shorten, _NOT_SHORTENED),
+                self._join(),
                 self._remove(),
             ]
         except DatabaseUnavailable:
@@ -385,6 +389,7 @@ class Maintenance:
             present = max(self.clock(), retention.time_of(connection))
             self._ahead = present + JUMP if self.clock.proven else None
             self._abandoned = hidden.abandoned(connection, now=self.clock())
+            self._joining = hidden.joining(connection)
             self._erasable = self._forgotten
             forgotten = retention.forgotten(connection)
         self._forgotten = {row.profile_id: row.revision for row in forgotten}
@@ -413,6 +418,22 @@ class Maintenance:
                 )
             self._expiring.extend(due)
         return 0.0 if self._looked_at is None else FORGET_SECONDS
+
+    def _join(self) -> float:
+        """Go on with an import that was cut; return as a call does."""
+        for key, into in [*self._joining.items()][:1]:
+            profile = self.live.by_key(into)
+            if profile is None or not self._attempt(
+                profile, partial(self._join_some, key), _NOT_JOINED
+            ):
+                del self._joining[key]
+        return FOLLOW_SECONDS if self._joining else 0.0
+
+    def _join_some(self, key: int, profile: CachedProfile) -> float:
+        """Have a few messages join a profile; return as a call does."""
+        with writing(self.engine) as connection:
+            joined = hidden.join_some(connection, key, profile.row)
+        return FOLLOW_SECONDS if any(joined) else 0.0
 
     def _remove(self) -> float:
         """Remove a little of an unfinished import; return as a call does."""

@@ -3,7 +3,8 @@
 Contract of this file: an imported file was checked to its last byte.  Its contents are
 written step by step into a hidden profile (`app.exchange.staging`), verified there, and
 made visible in one short transaction.  An import is therefore complete or absent, and
-feedback continues meanwhile.
+feedback continues meanwhile.  Only the messages of a ledger that is added to another
+are made visible some at a time, each whole, and a service goes on where that is cut.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from app.errors import (
     OtherProfile,
     UnknownLabel,
     UnknownProfile,
+    explaining,
 )
 from app.exchange import dumps
 from app.exchange.export import export
@@ -227,7 +229,8 @@ class Transfer:
         MalformedExport
             If the ledger of the export contradicts itself, or the file was changed.
         DatabaseUnavailable, ProfileReplaced
-            If it could not be stored; then nothing is learned.
+            If it could not be stored; then nothing is learned, or the error says that a
+            part is.
 
         Notes
         -----
@@ -371,7 +374,7 @@ class Transfer:
                     hidden.renew(connection, new.row, now=self.clock())
                     if sums_in_force(connection, profile.id, source):
                         return imported(outcome="unchanged", profile=profile)
-                    hidden.move(connection, new.row, profile)
+                    hidden.join_at_once(connection, new.row.id, profile)
             else:
                 # The profile is empty, so the counts need no fold.
                 fill(new, History({epoch: state}))
@@ -438,24 +441,34 @@ class Transfer:
         with self._hidden(profile.name, like=profile, id_key=profile.id_key) as new:
             staging.write(new, joins=profile)
             _, fault = _proven(new)
+            # Each message is valid without the others, unless a sum has taken counts of
+            # it away.
+            whole = fault or staging.summed or survey.header.contents == "counts"
             with writing(self.engine) as connection:
                 profiles.lock(connection, profile)
                 hidden.renew(connection, new.row, now=self.clock())
                 if _counts_are_learned(connection, profile, survey):
                     return _imported(survey, profile, "unchanged")
-                left_out = hidden.leave_out(
-                    connection, new.row, profile, after=profile.revision
-                )
-                rows = hidden.move(connection, new.row, profile)
-                # An export that is valid by itself is valid in any profile.  Another
-                # may still be valid in this one: it may prune counts that only the
-                # profile has.
-                if fault or left_out:
-                    both = fold.load_by_epoch(connection, profile)
-                    fault = fault_of(connection, profile, both)
-                if fault:
-                    raise MalformedExport(fault)
+                if not whole:
+                    hidden.begin_to_join(connection, new.row, profile)
+                else:
+                    _, left_out = hidden.join_at_once(connection, new.row.id, profile)
+                    # An export that is valid by itself is valid in any profile. Another
+                    # may still be valid in this one: it may prune counts that only the
+                    # profile has.
+                    if fault or left_out:
+                        both = fold.load_by_epoch(connection, profile)
+                        fault = fault_of(connection, profile, both)
+                    if fault:
+                        raise MalformedExport(fault)
+            if not whole:
+                with explaining(
+                    "only a part of the ledger was added so far; a service goes on "
+                    "with it, or import it again"
+                ):
+                    left_out = hidden.join(self.engine, new.row, profile)
         known = staging.known + left_out
+        rows = staging.rows - left_out
         return _imported(survey, profile, "added", rows=rows, known=known)
 
     def _require_room(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from io import BytesIO
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import fold, hidden, profiles, scored, tables
 from app.storage.database import engine as turn
-from app.storage.database.engine import open_engine, writing
+from app.storage.database.engine import open_engine, reading, writing
 from app.storage.ledger import append_sums
 from tests.support.builders import (
     APRIL,
@@ -280,6 +280,117 @@ def test_others_may_write_after_each_step_of_an_import(
     assert "pause" not in did[::2]
     assert 5 < did.count("renew")
     assert 0 < did.count("remove_step")
+
+
+def half_joined(engine, monkeypatch, *, then=lambda: None):
+    """Return a profile into which an import was cut after one message of four."""
+    monkeypatch.setattr(hidden, "_MESSAGES", 1)
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    other = new_profile(engine)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    whole = hidden.join
+
+    def join(engine, new, into):
+        for _ in range(3):
+            with writing(engine) as connection:
+                hidden.join_some(connection, new.id, into)
+            then()
+        return whole(engine, new, into)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hidden, "join", join)
+        with suppress(CutError):
+            imported(engine, data, other.name)
+    return other, data
+
+
+def cut_here():
+    """End the import."""
+    raise CutError
+
+
+def maintained(engine):
+    """Do what a service does until nothing is left to do."""
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    upkeep = Maintenance(
+        engine,
+        live,
+        RecentMessages(rows=0, store_words=True),
+        Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
+        clock=SteadyClock(None, lambda: LATER),
+    )
+    while upkeep():
+        pass
+
+
+@pytest.mark.parametrize("by", ["import", "upkeep"])
+def test_messages_that_join_a_profile_are_whole_wherever_it_is_cut(
+    engine, monkeypatch, by
+):
+    """The next import, or a service, goes on, and then all of them are there."""
+    alike, data = half_joined(engine, monkeypatch)
+    other, data = half_joined(engine, monkeypatch, then=cut_here)
+    cut_off = audited(engine, other.name)
+    unseen = stored(engine) - seen(engine)
+    if by == "import":
+        imported(engine, data, other.name)
+    maintained(engine)
+
+    assert (True, 2, 1) == (cut_off.sound, cut_off.ledger_rows, len(unseen))
+    assert audited(engine, other.name).sound
+    assert state(engine, alike.name) == state(engine, other.name)
+    assert 6 == audited(engine, other.name).ledger_rows
+    # The profile that has joined is empty, and is found by the next look.
+    maintained(engine)
+    assert stored(engine) == seen(engine)
+
+
+def test_an_import_that_fails_once_messages_join_says_so(engine, monkeypatch):
+    """Its step alone would say that nothing was stored."""
+
+    def fail():
+        raise DatabaseUnavailable("the disk is full")
+
+    with pytest.raises(DatabaseUnavailable, match=r"only a part .* the disk is full"):
+        half_joined(engine, monkeypatch, then=fail)
+
+
+def test_what_is_taught_while_messages_join_a_profile_counts(engine, monkeypatch):
+    """Between two of them a lesson waits for nobody, and each has one history."""
+    impatient = open_engine(
+        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
+    )
+    sounds = []
+
+    def lesson():
+        with reading(engine) as connection:
+            other = profiles.list_all(connection)[-1]
+        teach(impatient, other, taught("three", "ham", {"prize": 1}, source="me"))
+        sounds.append(audited(engine, other.name).sound)
+
+    other, _ = half_joined(engine, monkeypatch, then=lesson)
+    impatient.dispose()
+    rows = rows_of(engine, tables.ledger, other)
+
+    assert [True] * 3 == sounds
+    # Mine, two of others, and that of the lesson, which the import does not know of.
+    assert 5 == len(rows)
+    assert audited(engine, other.name).sound
+
+
+def test_an_import_into_a_profile_that_was_deleted_is_removed(engine, monkeypatch):
+    """A day later, as any other that was cut."""
+    other, _ = half_joined(engine, monkeypatch, then=cut_here)
+    with writing(engine) as connection:
+        profiles.lock(connection, other)
+        hidden.hide(connection, other, why="deleted")
+    with reading(engine) as connection:
+        left = hidden.joining(connection)
+        gone = hidden.abandoned(connection, now=LATER + 2 * hidden.LEASE)
+
+    assert {} == left
+    assert stored(engine) - seen(engine) == set(gone)
 
 
 def test_what_is_taught_while_a_profile_is_made_is_not_lost(engine, contents):

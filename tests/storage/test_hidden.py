@@ -28,6 +28,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
+from tests.support.databases import counting, on_sqlite
 
 FRIEND = ListEntry(
     subject=ListSubject.parse("ann@example.org"),
@@ -263,3 +264,26 @@ def test_a_profile_that_is_seen_is_not_removed(engine):
 
     assert profile.name in names(engine)
     assert rows_of(engine, tables.ledger, profile)
+
+
+@on_sqlite
+def test_a_step_of_joining_reads_its_messages_and_not_what_is_left(engine, monkeypatch):
+    """Otherwise the steps of a large import would take the square of its rows."""
+    monkeypatch.setattr(hidden, "_MESSAGES", 5)
+    into = new_profile(engine)
+    costs = []
+    for messages in (20, 400):
+        new = begun(engine, f"site{messages}")
+        teach(
+            engine,
+            new,
+            *(taught(f"{messages}:{n}", "ham", {"a": 1}) for n in range(messages)),
+        )
+        with counting(engine) as counted, writing(engine) as connection:
+            moved, left_out = hidden.join_some(connection, new.id, into)
+        costs.append(counted.instructions)
+
+        assert (5, 0) == (moved, left_out)
+    few, many = costs
+
+    assert many < 2 * few
