@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from scripts.reference.pages import pages
 from tests.support.command import PATIENCE, on_path
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
-from tests.support.service import Service
+from tests.support.service import Service, served
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -442,9 +443,8 @@ def scripts(service):
             path.write_text(code)
             path.chmod(0o755)
 
-    def run(name, *arguments, stdin, away=False):
+    def run(name, *arguments, stdin, port=service.port):
         """Run a script, and return its exit code and what it printed."""
-        port = 1 if away else service.port
         done = subprocess.run(
             [service.folder / name, *arguments],
             input=stdin,
@@ -476,7 +476,7 @@ def test_postbayes_mark_adds_a_header_and_nothing_else(service, scripts):
 
 def test_postbayes_mark_passes_mail_on_when_the_service_is_away(scripts):
     """No mail is lost or held back for want of a verdict."""
-    assert (0, spam(1)) == scripts("postbayes-mark", stdin=spam(1), away=True)
+    assert (0, spam(1)) == scripts("postbayes-mark", stdin=spam(1), port=1)
 
 
 def test_postbayes_teach_returns_at_once_and_teaches(service, scripts):
@@ -517,25 +517,56 @@ def test_postbayes_teach_passes_over_what_is_refused(service, scripts):
     assert ["lock"] == left(service)
 
 
-def test_postbayes_teach_logs_why_a_message_waits(service, scripts):
-    """A key that is not valid is a line in the log of the system."""
-    logger, logged = service.folder / "logger", service.folder / "logged"
-    logger.write_text(f"#!/bin/sh\nexec cat >> {logged}\n")
+@pytest.fixture
+def logged(service):
+    """The log of the system, which `logger` writes."""
+    logger, log = service.folder / "logger", service.folder / "logged"
+    logger.write_text(f"#!/bin/sh\nexec cat >> {log}\n")
     logger.chmod(0o755)
-    logged.touch()
-    service.environment |= {
-        "PATH": f"{service.folder}:{os.environ['PATH']}",
-        "POSTBAYES_API_KEY": "pb_unknown",
-    }
+    log.touch()
+    service.environment["PATH"] = f"{service.folder}:{os.environ['PATH']}"
+    yield log
+    # What waits in the queue ends with it.
+    for waiting in (service.folder / ".postbayes").glob("[0-9]*"):
+        shutil.rmtree(waiting)
+
+
+def first_line(log):
+    """Return the first line of a log, once it is there."""
+    while not (lines := log.read_text().splitlines()):
+        time.sleep(0.02)
+    return lines[0]
+
+
+def test_postbayes_teach_logs_why_a_message_waits(service, scripts, logged):
+    """A key that is not valid is a line in the log of the system."""
+    service.environment["POSTBAYES_API_KEY"] = "pb_unknown"
 
     assert (0, b"") == scripts("postbayes-teach", "ham", stdin=ham(80))
-    while not (lines := logged.read_text().splitlines()):
-        time.sleep(0.02)
+    assert "kept, to be sent again: HTTP status 401" == first_line(logged)
+    assert 1 == len([*(service.folder / ".postbayes").glob("[0-9]*")])
 
-    assert "kept, to be sent again: HTTP status 401" == lines[0]
-    # It waits, and the process ends once it is gone.
-    [waiting] = (service.folder / ".postbayes").glob("[0-9]*")
-    shutil.rmtree(waiting)
+
+class NoService(BaseHTTPRequestHandler):
+    """Answers as Traefik does while the container of the service restarts."""
+
+    def do_POST(self):
+        """Know no such service."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(404)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Write nothing."""
+
+
+def test_postbayes_teach_does_not_take_a_proxy_for_the_service(scripts, logged):
+    """A refusal of Postbayes is final; a proxy that has no service has not decided."""
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), NoService)) as proxy:
+        scripts("postbayes-teach", "ham", stdin=ham(80), port=proxy.server_port)
+
+        assert "kept, to be sent again: HTTP status 404" == first_line(logged)
 
 
 def left(service):
