@@ -282,7 +282,7 @@ def test_others_may_write_after_each_step_of_an_import(
     assert 0 < did.count("remove_step")
 
 
-def half_joined(engine, monkeypatch, *, then=lambda: None):
+def half_joined(engine, monkeypatch, *, then=lambda into: None):
     """Return a profile into which an import was cut after one message of four."""
     monkeypatch.setattr(hidden, "_MESSAGES", 1)
     data = exported(engine, taught_profile(engine), contents="ledger")
@@ -294,7 +294,7 @@ def half_joined(engine, monkeypatch, *, then=lambda: None):
         for _ in range(3):
             with writing(engine) as connection:
                 hidden.join_some(connection, new.id, into)
-            then()
+            then(into)
         return whole(engine, new, into)
 
     with monkeypatch.context() as patch:
@@ -304,7 +304,7 @@ def half_joined(engine, monkeypatch, *, then=lambda: None):
     return other, data
 
 
-def cut_here():
+def cut_here(_into):
     """End the import."""
     raise CutError
 
@@ -349,7 +349,7 @@ def test_messages_that_join_a_profile_are_whole_wherever_it_is_cut(
 def test_an_import_that_fails_once_messages_join_says_so(engine, monkeypatch):
     """Its step alone would say that nothing was stored."""
 
-    def fail():
+    def fail(_into):
         raise DatabaseUnavailable("the disk is full")
 
     with pytest.raises(DatabaseUnavailable, match=r"only a part .* the disk is full"):
@@ -358,19 +358,13 @@ def test_an_import_that_fails_once_messages_join_says_so(engine, monkeypatch):
 
 def test_what_is_taught_while_messages_join_a_profile_counts(engine, monkeypatch):
     """Between two of them a lesson waits for nobody, and each has one history."""
-    impatient = open_engine(
-        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
-    )
     sounds = []
 
-    def lesson():
-        with reading(engine) as connection:
-            other = profiles.list_all(connection)[-1]
-        teach(impatient, other, taught("three", "ham", {"prize": 1}, source="me"))
-        sounds.append(audited(engine, other.name).sound)
+    def lesson(into):
+        teach(engine, into, taught("three", "ham", {"prize": 1}, source="me"))
+        sounds.append(audited(engine, into.name).sound)
 
     other, _ = half_joined(engine, monkeypatch, then=lesson)
-    impatient.dispose()
     rows = rows_of(engine, tables.ledger, other)
 
     assert [True] * 3 == sounds
