@@ -282,7 +282,7 @@ def test_others_may_write_after_each_step_of_an_import(
     assert 0 < did.count("remove_step")
 
 
-def half_joined(engine, monkeypatch, *, then=lambda into: None):
+def half_joined(engine, monkeypatch, *, then=lambda _: None):
     """Return a profile into which an import was cut after one message of four."""
     monkeypatch.setattr(hidden, "_MESSAGES", 1)
     data = exported(engine, taught_profile(engine), contents="ledger")
