@@ -20,7 +20,7 @@ MODULES = sorted(
 LINE = 88
 """Columns of a line, as `pyproject.toml` gives them to the formatter."""
 DOOR_KIT = {"codec", "session", "server"}
-"""Files that every door has: its protocol, its conversation, its loop with answers."""
+"""Files of the mail doors: their protocol, their conversation, their loop with answers."""
 POETIC = {
     "again",
     "before",
