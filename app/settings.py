@@ -346,7 +346,8 @@ class Settings(BaseSettings):
     proxies: Words = ()
     """Addresses and networks of the proxies in front of this service, separated by
     commas. The client is the last address of `X-Forwarded-For` that is not one of them;
-    forwarded addresses from other clients are ignored.
+    forwarded addresses from other clients are ignored. A client with a listed address
+    can claim any other: list no network that clients are in.
     """
     rate_per_key: float = Field(1000.0, ge=0, le=1e6)
     """Requests per second that a key may make of each worker, with bursts of twice as
