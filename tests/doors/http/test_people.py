@@ -484,6 +484,18 @@ def test_a_stranger_whom_a_proxy_signed_in_is_not_asked_for_a_password(make):
     assert "A proxy signed in &#39;nobody&#39;, who is not among" in answer.text
 
 
+def test_only_who_signed_in_here_can_sign_out(make):
+    """A proxy passes the name of its person with the next request as well."""
+    clients = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))
+    here, proxied = clients(), clients(("127.0.0.1", 1))
+    sign_in(here, "anna")
+    proxied.headers["remote-user"] = "anna"
+    pages = [each.get("/ui/overview").text for each in (here, proxied)]
+
+    assert [True, True] == ['href="/ui/password"' in page for page in pages]
+    assert [True, False] == ["Sign out" in page for page in pages]
+
+
 def test_a_name_beside_that_of_the_proxy_signs_nobody_in(make):
     """It was sent by the client, and the proxy added its own instead of replacing it."""
     client = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))(

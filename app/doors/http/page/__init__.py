@@ -294,7 +294,7 @@ def _environment() -> Environment:
     made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
     functions = link, static, csrf_field, typed
     made.globals |= {each.__name__: each for each in functions}
-    made.globals |= {"PLACES": PLACES, "SECRETS": SECRETS}
+    made.globals |= {"COOKIE": COOKIE, "PLACES": PLACES, "SECRETS": SECRETS}
     return made
 
 
