@@ -547,26 +547,28 @@ def test_postbayes_teach_logs_why_a_message_waits(service, scripts, logged):
     assert 1 == len([*(service.folder / ".postbayes").glob("[0-9]*")])
 
 
-class NoService(BaseHTTPRequestHandler):
-    """Answers as Traefik does while the container of the service restarts."""
+class Proxy(BaseHTTPRequestHandler):
+    """Answers every request with the status in its path."""
 
     def do_POST(self):
-        """Know no such service."""
+        """Read the message, and answer in HTML."""
         self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(404)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_response(int(self.path.split("/")[1]))
+        self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
 
     def log_message(self, *_):
         """Write nothing."""
 
 
-def test_postbayes_teach_does_not_take_a_proxy_for_the_service(scripts, logged):
-    """A refusal of Postbayes is final; a proxy that has no service has not decided."""
-    with served(ThreadingHTTPServer(("127.0.0.1", 0), NoService)) as proxy:
-        scripts("postbayes-teach", "ham", stdin=ham(80), port=proxy.server_port)
+@pytest.mark.parametrize("status", [301, 404, 500])
+def test_postbayes_teach_does_not_take_a_proxy_for_the_service(scripts, logged, status):
+    """It may want HTTPS, or, as Traefik does, know no service while that restarts."""
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Proxy)) as proxy:
+        at = f"{proxy.server_port}/{status}"
+        scripts("postbayes-teach", "ham", stdin=ham(80), port=at)
 
-        assert "kept, to be sent again: HTTP status 404" == first_line(logged)
+        assert f"kept, to be sent again: HTTP status {status}" == first_line(logged)
 
 
 def left(service):

@@ -442,9 +442,9 @@ class Gate:
 def _missing(caller: Caller) -> str:
     if caller.relayed:
         return (
-            "the request has no key, and came through an unknown proxy; send "
-            "`Authorization: Bearer pb_...` (`postbayes keys create`), and name the "
-            "proxy in POSTBAYES_PROXIES"
+            "the request has no key, and came through a proxy that is unknown or sends "
+            "no X-Forwarded-For; send `Authorization: Bearer pb_...` (`postbayes keys "
+            "create`), and name the proxy in POSTBAYES_PROXIES"
         )
     return (
         "the request has no key; send `Authorization: Bearer pb_...` (`postbayes keys "

@@ -183,6 +183,7 @@ def test_what_a_proxy_passes_on_is_not_of_this_machine(application, header):
         claimed = client(STRANGER).get("/profiles", headers=header)
 
     assert [401, 200, 401] == [each.status_code for each in (answer, keyed, claimed)]
+    assert "sends no X-Forwarded-For" in answer.json()["detail"]
     assert "POSTBAYES_PROXIES" in answer.json()["detail"]
 
 
