@@ -623,6 +623,8 @@ def test_lines_of_a_settings_file_that_would_be_skipped_are_refused(run, tmp_pat
 
 def test_a_settings_file_that_may_not_be_read_is_said(run, tmp_path):
     """In one sentence, to users who may not see the settings of the service."""
+    # What a command imports may be where another user can read nothing, as below /root.
+    run("profiles")
     (tmp_path / "postbayes.env").touch(mode=0)
     user = os.geteuid()
     os.seteuid(user or 65534)
