@@ -34,7 +34,7 @@ from app.doors.serving.process import (
 )
 from app.doors.serving.sockets import Inet, parse_address
 from app.doors.spamd.server import spamd
-from app.errors import PostbayesError
+from app.errors import InvalidSetting, PostbayesError
 from app.services.application import Application
 from app.services.log import keep_log
 from app.services.profiles import learned
@@ -120,6 +120,11 @@ def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
     # Otherwise a door would refuse them only when the service runs.
     Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
     Networks(settings.proxies, of="POSTBAYES_PROXIES")
+    if settings.sign_in_header is not None and not settings.proxies:
+        raise InvalidSetting(
+            "POSTBAYES_SIGN_IN_HEADER needs POSTBAYES_PROXIES, the addresses of the "
+            "proxies that may send this header"
+        )
     parse_flag(settings.spam_header)
     parse_authserv_id(settings.milter_authserv_id, trusted=settings.authserv_id)
     found: list[tuple[str, str, Address]] = []

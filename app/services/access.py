@@ -319,12 +319,13 @@ class Gate:
         Raises
         ------
         InvalidSetting
-            If a network is invalid.
+            If a network is invalid; nothing is changed.
         """
-        self._keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+        keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+        self.proxies = Networks(settings.proxies, of="POSTBAYES_PROXIES")
+        self._keyless = keyless
         name = settings.sign_in_header
         self.sign_in_header = None if name is None else name.lower().encode()
-        self.proxies = Networks(settings.proxies, of="POSTBAYES_PROXIES")
         self._of_keys = self._buckets(settings.rate_per_key)
         self._of_hosts = self._buckets(settings.rate_per_address)
 

@@ -84,6 +84,14 @@ def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
         service.listen(settings)
 
 
+def test_a_header_that_no_proxy_may_send_is_told_before_anything_opens():
+    """Nobody could sign in by it, and no page would say why."""
+    settings = Settings(_env_file=None, sign_in_header="Remote-User")
+
+    with pytest.raises(InvalidSetting, match="HEADER needs POSTBAYES_PROXIES"):
+        service.listen(settings)
+
+
 def test_what_could_be_opened_is_not():
     """Who asks whether it could be lets the address go."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -8,6 +8,7 @@ import pytest
 
 from app.doors.documents.profile import ProfileOut
 from app.errors import InvalidSetting
+from app.services.access import Caller
 from app.services.application import RELOADED
 from app.services.log import JsonFormat, TextFormat, keep_log
 from app.settings import Settings
@@ -60,6 +61,16 @@ def test_nothing_is_taken_over_where_a_setting_cannot_be_used(app, tmp_path):
 
     assert before is app.settings
     assert 2.197 == round(ProfileOut.of(app, "default").spam_threshold.log_odds, 3)
+
+
+def test_no_network_is_taken_over_beside_one_that_is_none(app):
+    """The log says that the settings were not changed."""
+    found = settings(app, keyless_from=["192.0.2.1"], proxies=["nobody"])
+    with pytest.raises(InvalidSetting, match="POSTBAYES_PROXIES: 'nobody'"):
+        app.take_over(found)
+
+    hosts = ("127.0.0.1", "192.0.2.1")
+    assert [True, False] == [app.gate.needs_no_key(Caller(host)) for host in hosts]
 
 
 def test_a_policy_stays_above_the_settings(app):
