@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
+from dotenv import dotenv_values
 from dotenv.parser import parse_stream
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.access.networks import LOOPBACK
 from app.classifier.policy import SAYS, threshold_of
@@ -52,7 +52,7 @@ def _split(value: object) -> object:
     return value
 
 
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 def _threshold(value: object) -> object:
@@ -104,44 +104,13 @@ def describe(schema: dict[str, Any], kind: type[BaseModel]) -> None:
         described.setdefault("description", texts_below(kind).get(name))
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings, each from the variable `POSTBAYES_` and its name.
 
-    A file of the same lines (``POSTBAYES_PORT=8025``) is read as well:
-    `postbayes.env` in the working directory, or the file that
-    `POSTBAYES_SETTINGS_FILE` names.  The environment wins over the file.
+    `load_settings` reads the variables, and a file of the same lines.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", json_schema_extra=describe
-    )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: Any,  # noqa: ARG003  pydantic-settings calls it so
-        init_settings: Any,
-        env_settings: Any,
-        dotenv_settings: Any,
-        file_secret_settings: Any,  # noqa: ARG003
-    ) -> tuple[Any, ...]:
-        """Return the sources, whose names are checked; there are no files of secrets.
-
-        Raises
-        ------
-        InvalidSetting
-            If a variable or a line of the file has the prefix of a setting, and is
-            not one.
-        """
-        known = _OF_OTHERS | {"settings_file"}
-        place = f" in {dotenv_settings.env_file}"
-        wrong = [
-            *_unknown(env_settings.env_vars, known, ""),
-            *_unknown(dotenv_settings.env_vars, _OF_OTHERS, place),
-        ]
-        if wrong:
-            raise InvalidSetting("; ".join(wrong))
-        return init_settings, env_settings, dotenv_settings
+    model_config = ConfigDict(frozen=True, extra="ignore", json_schema_extra=describe)
 
     database_url: str = "sqlite:///var/postbayes.db"
     """Database of the ledger and the counts: `sqlite:///relative/path`,
@@ -504,8 +473,15 @@ def _unknown(
             yield f"{found} is not a setting; the nearest is {PREFIX}{near}"
 
 
-def _require_statements(file: Path) -> None:
-    """Require that no line of a settings file would be skipped.
+def _values(variables: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the values of the variables that are settings, by the setting's name."""
+    given = {variable.lower(): value for variable, value in variables.items()}
+    named = {name: f"{PREFIX}{name}".lower() for name in Settings.model_fields}
+    return {name: given[each] for name, each in named.items() if each in given}
+
+
+def _read_lines(file: Path) -> dict[str, str | None]:
+    """Return the variables of a settings file, no line of which would be skipped.
 
     The sentence does not quote the line, which may hold a password.
 
@@ -531,10 +507,14 @@ def _require_statements(file: Path) -> None:
             f"the settings file {str(file)!r} has lines that are not NAME=value, or "
             f"have an unclosed quotation mark: {numbers}"
         )
+    return dotenv_values(file, encoding="utf-8")
 
 
 def load_settings(**given: object) -> Settings:
-    """Return the settings of the environment, the file and the command line.
+    """Return the settings of the command line, the environment and the file.
+
+    The first that has one wins.  The file is `postbayes.env` in the working directory
+    or what `POSTBAYES_SETTINGS_FILE` names; its lines are as `POSTBAYES_PORT=8025`.
 
     Parameters
     ----------
@@ -544,20 +524,25 @@ def load_settings(**given: object) -> Settings:
     Raises
     ------
     InvalidSetting
-        With one sentence per setting that cannot be used.
+        With one sentence per setting that cannot be used, or per variable and line of
+        the file that has the prefix of a setting and is not one.
     """
     named = os.environ.get(FILE)
     file = Path(named or "postbayes.env")
     chosen = {name: value for name, value in given.items() if value is not None}
+    lines: dict[str, str | None] = {}
     try:
         if file.is_file():
-            _require_statements(file)
+            lines = _read_lines(file)
         elif named is not None:
             raise InvalidSetting(f"{FILE} names {named!r}, which is not a file")
-        settings = Settings(
-            _env_file=file,
-            **chosen,  # type: ignore[arg-type]
-        )
+        wrong = [
+            *_unknown(os.environ, _OF_OTHERS | {"settings_file"}, ""),
+            *_unknown(lines, _OF_OTHERS, f" in {file}"),
+        ]
+        if wrong:
+            raise InvalidSetting("; ".join(wrong))
+        settings = Settings(**{**_values(lines), **_values(os.environ), **chosen})
     except UnicodeDecodeError as error:
         msg = f"the settings file {str(file)!r} is not in UTF-8"
         raise InvalidSetting(msg) from error

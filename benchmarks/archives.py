@@ -92,7 +92,7 @@ def learn(
 ) -> None:
     """Learn and fold an archive, message by message or as sums."""
     url = f"sqlite:///{folder / 'postbayes.db'}"
-    settings = Settings(_env_file=None, database_url=url)
+    settings = Settings(database_url=url)
     engine = open_database(settings, make=True)
     kind = LearnSums if sums else partial(Learn, in_order=False)
     learner = kind(

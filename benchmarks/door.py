@@ -149,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="postbayes-") as folder:
         url = f"sqlite:///{folder}/postbayes.db"
-        application = Application(Settings(_env_file=None, database_url=url))
+        application = Application(Settings(database_url=url))
         application.start()
         try:
             uvloop.run(measure(application, requests=options.requests))

@@ -348,7 +348,7 @@ def cpu_of(act: Callable[[], object], *, times: int = 1) -> float:
 
 def settings_of(path: Path) -> Settings:
     """Return the settings of a database of its own."""
-    return Settings(_env_file=None, database_url=f"sqlite:///{path}")
+    return Settings(database_url=f"sqlite:///{path}")
 
 
 def one(engine: Engine, query: str) -> int:

@@ -171,7 +171,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
-        settings = Settings(_env_file=None, database_url=url)
+        settings = Settings(database_url=url)
         begun = time.process_time()
         WAYS[asked.way](settings, chain.from_iterable(map(read_index, asked.index)))
         cpu = time.process_time() - begun

@@ -107,7 +107,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
-        settings = Settings(_env_file=None, database_url=url)
+        settings = Settings(database_url=url)
         engine = open_database(settings, make=True)
         with reading(engine) as connection:
             profile = profiles.find(connection, settings.profile)

@@ -223,7 +223,7 @@ def application(folder: Path) -> FastAPI:
     """Return the HTTP door with default settings over a new database in a folder."""
     defaults = {name: field.default for name, field in Settings.model_fields.items()}
     url = f"sqlite:///{folder}/postbayes.db"
-    settings = Settings(_env_file=None, **(defaults | {"database_url": url}))
+    settings = Settings(**(defaults | {"database_url": url}))
     return create_app(Application(settings))
 
 

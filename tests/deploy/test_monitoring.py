@@ -40,9 +40,7 @@ def series(tmp_path_factory):
     folder = tmp_path_factory.mktemp("monitored")
     # Nobody listens on the port of a site that is followed.
     nobody = f"berlin=http://127.0.0.1:{free_port()}/profiles/default"
-    application = Application(
-        Settings(_env_file=None, database_url=sqlite_url(folder), follow=nobody)
-    )
+    application = Application(Settings(database_url=sqlite_url(folder), follow=nobody))
     with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:

@@ -19,7 +19,7 @@ from tests.support.messages import ham, spam
 def run(run_anew, tmp_path):
     """Run `postbayes` with an empty profile, and return code, output and errors."""
     url = sqlite_url(tmp_path)
-    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
+    open_database(Settings(database_url=url), make=True).dispose()
     return run_anew
 
 

@@ -22,7 +22,7 @@ TEXTS = [{"message": raw.decode()} for raw in (ham(7), spam(8), ham(9))]
 def application(tmp_path):
     """Return an application over an empty SQLite database."""
     url = sqlite_url(tmp_path)
-    return Application(Settings(_env_file=None, database_url=url))
+    return Application(Settings(database_url=url))
 
 
 @pytest.fixture

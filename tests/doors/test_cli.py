@@ -790,7 +790,7 @@ def test_a_service_that_cannot_start_leaves_an_older_database_as_it_is(
 def test_a_refused_database_is_closed(older, tmp_path):
     """Otherwise the files of SQLite's log stay beside it, and its connections open."""
     older.dispose()
-    settings = Settings(_env_file=None, database_url=str(older.url))
+    settings = Settings(database_url=str(older.url))
     # The traceback has the engine, so nobody else closes it.
     with pytest.raises(DatabaseUnprepared) as caught:
         open_database(settings, make=False)
@@ -819,7 +819,7 @@ def test_a_service_migrates_an_older_database_and_says_so(older, caplog):
     caplog.set_level("INFO")
     url = str(older.url)
 
-    settings = Settings(_env_file=None, database_url=url)
+    settings = Settings(database_url=url)
     Application(settings, upgrade=True).engine.dispose()
 
     newest = revision_of(older)

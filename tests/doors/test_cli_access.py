@@ -205,7 +205,7 @@ def test_a_service_that_others_reach_needs_a_key_or_a_network(tmp_path, run, ope
     url = load_settings().database_url
 
     def settings(**more):
-        return Settings(_env_file=None, database_url=url, **open_to, **more)
+        return Settings(database_url=url, **open_to, **more)
 
     with pytest.raises(InvalidSetting, match="postbayes keys create") as refused:
         require_locked(settings())
@@ -232,7 +232,7 @@ def test_a_service_of_this_machine_starts_as_it_is(local):
     """Without looking into the database, which may not be there yet."""
     url = "sqlite:////nowhere/at/all.db"
 
-    require_locked(Settings(_env_file=None, database_url=url, **local))
+    require_locked(Settings(database_url=url, **local))
 
 
 def test_a_command_shows_its_key_to_a_service(monkeypatch):

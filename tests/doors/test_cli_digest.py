@@ -101,7 +101,7 @@ def digest(run, tmp_path, monkeypatch, server):
 
 def make(url, name):
     """Make the profile of an address."""
-    engine = open_database(Settings(_env_file=None, database_url=url), make=True)
+    engine = open_database(Settings(database_url=url), make=True)
     create_profile(
         engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
     )

@@ -63,7 +63,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def run(tmp_path, monkeypatch):
     """Run lines of Python, forked, in an empty folder that has a database of its own."""
     url = sqlite_url(tmp_path, "site.db")
-    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
+    open_database(Settings(database_url=url), make=True).dispose()
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", "sqlite:///site.db")
 
     def run(lines, *arguments):
@@ -238,7 +238,7 @@ def test_a_reader_that_stops_reading_is_no_error(run, name):
 def test_closed_streams_are_empty_ones(tmp_path, closed):
     """A program that starts others may close them; the database is none of them."""
     url = sqlite_url(tmp_path, "site.db")
-    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
+    open_database(Settings(database_url=url), make=True).dispose()
     done = subprocess.run(
         ["/bin/sh", "-c", f'"$0" -m app.doors.cli classify {closed}', sys.executable],
         cwd=tmp_path,

@@ -91,7 +91,7 @@ def test_a_service_imports_what_it_serves_with_and_no_more():
     needed = imported(
         "from app.doors.cli.main import load; load('serve'); import app.doors.service; "
         "from app.settings import Settings, texts_below; "
-        "from app.services.metrics import tally_of; tally_of(Settings(_env_file=None)); "
+        "from app.services.metrics import tally_of; tally_of(Settings()); "
         "assert not texts_below.cache_info().misses"
     )
 

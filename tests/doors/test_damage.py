@@ -30,7 +30,7 @@ def path(tmp_path):
 def sound(path, monkeypatch):
     """A client of a service that has learned six messages."""
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
-    settings = Settings(_env_file=None, database_url=f"sqlite:///{path}")
+    settings = Settings(database_url=f"sqlite:///{path}")
     application = Application(settings)
     with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):

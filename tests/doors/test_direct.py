@@ -81,7 +81,7 @@ def served(router):
     router.post("/classify")(classify)
     router.post("/feedback")(feedback)
     app = FastAPI()
-    settings = Settings(_env_file=None, max_request_bytes=1024)
+    settings = Settings(max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
     app.state.guards = ()
     errors.install(app, [router], problem_page, principal_of)

@@ -138,7 +138,7 @@ def test_the_answer_to_a_feedback_is_that_of_the_model(taught):
 def client(tmp_path):
     """A client of a service that has learned nothing."""
     url = sqlite_url(tmp_path)
-    settings = Settings(_env_file=None, database_url=url)
+    settings = Settings(database_url=url)
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as client:

@@ -40,7 +40,7 @@ def client(tmp_path):
 def test_what_stands_beside_the_door_is_there_while_the_application_runs(tmp_path):
     """Other doors open after the application started, and close before it stops."""
     url = sqlite_url(tmp_path)
-    application = Application(Settings(_env_file=None, database_url=url))
+    application = Application(Settings(database_url=url))
     alive = []
 
     @asynccontextmanager
@@ -544,9 +544,7 @@ async def trickle():
 def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     """408, and the connection is free again."""
     monkeypatch.setattr(intake, "BODY_SECONDS", 0.05)
-    application = Application(
-        Settings(_env_file=None, database_url=sqlite_url(tmp_path, "p.db"))
-    )
+    application = Application(Settings(database_url=sqlite_url(tmp_path, "p.db")))
 
     async def request():
         app = create_app(application)

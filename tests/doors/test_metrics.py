@@ -29,7 +29,7 @@ RAW = {"content-type": "message/rfc822"}
 def client(tmp_path):
     """A client of a service that has learned six messages."""
     url = sqlite_url(tmp_path)
-    settings = Settings(_env_file=None, database_url=url, busy_timeout=0.1)
+    settings = Settings(database_url=url, busy_timeout=0.1)
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as client:
@@ -121,9 +121,7 @@ def test_what_waits_is_told(client):
 def test_rows_of_another_process_are_unread_until_they_are_followed(client, tmp_path):
     """The upkeep that follows them stands still here."""
     client.app.state.application.scheduler.stop()
-    settings = Settings(
-        _env_file=None, database_url=f"sqlite:///{tmp_path}/postbayes.db"
-    )
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/postbayes.db")
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as other:
@@ -265,7 +263,7 @@ def test_a_request_without_a_place_is_counted(
 ):
     """And refused by the door itself, before it has the message."""
     url = sqlite_url(tmp_path)
-    application = Application(Settings(_env_file=None, database_url=url))
+    application = Application(Settings(database_url=url))
 
     async def sent():
         client = Server(door(application), places=0).connect()

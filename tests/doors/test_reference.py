@@ -17,7 +17,6 @@ from tests.support.databases import sqlite_url
 def client(tmp_path):
     """A client of a new service."""
     settings = Settings(
-        _env_file=None,
         database_url=sqlite_url(tmp_path),
         host_names=("mail.example.org",),
     )

@@ -61,7 +61,7 @@ def test_a_worker_that_cannot_start_says_so_in_a_sentence(
 
 def test_a_header_that_is_none_is_told_before_anything_opens():
     """Before the service runs, and not by each door for itself."""
-    settings = Settings(_env_file=None, spam_header="bad header")
+    settings = Settings(spam_header="bad header")
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_SPAM_HEADER is 'bad header'"):
         service.listen(settings)
@@ -70,7 +70,7 @@ def test_a_header_that_is_none_is_told_before_anything_opens():
 def test_results_under_the_name_of_the_milter_cannot_be_believed():
     """The milter removes these headers before they are read."""
     same = {"milter_authserv_id": "MX.example.org", "authserv_id": ["mx.example.org"]}
-    settings = Settings(_env_file=None, **same)
+    settings = Settings(**same)
 
     with pytest.raises(InvalidSetting, match="give the milter a different name"):
         service.listen(settings)
@@ -78,7 +78,7 @@ def test_results_under_the_name_of_the_milter_cannot_be_believed():
 
 def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
     """Whether a door is open that anybody teaches by, or not."""
-    settings = Settings(_env_file=None, keyless_from=["everybody"])
+    settings = Settings(keyless_from=["everybody"])
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM: 'everybody'"):
         service.listen(settings)
@@ -96,7 +96,7 @@ def test_what_could_be_opened_is_not():
     """Who asks whether it could be lets the address go."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        settings = Settings(_env_file=None, workers=2, spamd=f"127.0.0.1:{port}")
+        settings = Settings(workers=2, spamd=f"127.0.0.1:{port}")
         with (
             pytest.raises(InvalidSetting, match="another service listens on"),
             service.reserved(settings),
@@ -109,12 +109,12 @@ def test_what_could_be_opened_is_not():
 
 def test_no_door_is_open_unless_it_is_set():
     """HTTP alone is what ships."""
-    assert {} == service.listen(Settings(_env_file=None))
+    assert {} == service.listen(Settings())
 
 
 def test_an_address_that_is_none_names_its_setting():
     """One of the doors cannot be opened: none is, and the sentence says which."""
-    settings = Settings(_env_file=None, spamd="127.0.0.1:0", milter="nowhere")
+    settings = Settings(spamd="127.0.0.1:0", milter="nowhere")
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_MILTER is 'nowhere'"):
         service.listen(settings)

@@ -35,7 +35,7 @@ def granted(site):
 def client(granted, monkeypatch):
     """A client of a service of the guest that has learned six messages."""
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
-    settings = Settings(_env_file=None, database_url=granted.guest_url)
+    settings = Settings(database_url=granted.guest_url)
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as client:

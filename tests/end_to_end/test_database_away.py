@@ -108,7 +108,7 @@ def test_a_database_that_ends_and_comes_back_has_lost_nothing(cluster, service):
 
 def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster):
     """One waits for it, the next are told at once, and mail is scored meanwhile."""
-    settings = Settings(_env_file=None, database_url=cluster.url, busy_timeout=0.5)
+    settings = Settings(database_url=cluster.url, busy_timeout=0.5)
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as client:
@@ -139,7 +139,7 @@ def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster):
 
 def test_nobody_is_told_wrongly_that_nothing_was_stored(cluster):
     """Under load it hangs in any statement, the commit among them."""
-    settings = Settings(_env_file=None, database_url=cluster.url, busy_timeout=0.5)
+    settings = Settings(database_url=cluster.url, busy_timeout=0.5)
     acknowledged, refused = set(), {}
     over = threading.Event()
     with TestClient(

@@ -120,9 +120,7 @@ def test_workers_under_random_feedback_end_at_the_replay(service, workers):
     ]
     profiles = [client.get("/profiles/default").json() for client in workers]
     code, audit = service.audit()
-    settings = Settings(
-        _env_file=None, database_url=service.environment["POSTBAYES_DATABASE_URL"]
-    )
+    settings = Settings(database_url=service.environment["POSTBAYES_DATABASE_URL"])
     engine = open_database(settings, make=False)
     live = LiveProfiles(engine, specify(settings))
     live.refresh()

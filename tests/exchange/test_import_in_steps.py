@@ -175,7 +175,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
             engine,
             LiveProfiles(engine, lambda _: Specification()),
             RecentMessages(rows=0, store_words=True),
-            Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
+            Settings(scored_days=1, scored_rows=9, vector_days=0),
             clock=SteadyClock(None, lambda: LATER),
         )
         while upkeep():
@@ -317,7 +317,7 @@ def maintained(engine):
         engine,
         live,
         RecentMessages(rows=0, store_words=True),
-        Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
+        Settings(scored_days=1, scored_rows=9, vector_days=0),
         clock=SteadyClock(None, lambda: LATER),
     )
     while upkeep():

@@ -809,7 +809,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         engine,
         live,
         recent,
-        Settings(_env_file=None, scored_days=1, scored_rows=9, vector_days=0),
+        Settings(scored_days=1, scored_rows=9, vector_days=0),
         clock=SteadyClock(None, lambda: MARCH),
         on_follow=[partial(recent.flush, engine)],
     )

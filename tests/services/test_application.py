@@ -31,7 +31,7 @@ def database():
 @pytest.fixture
 def settings(database_url):
     """Settings of a site that counts correspondents."""
-    return Settings(_env_file=None, database_url=database_url, authserv_id=(SERVER,))
+    return Settings(database_url=database_url, authserv_id=(SERVER,))
 
 
 @pytest.fixture

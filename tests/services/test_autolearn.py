@@ -229,9 +229,7 @@ def test_the_weights_of_a_start_and_of_memory_are_the_same(app):
 @pytest.mark.parametrize("nats", [1.0, float("inf"), float("nan")])
 def test_a_verdict_that_is_not_sure_cannot_be_trusted(tmp_path, nats):
     """A threshold must be a number, and not below that of spam."""
-    settings = Settings(
-        _env_file=None, database_url=f"sqlite:///{tmp_path}/a", autolearn_from=nats
-    )
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/a", autolearn_from=nats)
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_AUTOLEARN_FROM"):
         Application(settings)

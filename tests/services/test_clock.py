@@ -187,7 +187,7 @@ def started(database_url, monkeypatch, wall):
     monkeypatch.setattr(
         SteadyClock.__init__, "__defaults__", (lambda: wall, time.monotonic)
     )
-    app = Application(Settings(_env_file=None, database_url=database_url))
+    app = Application(Settings(database_url=database_url))
     app.start()
     try:
         app.scheduler.stop()

@@ -474,9 +474,7 @@ def test_a_server_needs_a_name(tmp_path):
     with pytest.raises(
         InvalidSetting, match="POSTBAYES_AUTHSERV_ID contains 'mx example'"
     ):
-        Application(
-            Settings(_env_file=None, database_url=url, authserv_id="mx example")
-        )
+        Application(Settings(database_url=url, authserv_id="mx example"))
 
 
 def test_digests_are_keyed_where_feature_ids_are(tmp_path):

@@ -292,7 +292,7 @@ def test_a_profile_tells_what_its_mail_weighs(database_url):
 @on_sqlite
 def test_an_evaluation_decays_as_the_service_does(database_url):
     """The same mail in the same months has the same scores, bit for bit."""
-    specification = specified(Settings(_env_file=None, half_life_months=2.0))
+    specification = specified(Settings(half_life_months=2.0))
     subject = Subject(specification)
     stream = [
         (when, label, observe(kind(n), specification.views), kind(n))
@@ -321,9 +321,7 @@ def test_what_the_filter_taught_itself_is_moved_in_its_own_month():
     """As if a person had said at once what it is."""
     # Corrections are learned by the verdict at the time, and not when a label moves.
     views = ("words", "headers", "pairs")
-    specification = specified(
-        Settings(_env_file=None, half_life_months=2.0, text_views=views)
-    )
+    specification = specified(Settings(half_life_months=2.0, text_views=views))
     own, told = Subject(specification, Training(own_from=0.0)), Subject(specification)
     mistaken, probe = (
         observe(raw, specification.views).views for raw in (spam(50), spam(60))

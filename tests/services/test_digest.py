@@ -209,10 +209,10 @@ def test_what_is_missing_is_named(given, says):
     good = {"digest_from": "a@example.org", "digest_url": "https://f.example"}
 
     with pytest.raises(InvalidSetting, match=says):
-        sending_of(Settings(_env_file=None, **good | given))
+        sending_of(Settings(**good | given))
 
 
 def test_links_need_a_secret():
     """Without a secret, anybody could make links."""
     with pytest.raises(InvalidSetting, match="openssl"):
-        links_of(Settings(_env_file=None))
+        links_of(Settings())

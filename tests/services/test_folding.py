@@ -280,12 +280,12 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
 
 def upkeep_of(engine):
     """Return the house-keeping of a service, and its profiles."""
-    live = LiveProfiles(engine, specify(Settings(_env_file=None)))
+    live = LiveProfiles(engine, specify(Settings()))
     upkeep = Maintenance(
         engine,
         live,
         RecentMessages(rows=0, store_words=True),
-        Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
+        Settings(scored_days=1, scored_rows=1, vector_days=0),
         clock=SteadyClock(None),
     )
     return live, upkeep

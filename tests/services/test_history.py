@@ -197,7 +197,7 @@ def test_unsure_messages_are_reviewed_first_and_each_once(app):
 
 def test_old_lines_go_with_the_maintenance(database_url):
     """As scored messages do, by age and by number."""
-    settings = Settings(_env_file=None, database_url=database_url, history_rows=3)
+    settings = Settings(database_url=database_url, history_rows=3)
     app = Application(settings)
     try:
         for n in range(6):

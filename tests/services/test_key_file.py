@@ -38,7 +38,7 @@ def chosen(database_url, tmp_path):
         "store_words": False,
         "key_file": tmp_path / "apart" / "key",
     }
-    return lambda **changes: Settings(_env_file=None, **site | changes)
+    return lambda **changes: Settings(**site | changes)
 
 
 def id_keys(settings):

@@ -244,7 +244,7 @@ def test_the_maintenance_looks_for_changes(app, database_url):
             other.engine,
             other.live,
             RecentMessages(rows=0, store_words=True),
-            Settings(_env_file=None, scored_days=1, scored_rows=1, vector_days=0),
+            Settings(scored_days=1, scored_rows=1, vector_days=0),
             clock=SteadyClock(None),
             on_follow=[lists.refresh],
         )

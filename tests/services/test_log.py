@@ -119,7 +119,7 @@ def test_what_strangers_repeat_is_logged_once_a_minute(caplog):
 
 def test_what_asyncio_repeats_is_logged_once_a_minute(caplog):
     """Below the first line, it describes the objects, which are others each time."""
-    keep_log(Settings(_env_file=None))
+    keep_log(Settings())
     caplog.set_level(logging.ERROR)
     for peer, error in enumerate((None, None, OSError(), OSError(), KeyError())):
         text = f"Fatal error on the transport of a test\ntransport: <{peer}>"

@@ -26,7 +26,7 @@ def app(tmp_path):
 def settings(app, **changed):
     """Return the settings of an application with some changes."""
     given = app.settings.model_dump() | changed
-    return Settings(_env_file=None, **given)
+    return Settings(**given)
 
 
 def test_what_needs_no_restart_counts_at_once(app, tmp_path):
@@ -102,7 +102,7 @@ def test_the_log_follows_the_settings(monkeypatch):
         alone.setattr(root, "handlers", [])
         alone.setattr(root, "level", root.level)
         for changed in ({}, {"log_level": "warning", "log_format": "json"}):
-            keep_log(Settings(_env_file=None, **changed))
+            keep_log(Settings(**changed))
             root.handlers[1:] = [theirs]
             found.append((root.level, type(root.handlers[0].formatter)))
     root.setLevel(root.level)

@@ -50,7 +50,7 @@ def undo(app, **asked):
 @contextmanager
 def stopped(database_url):
     """Open an application whose writer does not run."""
-    app = Application(Settings(_env_file=None, database_url=database_url))
+    app = Application(Settings(database_url=database_url))
     try:
         yield app
     finally:

@@ -350,7 +350,7 @@ def test_a_webhook_that_cannot_work_is_refused(tmp_path, secret, given, says):
     if given.get("webhook_secret_file") == "short":
         given = {"webhook_secret_file": tmp_path / "short"}
     good = {"webhook": "https://hooks.example/x", "webhook_secret_file": secret}
-    settings = Settings(_env_file=None, **good | given)
+    settings = Settings(**good | given)
 
     with pytest.raises(InvalidSetting, match=says):
         webhook_of(settings, Tally())
@@ -358,7 +358,7 @@ def test_a_webhook_that_cannot_work_is_refused(tmp_path, secret, given, says):
 
 def test_without_a_setting_there_is_no_webhook():
     """And no thread."""
-    assert webhook_of(Settings(_env_file=None), Tally()) is None
+    assert webhook_of(Settings(), Tally()) is None
 
 
 def test_commands_post_nothing_and_need_no_secret(database_url, monkeypatch, tmp_path):

@@ -124,7 +124,7 @@ def log(database_url, monkeypatch):
         connection.execute(RULES)
         for block in sql_of_the_page():
             connection.execute(block)
-    application = Application(Settings(_env_file=None, database_url=database_url))
+    application = Application(Settings(database_url=database_url))
     with PageClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         application.scheduler.stop()
         create_profile(

@@ -17,7 +17,7 @@ from tests.support.databases import sqlite_url
 @contextmanager
 def running(**settings):
     """Run an application with some settings, whatever the environment says."""
-    app = Application(Settings(_env_file=None, **settings))
+    app = Application(Settings(**settings))
     app.start()
     try:
         yield app
@@ -47,7 +47,7 @@ class PageClient(TestClient):
 def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
     url = sqlite_url(tmp_path)
-    application = Application(Settings(_env_file=None, database_url=url, **settings))
+    application = Application(Settings(database_url=url, **settings))
     return PageClient(create_app(application), client=("127.0.0.1", 50000))
 
 

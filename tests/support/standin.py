@@ -208,7 +208,7 @@ class Application:
     """As much of `app.services.application.Application` as doors use."""
 
     def __init__(self, *keys, **settings):
-        self.settings = Settings(_env_file=None, **settings)
+        self.settings = Settings(**settings)
         self.gate = Gate(Keyring(keys), self.settings)
         self.labels = {
             "default": LABELS,

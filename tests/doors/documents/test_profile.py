@@ -18,7 +18,7 @@ RAW = {"content-type": "message/rfc822"}
 def client(tmp_path):
     """A client of a service that has learned six messages."""
     url = sqlite_url(tmp_path)
-    application = Application(Settings(_env_file=None, database_url=url))
+    application = Application(Settings(database_url=url))
     with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:

@@ -32,7 +32,7 @@ def application(tmp_path):
     url = sqlite_url(tmp_path)
 
     def make(**settings):
-        return Application(Settings(_env_file=None, database_url=url, **settings))
+        return Application(Settings(database_url=url, **settings))
 
     return make
 

@@ -31,7 +31,7 @@ UNLISTED = [("GET", "/docs"), ("GET", "/openapi.json")]
 def application(tmp_path):
     """An application over a new database."""
     url = f"sqlite:///{tmp_path}/postbayes.db"
-    return Application(Settings(_env_file=None, database_url=url))
+    return Application(Settings(database_url=url))
 
 
 def operations(app):

@@ -33,7 +33,7 @@ LOOKS = re.compile(r'name="csrf" value="([^"]*)"')
 @pytest.fixture
 def app(database_url):
     """A service that has learned a little."""
-    app = Application(Settings(_env_file=None, database_url=database_url))
+    app = Application(Settings(database_url=database_url))
     with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
         for n in range(4):
             app.feedback.teach("default", ham(n), label="ham", source="test")

@@ -198,7 +198,7 @@ def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
     """A teacher cannot change other lists, and a reader none, by page or JSON."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     monkeypatch.setattr("app.services.sessions._HASHER", fast)
-    app = Application(Settings(_env_file=None, database_url=sqlite_url(tmp_path)))
+    app = Application(Settings(database_url=sqlite_url(tmp_path)))
     for name in ("rita", "rob"):
         create_profile(
             app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()

@@ -19,7 +19,7 @@ RAW = {"Content-Type": "message/rfc822"}
 @pytest.fixture
 def client(database_url):
     """A client of an empty service."""
-    app = Application(Settings(_env_file=None, database_url=database_url))
+    app = Application(Settings(database_url=database_url))
     with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
         yield client
 

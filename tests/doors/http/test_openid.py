@@ -169,7 +169,7 @@ def make(given, tmp_path, monkeypatch):
     url = sqlite_url(tmp_path)
 
     def browser(**more):
-        settings = Settings(_env_file=None, database_url=url, **{**given, **more})
+        settings = Settings(database_url=url, **{**given, **more})
         app = Application(settings)
         for name in ("anna@example.org", "kim@example.org", "tim"):
             app.add_person(name, role="admin", password=None, actor="test")
@@ -588,14 +588,14 @@ def test_nobody_is_sent_elsewhere_afterwards(make, provider, there):
 def test_settings_that_cannot_be_used_end_the_start(given, wrong, words):
     """The error is a sentence."""
     with pytest.raises(InvalidSetting, match=words):
-        oidc_secret(Settings(_env_file=None, **{**given, **wrong}))
+        oidc_secret(Settings(**{**given, **wrong}))
 
 
 def test_a_secret_that_is_no_text(given):
     """The secret is compared with the text that the provider shows."""
     given["oidc_client_secret_file"].write_bytes(b"\xff" * 20)
     with pytest.raises(InvalidSetting, match="is not text"):
-        oidc_secret(Settings(_env_file=None, **given))
+        oidc_secret(Settings(**given))
 
 
 @pytest.mark.parametrize("name", ["authlib", "joserfc"])
@@ -605,4 +605,4 @@ def test_without_the_extra_the_start_says_so(given, monkeypatch, name):
         openid, "find_spec", lambda asked: None if asked == name else True
     )
     with pytest.raises(InvalidSetting, match=r"'\.\[oidc\]'"):
-        oidc_secret(Settings(_env_file=None, **given))
+        oidc_secret(Settings(**given))

@@ -21,9 +21,7 @@ HOUR = 3600
 @pytest.fixture
 def app(database_url):
     """A service."""
-    app = Application(
-        Settings(_env_file=None, database_url=database_url, spamd="127.0.0.1:783")
-    )
+    app = Application(Settings(database_url=database_url, spamd="127.0.0.1:783"))
     with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
         app.client = client
         yield app

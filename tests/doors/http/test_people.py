@@ -38,7 +38,7 @@ def make(tmp_path):
     opened = []
 
     def serve(**settings):
-        app = Application(Settings(_env_file=None, database_url=url, **settings))
+        app = Application(Settings(database_url=url, **settings))
         people = (("anna", "admin", None), ("tim", "teacher", None))
         for name, role, profile in (*people, ("rita", "reader", "rita")):
             app.add_person(

@@ -71,7 +71,7 @@ def test_no_secret_is_shown(name):
         "database_url": f"postgresql://ann:{CANARY}@db.example/mail?passfile={CANARY}",
         "webhook": f"https://ann:{CANARY}@hooks.example/{CANARY}?token={CANARY}",
     }.get(name, CANARY)
-    shown = in_force(Settings(_env_file=None, **{name: value}))
+    shown = in_force(Settings(**{name: value}))
     (state,) = [
         each for each in shown if each["variable"] == f"POSTBAYES_{name.upper()}"
     ]
@@ -94,17 +94,14 @@ def test_no_secret_is_shown(name):
 def test_a_login_in_an_address_is_hidden(name, written, shown):
     """The rest of the address is shown."""
     given = {name: written.format(CANARY)}
-    found = {
-        each["variable"]: each["value"]
-        for each in in_force(Settings(_env_file=None, **given))
-    }
+    found = {each["variable"]: each["value"] for each in in_force(Settings(**given))}
 
     assert shown == found[f"POSTBAYES_{name.upper()}"]
 
 
 def test_a_webhook_that_is_no_address_is_hidden_whole():
     """The page of settings, and the command, show it without an error."""
-    shown = in_force(Settings(_env_file=None, webhook=f"https://[{CANARY}"))
+    shown = in_force(Settings(webhook=f"https://[{CANARY}"))
 
     assert CANARY not in repr(shown)
 

@@ -38,7 +38,7 @@ def client(tmp_path, exporter, monkeypatch):
     monkeypatch.setattr(
         applications, "tally_of", lambda _: Tally(SimpleSpanProcessor(exporter))
     )
-    settings = Settings(_env_file=None, database_url=sqlite_url(tmp_path))
+    settings = Settings(database_url=sqlite_url(tmp_path))
     with TestClient(
         create_app(Application(settings)), client=("127.0.0.1", 50000)
     ) as client:
@@ -147,7 +147,7 @@ def test_a_collector_that_hangs_does_not_keep_a_service(monkeypatch):
 def test_spans_go_to_the_collector(collector):
     """By OTLP over HTTP, at the path that its specification names."""
     address, paths = collector
-    tally = tally_of(Settings(_env_file=None, traces=f"{address}/"))
+    tally = tally_of(Settings(traces=f"{address}/"))
     with tally.delivering("milter"):
         pass
     tally.close()
@@ -157,7 +157,7 @@ def test_spans_go_to_the_collector(collector):
 
 def test_an_address_is_asked_for():
     """A host name without a scheme is refused."""
-    settings = Settings(_env_file=None, traces="collector:4318")
+    settings = Settings(traces="collector:4318")
 
     with pytest.raises(InvalidSetting, match="such as http://127"):
         tally_of(settings)
@@ -166,7 +166,7 @@ def test_an_address_is_asked_for():
 def test_a_service_without_opentelemetry_says_what_to_install(monkeypatch):
     """The start fails with a sentence."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
-    settings = Settings(_env_file=None, traces="http://127.0.0.1:4318")
+    settings = Settings(traces="http://127.0.0.1:4318")
 
     with pytest.raises(InvalidSetting, match=r"pip install '\.\[tracing\]'"):
         tally_of(settings)

@@ -91,9 +91,7 @@ def test_only_pages_of_the_service_may_change_something(origin, host, allowed):
 def application(tmp_path):
     """An application over a new database."""
     url = f"sqlite:///{tmp_path}/postbayes.db"
-    settings = Settings(
-        _env_file=None, database_url=url, host_names="filter.example.org"
-    )
+    settings = Settings(database_url=url, host_names="filter.example.org")
     return Application(settings)
 
 

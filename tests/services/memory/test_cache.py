@@ -445,7 +445,7 @@ def test_a_profile_in_the_place_of_a_deleted_one_is_another(app, loaded):
 def test_settings_that_are_read_again_count_for_all(app):
     """They apply to loaded profiles, and to those loaded later."""
     app.live.get(BOB)
-    strict = Settings(_env_file=None, ham_cost=1e6)
+    strict = Settings(ham_cost=1e6)
     app.live.respecify(specify(strict))
     thresholds = {
         round(app.live.find(name).specification.verdict.spam_threshold, 3)
