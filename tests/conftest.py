@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import disk_usage
 
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import HealthCheck, settings
 
 from app.storage.database.engine import open_engine
@@ -85,8 +86,8 @@ def pytest_collection_finish():
     gc.freeze()
     gc.enable()
     # After each 700 new objects, its default, it took 10 % of the CPU time of tests/laws
-    # and of test_openapi.py; so it takes 5 %.
-    gc.set_threshold(10_000, 10, 10)
+    # and of test_openapi.py, and after 10,000 it took 5 %.
+    gc.set_threshold(50_000, 10, 10)
 
 
 def pytest_collection_modifyitems(items):
@@ -178,6 +179,14 @@ def site(request, postgres_url):
     options = getattr(request, "param", "")
     with postgres.site(postgres_url, f"site_{next(_numbers)}", options) as site:
         yield site
+
+
+@pytest.fixture
+def hashed_at_once(monkeypatch):
+    """Passwords take 60 ms and 64 MiB on purpose, and so do those of nobody."""
+    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr("app.services.sessions._HASHER", fast)
+    monkeypatch.setattr("app.services.sessions._NOBODYS", fast.hash("of nobody"))
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -16,6 +17,7 @@ from app.errors import InvalidSetting
 from app.settings import load_settings
 from app.storage.database.engine import open_engine
 from tests.support.clients import find
+from tests.support.command import run_program
 
 ROOT = Path(__file__).parent.parent.parent
 DEBIAN = ROOT / "deploy" / "debian"
@@ -87,13 +89,10 @@ def test_each_file_has_its_place_and_is_of_root(package):
 
 def test_all_that_the_service_imports_can_be_compiled():
     """The package and the image run this script, and neither can be built without it."""
-    done = subprocess.run(
-        [sys.executable, "-I", ROOT / "deploy" / "compile"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    script = str(ROOT / "deploy" / "compile")
+    done = run_program(partial(run_path, script, run_name="__main__"), [])
 
+    assert "" == done.stderr
     assert [f"command {name}" for name in COMMANDS] == done.stdout.splitlines()
 
 

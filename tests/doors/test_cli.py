@@ -9,7 +9,6 @@ import mailbox
 import os
 import re
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from functools import partial
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 
+from app.doors.cli import __main__ as entry
 from app.doors.cli import upkeep
 from app.doors.cli.main import EXIT, exit_code, main
 from app.errors import (
@@ -43,8 +43,6 @@ from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
 from tests.support.service import served
-
-ROOT = str(Path(__file__).parent.parent.parent)
 
 
 def learned(run, *arguments, stdin=b""):
@@ -1025,46 +1023,48 @@ def test_without_the_key_file_nothing_is_scored_or_learned(
     assert 0 == run_anew("classify", index.parent / "spam3")[0]
 
 
-def test_an_export_goes_through_a_pipe(run, index):
+def test_an_export_goes_through_a_pipe(run, index, monkeypatch, capsys):
     """Standard output has the export and nothing else; standard input takes it."""
     run("learn", "--index", index)
-    command = [sys.executable, "-m", "app.doors.cli", "export", "-", "--with-ledger"]
-    done = subprocess.run(
-        command, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": ROOT}
-    )
-    assert done.stdout.startswith(b"POSTBAYES-EXPORT 1\n")
-    assert b"revision 20" in done.stderr
+    pipe = io.TextIOWrapper(io.BytesIO())
+    with monkeypatch.context() as piped:
+        piped.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit, match="0"):
+            main(["export", "-", "--with-ledger"])
+    export = pipe.buffer.getvalue()
+    assert export.startswith(b"POSTBAYES-EXPORT 1\n")
+    assert "revision 20" in capsys.readouterr().err
 
     given = ("import", "-", "--profile", "copy", "--json")
-    code, out, _ = run(*given, stdin=done.stdout)
+    code, out, _ = run(*given, stdin=export)
     result = json.loads(out)
     assert (code, result["outcome"], result["rows"]) == (0, "added", 20)
     assert result["messages"] == {"ham": 10, "spam": 10}
 
 
 @pytest.mark.parametrize(
-    ("encoding", "printed"),
+    ("encoding", "errors", "printed"),
     [
-        ("latin-1", b"gr\xfcn \\u2603.eml\n"),
+        ("latin-1", "strict", b"gr\xfcn \\u2603.eml\n"),
         # In the locale C, where PYTHONUTF8=0 and PYTHONCOERCECLOCALE=0.
-        ("ascii:surrogateescape", b"gr\\xfcn \\u2603.eml\n"),
+        ("ascii", "surrogateescape", b"gr\\xfcn \\u2603.eml\n"),
     ],
 )
+@pytest.mark.usefixtures("run")
 def test_a_locale_without_the_characters_of_mail_gets_escapes(
-    run, index, tmp_path, encoding, printed
+    tmp_path, monkeypatch, encoding, errors, printed
 ):
     """Rather than a traceback; its own characters stay as they are."""
-    run("learn", "--index", index)
     message = tmp_path / "grün ☃.eml"
-    message.write_bytes((index.parent / "spam3").read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-m", "app.doors.cli", "classify", message],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": encoding},
-    )
+    message.write_bytes(spam(3))
+    out = io.TextIOWrapper(io.BytesIO(), encoding, errors)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "argv", ["postbayes", "classify", str(message)])
+    with pytest.raises(SystemExit, match="0"):
+        entry.main()
+    out.flush()
 
-    assert done.stdout.endswith(printed)
+    assert out.buffer.getvalue().endswith(printed)
 
 
 def test_a_profile_is_replaced_only_if_somebody_says_so(run, index, tmp_path):

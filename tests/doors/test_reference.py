@@ -5,24 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app, reference_page
-from app.services.application import Application
-from app.settings import Settings
-from tests.support.databases import sqlite_url
+from app.doors.http.app import reference_page
+from tests.support.application import served
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A client of a new service."""
-    settings = Settings(
-        database_url=sqlite_url(tmp_path),
-        host_names=("mail.example.org",),
-    )
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a new service, which only reads."""
+    folder = tmp_path_factory.mktemp("reference")
+    with served(folder, host_names=("mail.example.org",)) as client:
         yield client
 
 

@@ -30,6 +30,7 @@ from app.storage.database.engine import migrate, open_engine
 from tests.support.application import running
 from tests.support.databases import sqlite_url
 
+pytestmark = pytest.mark.usefixtures("hashed_at_once")
 PASSWORD = "correct horse"  # noqa: S105  of a test
 HOUR = 3600.0
 
@@ -42,13 +43,6 @@ class Clock:
     def __call__(self):
         """Return the time."""
         return self.now
-
-
-@pytest.fixture(autouse=True)
-def _hashed_at_once(monkeypatch):
-    """Passwords take 60 ms and 64 MiB on purpose."""
-    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.sessions._HASHER", fast)
 
 
 @pytest.fixture

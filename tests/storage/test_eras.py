@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -42,20 +43,44 @@ NUMBERS = sorted(
 by_era = pytest.mark.parametrize("era", NUMBERS)
 
 
-@pytest.fixture
-def bare(empty_database_url):
-    """Engine of a database without tables."""
-    engine = open_engine(empty_database_url)
-    yield engine
-    engine.dispose()
-
-
 def upgrade(engine, revision):
     """Bring the tables to a migration."""
     config = alembic_config()
     with migrating(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
+
+
+@pytest.fixture
+def at(database, empty_database_url):
+    """A function that gives the engine of an empty database at a migration."""
+    opened = []
+
+    def at(revision):
+        if database == "sqlite":
+            file = Path(empty_database_url.removeprefix("sqlite:///"))
+            file.write_bytes(prepared(revision))
+        opened.append(open_engine(empty_database_url))
+        if database != "sqlite":
+            upgrade(opened[0], revision)
+        return opened[0]
+
+    yield at
+    for engine in opened:
+        engine.dispose()
+
+
+@cache
+def prepared(revision):
+    """Return the bytes of a file at a migration, made of that of the one before."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "at.db")
+        if revision != NUMBERS[0]:
+            file.write_bytes(prepared(NUMBERS[NUMBERS.index(revision) - 1]))
+        engine = open_engine(f"sqlite:///{file}")
+        upgrade(engine, revision)
+        engine.dispose()
+        return file.read_bytes()
 
 
 def fill(engine, era):
@@ -104,12 +129,12 @@ def site(engine):
 
 
 @by_era
-def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era):
+def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(at, era):
     """Audit zero; counts and log-odds are those of a retelling, to the bit."""
-    upgrade(bare, era)
-    fill(bare, era)
-    migrate(bare)
-    counts, odds, found = ended(bare, site(bare))
+    engine = at(era)
+    fill(engine, era)
+    migrate(engine)
+    counts, odds, found = ended(engine, site(engine))
     expected_counts, expected_odds, expected = retold(era)
 
     assert (True, 0) == (found.sound, found.difference)
@@ -123,15 +148,15 @@ def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era
 # Of 0012 they do not, which has the counts in other tables, nor of 0016, which has one
 # column less.
 @pytest.mark.parametrize("era", sorted({*NUMBERS} - {"0011", "0015"}))
-def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, era):
+def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(at, era):
     """While one service is new and another old, the old one writes and reads on."""
     written = eras.left_behind(era)
-    upgrade(bare, (NUMBERS + NUMBERS[-1:])[NUMBERS.index(era) + 1])
-    fill(bare, era)
-    with reading(bare) as connection:
+    engine = at((NUMBERS + NUMBERS[-1:])[NUMBERS.index(era) + 1])
+    fill(engine, era)
+    with reading(engine) as connection:
         read = eras.read(connection, written)
-    migrate(bare)
-    counts, odds, found = ended(bare, site(bare))
+    migrate(engine)
+    counts, odds, found = ended(engine, site(engine))
 
     assert written == read
     assert (True, 0) == (found.sound, found.difference)
@@ -139,15 +164,15 @@ def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, 
 
 
 @on_sqlite
-def test_a_profile_of_before_takes_its_key_with_it(bare):
+def test_a_profile_of_before_takes_its_key_with_it(at):
     """SQLite would give it to the next one until migration 0017."""
-    upgrade(bare, "0016")
-    fill(bare, "0016")
-    migrate(bare)
-    old = site(bare)
-    list(delete_profile(bare, "site"))
+    engine = at("0016")
+    fill(engine, "0016")
+    migrate(engine)
+    old = site(engine)
+    list(delete_profile(engine, "site"))
 
-    assert old.id < new_profile(bare).id
+    assert old.id < new_profile(engine).id
 
 
 def test_every_migration_has_a_database_of_its_code():
@@ -158,17 +183,17 @@ def test_every_migration_has_a_database_of_its_code():
     assert NUMBERS == list(eras.CHAPTERS)
 
 
-def test_each_migration_can_be_taken_back_and_made_again(bare):
+def test_each_migration_can_be_taken_back_and_made_again(at):
     """On a filled database, as far as the migration before has room for its rows."""
-    upgrade(bare, NUMBERS[0])
-    fill(bare, NUMBERS[0])
+    engine = at(NUMBERS[0])
+    fill(engine, NUMBERS[0])
     config = alembic_config()
     for before, era in pairwise(NUMBERS):
-        upgrade(bare, era)
-        with migrating(bare) as connection:
+        upgrade(engine, era)
+        with migrating(engine) as connection:
             config.attributes["connection"] = connection
             command.downgrade(config, "-1")
-        assert before == revision_of(bare)
-        upgrade(bare, era)
+        assert before == revision_of(engine)
+        upgrade(engine, era)
 
-    assert retold(NUMBERS[0])[:2] == ended(bare, site(bare))[:2]
+    assert retold(NUMBERS[0])[:2] == ended(engine, site(engine))[:2]

@@ -205,6 +205,7 @@ class Commands(_PlainValues, TyperGroup):
         return name, load(args[0]), rest
 
 
+@cache
 def load(name: str) -> Any:
     """Return the typer command for a function."""
     # Objects of modules are permanent.  Python's collector would traverse them again

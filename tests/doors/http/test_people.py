@@ -6,7 +6,6 @@ import re
 from html import unescape
 
 import pytest
-from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from app.doors.http.app import create_app
@@ -17,18 +16,12 @@ from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import spam
 
+pytestmark = pytest.mark.usefixtures("hashed_at_once")
 PASSWORD = "correct horse"  # noqa: S105  of a test
 STRANGER = ("198.51.100.9", 50000)
 CSRF = re.compile(r'name="csrf" value="([^"]*)"')
 ACT = re.compile(r'data-is="Event">([^<]*)')
 KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
-
-
-@pytest.fixture(autouse=True)
-def _hashed_at_once(monkeypatch):
-    """Passwords take 60 ms and 64 MiB on purpose."""
-    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.sessions._HASHER", fast)
 
 
 @pytest.fixture

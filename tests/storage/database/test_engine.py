@@ -6,16 +6,19 @@ import re
 import sqlite3
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Event, Thread, Timer
 from types import SimpleNamespace
 
+import numpy as np
 import psycopg
 import pytest
 from sqlalchemy import select, text
 from sqlalchemy.event import listens_for
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from app.bayes.sparse import SparseCounts
 from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
@@ -23,6 +26,8 @@ from app.errors import (
     InconsistentCounts,
     InvalidSetting,
 )
+from app.features.observation import Observation
+from app.ledger.entry import ScoredRow
 from app.storage import tables
 from app.storage.database import sqlite
 from app.storage.database.engine import (
@@ -38,7 +43,15 @@ from app.storage.database.engine import (
 )
 from app.storage.database.postgresql import LONG_RESPONSE_TIME
 from app.storage.ledger import append
-from tests.support.builders import damage, new_profile, rows_of, taught, teach
+from tests.support.builders import (
+    MARCH,
+    damage,
+    digest,
+    new_profile,
+    rows_of,
+    taught,
+    teach,
+)
 from tests.support.databases import on_postgresql, on_sqlite
 
 
@@ -47,6 +60,14 @@ def revision(connection, profile):
     return connection.execute(
         select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
     ).scalar_one()
+
+
+def long_one():
+    """Return what is taught by a message whose row alone makes the log long."""
+    ids = np.random.default_rng(1).integers(2**62, size=1_000_000)
+    views = {"words": SparseCounts.from_occurrences(ids)}
+    seen = Observation(digest=digest(1), feature_set=1, views=views, names={})
+    return replace(taught(1, "ham"), evidence=ScoredRow.of(seen, time=MARCH))
 
 
 def test_a_reader_sees_one_snapshot(engine):
@@ -642,7 +663,7 @@ def test_a_long_log_begins_anew_though_somebody_writes(engine, database_url):
     path = Path(database_url.removeprefix("sqlite:///"))
     log = path.with_name(f"{path.name}-wal")
     profile = new_profile(engine)
-    long = taught(1, "ham", {f"w{n}": 1 for n in range(500_000)})
+    long = long_one()
     teach(engine, profile, long)
     checkpoints = Thread(target=checkpoint, args=(engine,))
     with writing(engine) as connection:
@@ -661,7 +682,7 @@ def test_a_long_log_begins_anew_though_somebody_writes(engine, database_url):
 def test_a_checkpoint_gives_back_a_connection_that_can_commit(engine):
     """SQLite refuses to beside a pragma of which not every row was read."""
     profile = new_profile(engine)
-    teach(engine, profile, taught(1, "ham", {f"w{n}": 1 for n in range(500_000)}))
+    teach(engine, profile, long_one())
     given_back = []
 
     @listens_for(engine, "checkin")
