@@ -5,31 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from app.classifier.verdict import ActionRule, Verdict
+from app.classifier.verdict import ActionRule
 from app.errors import InvalidSetting
+from tests.support.builders import verdict
 
-VERDICT = Verdict(
-    decision="spam",
-    label=1,
-    probability=0.9,
-    log_odds=0.0,
-    known=True,
-    log_posterior=np.zeros(2),
-    views={},
-    evidence=np.zeros((0, 2)),
-    log_prior=np.zeros(2),
-    parts={},
-    factors=(),
-)
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 
 
 def spam(log_odds):
     """Return a verdict of spam with some log-odds."""
-    return replace(VERDICT, log_odds=log_odds)
+    return replace(verdict(log_odds), decision="spam")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +38,7 @@ def test_the_action_grows_with_the_log_odds(log_odds, action):
 @pytest.mark.parametrize("decision", ["ham", "unsure"])
 def test_what_is_not_spam_is_let_through(decision):
     """Neither ham nor what the filter is unsure of, whatever the log-odds."""
-    assert "none" == RULE(replace(VERDICT, decision=decision, log_odds=99.0))
+    assert "none" == RULE(replace(verdict(99.0), decision=decision))
 
 
 def test_nothing_is_rejected_or_quarantined_unless_asked_for():

@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fastapi.testclient import TestClient
 from prometheus_client import generate_latest
 
-from app.doors.http.app import create_app
 from app.doors.http.metrics import Collected
-from app.services.application import Application
 from app.services.metrics import Tally
-from app.settings import Settings
+from tests.support.application import taught_client
 from tests.support.databases import sqlite_url
-from tests.support.messages import HAM, SPAM
+from tests.support.messages import SPAM
 from tests.support.service import free_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,11 +37,8 @@ def series(tmp_path_factory):
     folder = tmp_path_factory.mktemp("monitored")
     # Nobody listens on the port of a site that is followed.
     nobody = f"berlin=http://127.0.0.1:{free_port()}/profiles/default"
-    application = Application(Settings(database_url=sqlite_url(folder), follow=nobody))
-    with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
-        for label, messages in (("ham", HAM), ("spam", SPAM)):
-            for raw in messages:
-                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+    with taught_client(sqlite_url(folder), follow=nobody) as client:
+        application = client.app.state.application
         client.post("/classify", content=SPAM[0], headers=RAW)
         application.tally.acted("milter", "reject")
         found = {"up": set()}

@@ -7,14 +7,14 @@ import json
 
 import httpx2
 import pytest
-from fastapi.testclient import TestClient
 
 from app.doors.documents.message import MAX_MESSAGES
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings
+from tests.support.application import taught_client
 from tests.support.databases import sqlite_url
-from tests.support.messages import HAM, SPAM, ham, spam
+from tests.support.messages import ham, spam
 
 TEXTS = [{"message": raw.decode()} for raw in (ham(7), spam(8), ham(9))]
 
@@ -25,19 +25,10 @@ def application(tmp_path):
     return Application(Settings(database_url=url))
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A client of a service that has learned six messages."""
-    with TestClient(
-        create_app(application(tmp_path)), client=("127.0.0.1", 50000)
-    ) as client:
-        for label, some in (("ham", HAM), ("spam", SPAM)):
-            for raw in some:
-                client.post(
-                    f"/feedback?label={label}",
-                    content=raw,
-                    headers={"content-type": "message/rfc822"},
-                )
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a service that has learned six messages, and no more."""
+    with taught_client(sqlite_url(tmp_path_factory.mktemp("batch"))) as client:
         yield client
 
 

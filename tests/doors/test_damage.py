@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
 from itertools import groupby
 
 import pytest
-from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app
 from app.services import scheduler
-from app.services.application import Application
-from app.settings import Settings
+from tests.support.application import taught_client, wait_for
 from tests.support.builders import damage
-from tests.support.command import PATIENCE
-from tests.support.messages import HAM, SPAM, spam
+from tests.support.messages import spam
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -30,12 +25,7 @@ def path(tmp_path):
 def sound(path, monkeypatch):
     """A client of a service that has learned six messages."""
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
-    settings = Settings(database_url=f"sqlite:///{path}")
-    application = Application(settings)
-    with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
-        for label, messages in (("ham", HAM), ("spam", SPAM)):
-            for raw in messages:
-                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+    with taught_client(f"sqlite:///{path}") as client:
         yield client
 
 
@@ -53,14 +43,6 @@ def lines_of_database(caplog):
     return [
         line for line in lines if "maintenance is waiting" in line or "is back" in line
     ]
-
-
-def wait_for(said, caplog):
-    """Wait until something is logged."""
-    until = time.monotonic() + PATIENCE
-    while said not in caplog.text and time.monotonic() < until:
-        time.sleep(0.01)
-    assert said in caplog.text
 
 
 def test_scoring_goes_on_and_feedback_is_told_the_way_out(damaged, tmp_path):

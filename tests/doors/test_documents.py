@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +16,10 @@ from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
 from app.doors.documents.message import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
-from app.doors.http.app import create_app
 from app.doors.http.guard import document
-from app.services.application import Application
 from app.services.delivery import Delivered
 from app.services.writer import Taught
-from app.settings import Settings
-from tests.support.databases import sqlite_url
+from tests.support.application import served
 from tests.support.messages import HAM, SPAM
 
 RAW = {"content-type": "message/rfc822"}
@@ -137,11 +133,7 @@ def test_the_answer_to_a_feedback_is_that_of_the_model(taught):
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned nothing."""
-    url = sqlite_url(tmp_path)
-    settings = Settings(database_url=url)
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
+    with served(tmp_path) as client:
         yield client
 
 

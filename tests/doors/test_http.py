@@ -19,7 +19,7 @@ from app.services.application import Application
 from app.settings import Settings
 from app.storage import profiles
 from app.storage.database.engine import writing
-from tests.support.application import served
+from tests.support.application import served, taught_client
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
 
@@ -29,11 +29,14 @@ RAW = {"content-type": "message/rfc822"}
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned six messages."""
-    with served(tmp_path) as client:
-        for raw in HAM:
-            client.post("/feedback?label=ham", content=raw, headers=RAW)
-        for raw in SPAM:
-            client.post("/feedback?label=spam", content=raw, headers=RAW)
+    with taught_client(sqlite_url(tmp_path)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A client of one that no test changes."""
+    with taught_client(sqlite_url(tmp_path_factory.mktemp("shared"))) as client:
         yield client
 
 
@@ -75,9 +78,9 @@ def parts(answer):
     }
 
 
-def test_a_raw_message_is_classified(client):
+def test_a_raw_message_is_classified(shared):
     """The answer has the documented fields, and they agree with each other."""
-    answer = client.post("/classify", content=spam(7), headers=RAW).json()
+    answer = shared.post("/classify", content=spam(7), headers=RAW).json()
 
     assert "spam" == answer["decision"] == answer["label"]
     assert answer["probability"] == pytest.approx(
@@ -102,9 +105,9 @@ def test_a_raw_message_is_classified(client):
 
 
 @pytest.mark.parametrize("explain", [0, 1, 5, 1000])
-def test_the_explanation_sums_to_the_log_odds(client, explain):
+def test_the_explanation_sums_to_the_log_odds(shared, explain):
     """Prior, strongest features and rest add up, however many are asked for."""
-    answer = client.post(
+    answer = shared.post(
         f"/classify?explain={explain}", content=spam(7), headers=RAW
     ).json()
 
@@ -123,18 +126,18 @@ def test_the_explanation_sums_to_the_log_odds(client, explain):
     assert answer["explained_pct"] == pytest.approx(100 * shown / answer["log_odds"])
 
 
-def test_json_and_raw_give_the_same_answer(client):
+def test_json_and_raw_give_the_same_answer(shared):
     """A message inside JSON is the message itself."""
-    raw = client.post("/classify", content=SPAM[0], headers=RAW).json()
+    raw = shared.post("/classify", content=SPAM[0], headers=RAW).json()
 
-    wrapped = client.post("/classify", json={"message": SPAM[0].decode()}).json()
+    wrapped = shared.post("/classify", json={"message": SPAM[0].decode()}).json()
 
     assert raw == wrapped
 
 
-def test_the_fields_of_a_form_are_a_message(client):
+def test_the_fields_of_a_form_are_a_message(shared):
     """A contact form posts subject, from and body, and no RFC 5322."""
-    answer = client.post(
+    answer = shared.post(
         "/classify",
         json={
             "subject": "cheap pills",
@@ -147,19 +150,19 @@ def test_the_fields_of_a_form_are_a_message(client):
     assert "subject:pills" in parts(answer)
 
 
-def test_a_form_cannot_add_headers(client):
+def test_a_form_cannot_add_headers(shared):
     """Line ends in a field are spaces: they start no header."""
-    plain = client.post("/classify", json={"subject": "hi X-Evil: yes", "body": "b"})
-    folded = client.post(
+    plain = shared.post("/classify", json={"subject": "hi X-Evil: yes", "body": "b"})
+    folded = shared.post(
         "/classify", json={"subject": "hi\r\nX-Evil: yes", "body": "b"}
     )
 
     assert plain.json()["id"] == folded.json()["id"]
 
 
-def test_html_of_a_form_is_read(client):
+def test_html_of_a_form_is_read(shared):
     """The HTML of a form counts as an alternative of its text."""
-    answer = client.post(
+    answer = shared.post(
         "/classify?explain=50", json={"html": "<p>Claim your <b>money</b></p>"}
     ).json()
 
@@ -255,17 +258,17 @@ def test_health_readiness_and_docs_answer(client):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/ui/history", "/nothing"])
-def test_a_head_is_that_of_get(client, path):
+def test_a_head_is_that_of_get(shared, path):
     """Load balancers and monitors ask so."""
-    got, head = client.get(path), client.head(path)
+    got, head = shared.get(path), shared.head(path)
 
     assert (got.status_code, b"") == (head.status_code, head.content)
     assert got.headers["content-type"] == head.headers["content-type"]
 
 
-def test_what_changes_something_has_no_head(client):
+def test_what_changes_something_has_no_head(shared):
     """It is refused as GET is, and nothing is done."""
-    refused = client.head("/feedback")
+    refused = shared.head("/feedback")
 
     assert (405, "POST") == (refused.status_code, refused.headers["allow"])
 
@@ -433,14 +436,14 @@ JSON = {"content-type": "application/json"}
     ],
 )
 def test_each_bad_request_has_its_status_and_a_way_out(
-    client, method, path, request_, status, kind, says
+    shared, method, path, request_, status, kind, says
 ):
     """Status, problem type, and a sentence that says what to do."""
-    got = problem(client.request(method, path, **request_))
+    got = problem(shared.request(method, path, **request_))
 
     assert (status, kind) == got[:2]
     assert says in got[2]
-    assert 6 == client.get("/profiles/default").json()["revision"]
+    assert 6 == shared.get("/profiles/default").json()["revision"]
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(tmp_path):
@@ -481,9 +484,9 @@ def test_half_a_character_does_not_get_around_the_filter(client):
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"body": "\\ud83d', b"\xff"])
-def test_json_that_is_none_is_refused(client, body):
+def test_json_that_is_none_is_refused(shared, body):
     """Neither depth nor broken text is more than a bad request."""
-    status, kind, _ = problem(client.post("/classify", content=body, headers=JSON))
+    status, kind, _ = problem(shared.post("/classify", content=body, headers=JSON))
 
     assert (400, "malformed-request") == (status, kind)
 
@@ -501,9 +504,9 @@ def test_json_without_a_type_is_not_taken_for_a_message(client, url):
     assert 200 == client.post("/classify", content=b"A: b\n\n" + body).status_code
 
 
-def test_a_compressed_body_is_not_taken_for_text(client):
+def test_a_compressed_body_is_not_taken_for_text(shared):
     """A body that is encoded would be scored as the garbage that it looks like."""
-    answer = client.post(
+    answer = shared.post(
         "/classify", content=b"x", headers=RAW | {"content-encoding": "gzip"}
     )
 
@@ -515,18 +518,18 @@ def test_a_compressed_body_is_not_taken_for_text(client):
 @pytest.mark.parametrize(
     ("length", "status"), [("0" * 5000 + "1", 200), ("9" * 5000, 413)]
 )
-def test_a_length_of_many_digits_is_a_length(client, length, status):
+def test_a_length_of_many_digits_is_a_length(shared, length, status):
     """Python reads no number of thousands of digits; a header may have them."""
     headers = RAW | {"content-length": length}
-    answer = client.post("/classify", content=iter([b"x"]), headers=headers)
+    answer = shared.post("/classify", content=iter([b"x"]), headers=headers)
 
     assert status == answer.status_code
 
 
-def test_nothing_known_of_a_message_is_unsure(client):
+def test_nothing_known_of_a_message_is_unsure(shared):
     """Only the letters of new words speak, and they do not decide."""
-    new = client.post("/classify", json={"body": "xyzzy"}).json()
-    empty = client.post("/classify", json={"body": "~"}).json()
+    new = shared.post("/classify", json={"body": "xyzzy"}).json()
+    empty = shared.post("/classify", json={"body": "~"}).json()
 
     reasons = [e for e in new["explanation"] if e["kind"] == "reason"]
     assert ["grams"] == [reason["family"] for reason in reasons]
@@ -770,13 +773,13 @@ def test_the_policy_decides_what_is_answered(client):
         ([], 400, "malformed-request", "body"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused(client, policy, status, kind, says):
+def test_a_policy_that_cannot_be_is_refused(shared, policy, status, kind, says):
     """The sentence has the field, and nothing is changed."""
-    answer = client.patch("/profiles/default", json=policy)
+    answer = shared.patch("/profiles/default", json=policy)
 
     assert (status, kind) == problem(answer)[:2]
     assert says in problem(answer)[2]
-    assert {} == client.get("/profiles/default").json()["policy"]
+    assert {} == shared.get("/profiles/default").json()["policy"]
 
 
 def test_a_policy_that_cannot_be_read_again_is_changed(client, monkeypatch):

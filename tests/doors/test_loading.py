@@ -10,11 +10,9 @@ from app.doors.cli.client import application
 from app.doors.cli.client import loaded as opened_only
 from app.errors import DatabaseUnavailable
 from app.services import cache
-from app.services.clock import now
-from app.services.profiles import create_profile
 from app.services.startup import open_database
 from app.settings import load_settings
-from tests.support.application import served, teach
+from tests.support.application import add_profiles, served, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -27,10 +25,7 @@ def client(tmp_path):
     """A client of a service; Ann's profile has learned, and has left the memory."""
     with served(tmp_path) as client:
         app = client.app.state.application
-        create_profile(
-            app.engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-        app.live.refresh()
+        add_profiles(app, ANN)
         for n in range(24):
             teach(app, ham(n), "ham", ANN)
             teach(app, spam(n), "spam", ANN)

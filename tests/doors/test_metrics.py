@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
 
 import pytest
-from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from app import __version__
@@ -16,11 +14,11 @@ from app.doors.http.app import create_app
 from app.doors.rspamd.server import Rspamd
 from app.services.application import Application
 from app.services.metrics import SHARED, STAGES, Tally
-from app.services.profiles import create_profile
 from app.settings import Settings
+from tests.support.application import add_profiles, client_of, taught_client
 from tests.support.databases import sqlite_url
 from tests.support.memory_transport import Server, by_hand, settle
-from tests.support.messages import HAM, SPAM, ham, spam
+from tests.support.messages import ham, spam
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -28,14 +26,7 @@ RAW = {"content-type": "message/rfc822"}
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned six messages."""
-    url = sqlite_url(tmp_path)
-    settings = Settings(database_url=url, busy_timeout=0.1)
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
-        for label, messages in (("ham", HAM), ("spam", SPAM)):
-            for raw in messages:
-                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+    with taught_client(sqlite_url(tmp_path), busy_timeout=0.1) as client:
         yield client
 
 
@@ -121,10 +112,7 @@ def test_what_waits_is_told(client):
 def test_rows_of_another_process_are_unread_until_they_are_followed(client, tmp_path):
     """The upkeep that follows them stands still here."""
     client.app.state.application.scheduler.stop()
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/postbayes.db")
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as other:
+    with client_of(f"sqlite:///{tmp_path}/postbayes.db") as other:
         other.post("/feedback?label=spam", content=spam(9), headers=RAW)
 
     unread = ("postbayes_unread_rows", ("profile", "default"))
@@ -160,14 +148,7 @@ def test_a_database_that_is_away_is_told(client, tmp_path):
 
 def test_any_profile_can_be_asked_for(client):
     """Each has its own gauges, and one that is not asked for has none."""
-    create_profile(
-        client.app.state.application.engine,
-        "ann@example.org",
-        labels=("ham", "spam"),
-        spam_labels=("spam",),
-        time=datetime.now(UTC),
-    )
-    client.app.state.application.live.refresh()
+    add_profiles(client.app.state.application, "ann@example.org")
     teaching = "/feedback?label=spam&profile=ann@example.org"
     client.post(teaching, content=spam(3), headers=RAW)
 

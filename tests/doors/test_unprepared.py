@@ -6,15 +6,11 @@ import logging
 import time
 
 import pytest
-from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app
 from app.services import scheduler
-from app.services.application import Application
-from app.settings import Settings
 from app.storage.database.engine import migrate, open_engine
-from tests.support.command import PATIENCE
-from tests.support.messages import HAM, SPAM, spam
+from tests.support.application import taught_client, wait_for
+from tests.support.messages import spam
 from tests.support.service import Service
 
 RAW = {"content-type": "message/rfc822"}
@@ -35,27 +31,13 @@ def granted(site):
 def client(granted, monkeypatch):
     """A client of a service of the guest that has learned six messages."""
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
-    settings = Settings(database_url=granted.guest_url)
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
-        for label, messages in (("ham", HAM), ("spam", SPAM)):
-            for raw in messages:
-                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+    with taught_client(granted.guest_url) as client:
         yield client
 
 
 def teach(client, number):
     """Teach a message, and return the answer."""
     return client.post("/feedback?label=spam", content=spam(number), headers=RAW)
-
-
-def wait_for(said, caplog):
-    """Wait until something is logged."""
-    until = time.monotonic() + PATIENCE
-    while said not in caplog.text and time.monotonic() < until:
-        time.sleep(0.01)
-    assert said in caplog.text
 
 
 @pytest.mark.parametrize(

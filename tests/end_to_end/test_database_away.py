@@ -6,12 +6,9 @@ import threading
 import time
 
 import pytest
-from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app
-from app.services.application import Application
-from app.settings import Settings
 from tests.support import postgres
+from tests.support.application import client_of
 from tests.support.messages import ham, spam
 from tests.support.service import Service
 
@@ -108,10 +105,7 @@ def test_a_database_that_ends_and_comes_back_has_lost_nothing(cluster, service):
 
 def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster):
     """One waits for it, the next are told at once, and mail is scored meanwhile."""
-    settings = Settings(database_url=cluster.url, busy_timeout=0.5)
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
+    with client_of(cluster.url, busy_timeout=0.5) as client:
         learned = [n for n in range(20) if post(client, n).is_success]
         with cluster.frozen():
             refused = [post(client, n) for n in (100, 101, 102)]
@@ -139,12 +133,9 @@ def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster):
 
 def test_nobody_is_told_wrongly_that_nothing_was_stored(cluster):
     """Under load it hangs in any statement, the commit among them."""
-    settings = Settings(database_url=cluster.url, busy_timeout=0.5)
     acknowledged, refused = set(), {}
     over = threading.Event()
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
+    with client_of(cluster.url, busy_timeout=0.5) as client:
 
         def teach(first):
             for number in range(first, first + 10_000):

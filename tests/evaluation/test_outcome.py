@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +12,11 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.explain import Explanation
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
-from app.classifier.verdict import Verdict
 from app.errors import UnknownLabel
 from app.evaluation.experiment import Online
 from app.evaluation.run import DECISIONS, WORST, PartOutcome, run
 from app.evaluation.subject import Subject
+from tests.support.builders import verdict
 
 
 class Oracle:
@@ -29,20 +28,7 @@ class Oracle:
     def score(self, views):
         """Answer with the log-odds that stand there."""
         self.calls.append(("score", views["at"]))
-        odds = views["log_odds"]
-        return Verdict(
-            decision="spam" if odds > 0 else "ham",
-            label=0,
-            probability=0.5,
-            log_odds=odds,
-            known=True,
-            log_posterior=np.zeros(2),
-            views={},
-            evidence=np.zeros((0, 2)),
-            log_prior=np.zeros(2),
-            parts={},
-            factors=(),
-        )
+        return verdict(views["log_odds"])
 
     def learn(self, views, label):
         """Note it."""

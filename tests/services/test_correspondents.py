@@ -25,10 +25,10 @@ from app.services.correspondents import (
     forget_correspondent,
     list_correspondents,
 )
-from app.services.profiles import create_profile, delete_profile
+from app.services.profiles import delete_profile
 from app.settings import Settings
 from app.storage import lists as storage
-from tests.support.application import running
+from tests.support.application import add_profiles, running
 
 SERVER = "mx.example.org"
 ANN = "ann@example.org"
@@ -39,10 +39,7 @@ CARL = VerifiedSender("carl@friends.example", "friends.example")
 def app(database_url):
     """An application that believes one server, with a profile of Ann's."""
     with running(database_url=database_url, authserv_id=(SERVER,)) as app:
-        create_profile(
-            app.engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-        app.live.refresh()
+        add_profiles(app, ANN)
         yield app
 
 
@@ -70,14 +67,7 @@ def nats(known, profile=ANN, sender=CARL):
 
 def test_a_verdict_of_a_domain_names_it_as_the_writer(app):
     """Its reader may not have written to the sender."""
-    create_profile(
-        app.engine,
-        "example.org",
-        labels=("ham", "spam"),
-        spam_labels=("spam",),
-        time=now(),
-    )
-    app.live.refresh()
+    add_profiles(app, "example.org")
     write(app.correspondents)
 
     found = statement(app.correspondents, CARL, "example.org")

@@ -9,11 +9,9 @@ from app.classifier.verdict import HistoryFilter
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
 from app.services.application import Application
-from app.services.clock import now
 from app.services.history import MAX_TEXT, line_of, teaching_worth
-from app.services.profiles import create_profile
 from app.settings import Settings
-from tests.support.application import maintain, running, teach
+from tests.support.application import add_profiles, maintain, running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -133,15 +131,7 @@ def test_each_profile_sees_its_own_recipients_alone(app):
 
     Its owners see who got it in that profile; ann sees herself alone.
     """
-    for name in ("ann@example.org", "example.org"):
-        create_profile(
-            app.engine,
-            name,
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            time=now(),
-        )
-    app.live.refresh()
+    add_profiles(app, "ann@example.org", "example.org")
     asked = app.delivery.address(["ann@example.org", "bob@example.org"])
     app.delivery.answer(asked, spam(9), strongest=0, door="http")
     app.recent.flush(app.engine)

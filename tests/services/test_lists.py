@@ -15,14 +15,14 @@ from app.services import lists as module
 from app.services.access import list_events
 from app.services.clock import SteadyClock, now
 from app.services.lists import LiveLists, list_entries
-from app.services.profiles import create_profile, delete_profile
+from app.services.profiles import delete_profile
 from app.services.recent import RecentMessages
 from app.services.scheduler import Maintenance
 from app.settings import Settings
 from app.storage.database.engine import reading, writing
 from app.storage.retention import ClockMark, put_clock_mark
 from app.storage.tables import list_entry
-from tests.support.application import running, teach
+from tests.support.application import add_profiles, running, teach
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
@@ -36,17 +36,8 @@ MESSAGE = b"From: Offers <offers@shop.example>\nSubject: hello\n\nwords of the d
 def app(database_url):
     """A service with a profile of the site, of a domain and of one of its users."""
     with running(database_url=database_url) as app:
-        for name in (ANN, DOMAIN):
-            create(app, name)
+        add_profiles(app, ANN, DOMAIN)
         yield app
-
-
-def create(app, name):
-    """Make a profile."""
-    create_profile(
-        app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-    )
-    app.live.refresh()
 
 
 def put(app, profile, text, nats=-5.0, **given):
@@ -69,11 +60,11 @@ def stated(app, profile=SITE, raw=MESSAGE):
 
 def test_a_profile_in_the_place_of_a_deleted_one_has_its_own_lists(app):
     """Here before the service has looked."""
-    create(app, "old")
+    add_profiles(app, "old")
     put(app, "old", SENDER, -9.0)
     for _ in delete_profile(app.engine, "old"):
         pass
-    create(app, "new")
+    add_profiles(app, "new")
     put(app, "new", SENDER, 9.0)
 
     assert [(SENDER, 9.0)] == stated(app, "new")
@@ -267,7 +258,7 @@ def test_lists_go_with_their_profile(app):
     for _ in delete_profile(app.engine, ANN):
         pass
     app.live.refresh()
-    create(app, ANN)
+    add_profiles(app, ANN)
     app.lists.refresh()
 
     assert [] == stated(app, ANN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -50,15 +49,6 @@ def test_as_many_clients_are_remembered_as_there_is_room_for():
 
     assert [0.0, 0.0, 1.0, 0.0, 1.0, 0.0] == waits
     assert 2 == len(buckets)
-
-
-@pytest.fixture
-def impatient():
-    """Threads that take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("impatient")

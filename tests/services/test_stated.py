@@ -16,10 +16,9 @@ from app.services.clock import now
 from app.services.delivery import Delivered, Delivery
 from app.services.history import VerdictRecorder
 from app.services.inspection import inspect
-from app.services.profiles import create_profile
 from app.services.writer import AutoLearn
 from app.storage.tables import ledger
-from tests.support.application import running, teach
+from tests.support.application import add_profiles, running, teach
 from tests.support.messages import ham, spam
 
 ANN, BOB = "ann@example.org", "bob@example.org"
@@ -37,10 +36,7 @@ def database():
 def app(database_url):
     """A service whose site's profile has learned a little, and Ann's own nothing."""
     with running(database_url=database_url, reject_from=3.0, levels=False) as app:
-        create_profile(
-            app.engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-        app.live.refresh()
+        add_profiles(app, ANN)
         for n in range(CONFIDENT // 2):
             teach(app, ham(n), "ham")
             teach(app, spam(n), "spam")

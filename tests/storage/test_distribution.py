@@ -16,11 +16,9 @@ import pytest
 
 from app.doors.http.app import create_app
 from app.services.application import Application
-from app.services.clock import now
-from app.services.profiles import create_profile
 from app.settings import Settings
 from app.storage import tables
-from tests.support.application import PageClient
+from tests.support.application import PageClient, add_profiles
 from tests.support.databases import on_postgresql
 from tests.support.messages import ham, spam
 
@@ -127,14 +125,7 @@ def log(database_url, monkeypatch):
     application = Application(Settings(database_url=database_url))
     with PageClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         application.scheduler.stop()
-        create_profile(
-            application.engine,
-            PROFILES[1],
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            time=now(),
-        )
-        application.live.refresh()
+        add_profiles(application, PROFILES[1])
         application.live.get(PROFILES[1])
         log = Log(monkeypatch)
         for number in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
 from fastapi.testclient import TestClient
@@ -9,9 +10,13 @@ from fastapi.testclient import TestClient
 from app.corpora.mailbox import CorpusMessage
 from app.doors.http.app import create_app
 from app.services.application import Application
+from app.services.clock import now
 from app.services.learn import Learn
+from app.services.profiles import create_profile
 from app.settings import Settings
+from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM
 
 
 @contextmanager
@@ -44,11 +49,47 @@ class PageClient(TestClient):
         return super().post(url, **given)
 
 
+def client_of(database_url, **settings):
+    """Return a client of an application over a database, on this machine."""
+    application = Application(Settings(database_url=database_url, **settings))
+    return PageClient(create_app(application), client=("127.0.0.1", 50000))
+
+
 def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
-    url = sqlite_url(tmp_path)
-    application = Application(Settings(database_url=url, **settings))
-    return PageClient(create_app(application), client=("127.0.0.1", 50000))
+    return client_of(sqlite_url(tmp_path), **settings)
+
+
+@contextmanager
+def taught_client(database_url, **settings):
+    """Give a client of one that has learned three messages of either side."""
+    with client_of(database_url, **settings) as client:
+        for label, some in (("ham", HAM), ("spam", SPAM)):
+            for raw in some:
+                client.post(
+                    "/feedback",
+                    params={"label": label},
+                    content=raw,
+                    headers={"content-type": "message/rfc822"},
+                ).raise_for_status()
+        yield client
+
+
+def add_profiles(app, *names):
+    """Create profiles of ham and spam, which the application follows at once."""
+    for name in names:
+        create_profile(
+            app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
+        )
+    app.live.refresh()
+
+
+def wait_for(said, caplog):
+    """Wait until something is logged."""
+    until = time.monotonic() + PATIENCE
+    while said not in caplog.text and time.monotonic() < until:
+        time.sleep(0.01)
+    assert said in caplog.text
 
 
 def teach(app, raw, label, profile="default"):

@@ -6,12 +6,15 @@ import sqlite3
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 
+import numpy as np
+
 from app.bayes.sparse import SparseCounts
 from app.classifier.specification import Specification
-from app.classifier.verdict import HistoryLine
+from app.classifier.verdict import HistoryLine, Verdict
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.ledger.entry import ScoredRow
@@ -48,11 +51,29 @@ class Whole:
         return 1.0
 
 
+def verdict(log_odds):
+    """Return a verdict of two labels, without what it was computed from."""
+    return Verdict(
+        decision="spam" if log_odds > 0 else "ham",
+        label=int(log_odds > 0),
+        probability=float(1 / (1 + np.exp(-log_odds))),
+        log_odds=log_odds,
+        known=True,
+        log_posterior=np.zeros(2),
+        views={},
+        evidence=np.zeros((0, 2)),
+        log_prior=np.zeros(2),
+        parts={},
+        factors=(),
+    )
+
+
 def digest(message):
     """Return the digest of a message that is named by a word or a number."""
     return blake2b(str(message).encode(), digest_size=16).digest()
 
 
+@lru_cache(2**16)
 def feature(name):
     """Return the id of a feature."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)

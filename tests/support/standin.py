@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from app.classifier.explain import Attribution, Explanation, ListedFeature, Summ
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
-from app.classifier.verdict import ActionRule, Verdict
+from app.classifier.verdict import ActionRule
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.access import Gate
@@ -20,6 +21,7 @@ from app.services.delivery import Delivery
 from app.services.metrics import Tally
 from app.services.recipients import Recipients
 from app.settings import Settings
+from tests.support.builders import verdict
 
 WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}
 LABELS = ("ham", "spam")
@@ -57,19 +59,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
     )
     return Classified(
         observation=Observation(digest, 1, {}, {}),
-        verdict=Verdict(
-            decision=decision,
-            label=int(log_odds > 0),
-            probability=float(1 / (1 + np.exp(-log_odds))),
-            log_odds=log_odds,
-            known=True,
-            log_posterior=np.zeros(2),
-            views={},
-            evidence=np.zeros((0, 2)),
-            log_prior=np.zeros(2),
-            parts={},
-            factors=(),
-        ),
+        verdict=replace(verdict(log_odds), decision=decision),
         attribution=Attribution(
             prior=0.0,
             contributions={

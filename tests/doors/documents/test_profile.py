@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from fastapi.testclient import TestClient
 
-from app.doors.http.app import create_app
-from app.services.application import Application
-from app.settings import Settings
+from tests.support.application import taught_client
 from tests.support.databases import sqlite_url
-from tests.support.messages import HAM, SPAM
-
-RAW = {"content-type": "message/rfc822"}
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A client of a service that has learned six messages."""
-    url = sqlite_url(tmp_path)
-    application = Application(Settings(database_url=url))
-    with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
-        for label, messages in (("ham", HAM), ("spam", SPAM)):
-            for raw in messages:
-                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a service that has learned six messages, and no more."""
+    with taught_client(sqlite_url(tmp_path_factory.mktemp("profile"))) as client:
         yield client
 
 

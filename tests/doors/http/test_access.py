@@ -16,13 +16,14 @@ from app.doors.http.app import create_app
 from app.services.access import expire_events, list_events, list_keys, made_key
 from app.services.application import Application
 from app.services.clock import Buckets
-from app.services.profiles import create_profile
 from app.settings import Settings
+from tests.support.application import add_profiles
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
 RAW = {"Content-Type": "message/rfc822"}
 STRANGER = "198.51.100.9"
+
 ADMIN = [right.value for right in Right]
 
 
@@ -425,15 +426,7 @@ OF_ALL = {
 def limited(application):
     """A client with a key of one profile, the OpenAPI document, and a look at all."""
     app = application(offer=("ann@example.org",))
-    for name in ("ann@example.org", "bob@example.org"):
-        create_profile(
-            app.engine,
-            name,
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            time=datetime.now(UTC),
-        )
-    app.live.refresh()
+    add_profiles(app, "ann@example.org", "bob@example.org")
     key = add(app, rights=ADMIN, profiles=["ann@example.org"])
     with serving(app) as client:
         for name in ("ann@example.org", "bob@example.org"):

@@ -6,17 +6,14 @@ import re
 from html import unescape
 
 import pytest
-from argon2 import PasswordHasher
 from fastapi.testclient import TestClient
 
 from app.access.rights import Right
 from app.doors.http.app import create_app
 from app.services.access import made_key
 from app.services.application import Application
-from app.services.clock import now
-from app.services.profiles import create_profile
 from app.settings import Settings
-from tests.support.application import served
+from tests.support.application import add_profiles, served
 from tests.support.databases import sqlite_url
 
 ANN = "ann@example.org"
@@ -194,16 +191,11 @@ def test_a_form_of_another_site_changes_nothing(client):
     assert 403 == client.post("/ui/lists", data=form).status_code
 
 
-def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("hashed_at_once")
+def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path):
     """A teacher cannot change other lists, and a reader none, by page or JSON."""
-    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.sessions._HASHER", fast)
     app = Application(Settings(database_url=sqlite_url(tmp_path)))
-    for name in ("rita", "rob"):
-        create_profile(
-            app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-    app.live.refresh()
+    add_profiles(app, "rita", "rob")
     for name, role, profile in (
         ("rita", "teacher", "rita"),
         ("rob", "reader", "rob"),

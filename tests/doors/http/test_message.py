@@ -10,9 +10,7 @@ import pytest
 from app.doors.documents.verdict import MessageOut
 from app.doors.http.page import mail_text
 from app.mail.limits import MAX_BYTES
-from app.services.clock import now
-from app.services.profiles import create_profile
-from tests.support.application import served, teach
+from tests.support.application import add_profiles, served, teach
 from tests.support.messages import ham, spam
 
 RAW = {"content-type": "message/rfc822"}
@@ -253,14 +251,7 @@ def test_hiding_characters_are_shown_as_escapes():
 def test_the_levels_of_a_personal_profile_are_shown(client):
     """The page shows the parts of the site and of the user, and their sum."""
     app = client.app.state.application
-    create_profile(
-        app.engine,
-        "ann@example.org",
-        labels=("ham", "spam"),
-        spam_labels=("spam",),
-        time=now(),
-    )
-    app.live.refresh()
+    add_profiles(app, "ann@example.org")
     for number in (90, 91):
         teach(app, spam(number), "ham", profile="ann@example.org")
     query = {"profile": "ann@example.org"}

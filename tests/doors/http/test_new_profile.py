@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.access.rights import Right
-from app.doors.http.app import create_app
 from app.services.access import made_key
-from app.services.application import Application
-from app.settings import Settings
-from tests.support.application import PageClient
+from tests.support.application import client_of
 from tests.support.databases import on_sqlite
 from tests.support.messages import spam
 
@@ -19,8 +16,7 @@ RAW = {"Content-Type": "message/rfc822"}
 @pytest.fixture
 def client(database_url):
     """A client of an empty service."""
-    app = Application(Settings(database_url=database_url))
-    with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
+    with client_of(database_url) as client:
         yield client
 
 

@@ -28,16 +28,23 @@ def client(tmp_path):
         yield client
 
 
-def test_a_browser_is_sent_from_the_root_to_the_pages(client):
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The same for tests that do again what another has done."""
+    with served(tmp_path_factory.mktemp("shared")) as client:
+        yield client
+
+
+def test_a_browser_is_sent_from_the_root_to_the_pages(shared):
     """People may type only the address of the service."""
-    answer = client.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
+    answer = shared.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
 
     assert (303, "/ui") == (answer.status_code, answer.headers["location"])
 
 
-def test_a_program_is_told_that_nothing_is_at_the_root(client):
+def test_a_program_is_told_that_nothing_is_at_the_root(shared):
     """A program gets a problem document."""
-    answer = client.get("/", headers={"Accept": "application/json"})
+    answer = shared.get("/", headers={"Accept": "application/json"})
 
     assert (404, "application/problem+json") == (
         answer.status_code,
@@ -46,11 +53,11 @@ def test_a_program_is_told_that_nothing_is_at_the_root(client):
 
 
 @pytest.mark.parametrize("name", ["icon.svg", "page.js", "style.css"])
-def test_static_files_are_cached_by_what_they_hold(client, name):
+def test_static_files_are_cached_by_what_they_hold(shared, name):
     """An address with the digest is cached for a year, others are checked each time."""
-    plain = client.get(f"/ui/static/{name}")
-    dated = client.get(static(name))
-    again = client.get(
+    plain = shared.get(f"/ui/static/{name}")
+    dated = shared.get(static(name))
+    again = shared.get(
         f"/ui/static/{name}", headers={"If-None-Match": plain.headers["etag"]}
     )
 
@@ -63,9 +70,9 @@ def test_static_files_are_cached_by_what_they_hold(client, name):
     assert "default-src 'self'" in plain.headers[POLICY]
 
 
-def test_a_missing_page_is_a_page_that_says_so(client):
+def test_a_missing_page_is_a_page_that_says_so(shared):
     """A browser gets a page, with the path escaped."""
-    answer = client.get("/ui/static/%3Cscript%3E")
+    answer = shared.get("/ui/static/%3Cscript%3E")
 
     assert 404 == answer.status_code
     assert answer.headers["content-type"].startswith("text/html")
@@ -74,10 +81,10 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     assert "<script>" not in answer.text
 
 
-def test_a_mistyped_address_leads_to_the_pages(client):
+def test_a_mistyped_address_leads_to_the_pages(shared):
     """The page says so in words of its own, and has the navigation."""
-    answer = client.get("/ui/hystory")
-    bare = client.get("/ui/", follow_redirects=False)
+    answer = shared.get("/ui/hystory")
+    bare = shared.get("/ui/", follow_redirects=False)
 
     assert 404 == answer.status_code
     assert "There is no page /ui/hystory" in answer.text
@@ -98,10 +105,10 @@ def test_a_mistyped_address_leads_to_the_pages(client):
         ("ledger/undo", "Ledger", {"source": "ann", "from": "noon"}),
     ],
 )
-def test_a_refused_form_is_shown_again_as_it_was_typed(client, action, page, form):
+def test_a_refused_form_is_shown_again_as_it_was_typed(shared, action, page, form):
     """With the reason on top, and without passwords."""
-    client.post("/people", json={"name": "tim", "role": "reader", "password": "a" * 9})
-    answer = client.post(f"/ui/{action}", data=form)
+    shared.post("/people", json={"name": "tim", "role": "reader", "password": "a" * 9})
+    answer = shared.post(f"/ui/{action}", data=form)
 
     assert 400 <= answer.status_code < 500
     assert f"<title>Not done: {page} " in answer.text
@@ -152,18 +159,18 @@ def test_a_form_can_be_sent_again_once_the_database_is_back(client, tmp_path):
         "events",
     ],
 )
-def test_names_that_somebody_chose_stay_text(client, path):
+def test_names_that_somebody_chose_stay_text(shared, path):
     """Sources, notes and query parameters are escaped."""
     hostile = "<script>alert(1)</script>'\"{{7*7}}"
     entry = {"verb": "allow", "entry": "ann@example.org", "note": hostile}
-    client.post("/ui/lists", data=entry).raise_for_status()
-    client.post(
+    shared.post("/ui/lists", data=entry).raise_for_status()
+    shared.post(
         "/feedback",
         params={"label": "spam", "source": hostile},
         content=spam(1),
         headers={"Content-Type": "message/rfc822"},
     ).raise_for_status()
-    page = client.get(f"/ui/{path}".format(quote(hostile)))
+    page = shared.get(f"/ui/{path}".format(quote(hostile)))
 
     assert 200 == page.status_code
     assert "<script>alert" not in page.text

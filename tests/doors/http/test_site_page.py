@@ -9,11 +9,9 @@ from typing import get_args
 import pytest
 
 from app.access.rights import ALL_RIGHTS, ROLES, Principal
-from app.services.clock import now
-from app.services.profiles import create_profile
 from app.services.startup import HIDDEN, in_force
 from app.settings import Settings, texts_below
-from tests.support.application import served, teach
+from tests.support.application import add_profiles, served, teach
 from tests.support.messages import ham, spam
 
 CANARY = "canary-4711"
@@ -144,14 +142,7 @@ def test_the_page_hides_secrets_and_escapes_values(tmp_path):
 def test_profiles_are_listed_with_what_they_learned(client):
     """Each leads to its policy; one that is asked for is shown."""
     app = client.app.state.application
-    create_profile(
-        app.engine,
-        "ann@example.org",
-        labels=("ham", "spam"),
-        spam_labels=("spam",),
-        time=now(),
-    )
-    app.live.refresh()
+    add_profiles(app, "ann@example.org")
     text = client.get("/ui/site", params={"profile": "ann@example.org"}).text
 
     assert "/ui/site?profile=default#policy" in text

@@ -7,18 +7,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event
 
 import pytest
-from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from app.doors.http.app import create_app
 from app.errors import InvalidSetting
 from app.services import application as applications
 from app.services import metrics
-from app.services.application import Application
 from app.services.metrics import STAGES, Tally, tally_of
 from app.settings import Settings
+from tests.support.application import client_of
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import served
@@ -38,10 +36,7 @@ def client(tmp_path, exporter, monkeypatch):
     monkeypatch.setattr(
         applications, "tally_of", lambda _: Tally(SimpleSpanProcessor(exporter))
     )
-    settings = Settings(database_url=sqlite_url(tmp_path))
-    with TestClient(
-        create_app(Application(settings)), client=("127.0.0.1", 50000)
-    ) as client:
+    with client_of(sqlite_url(tmp_path)) as client:
         yield client
 
 

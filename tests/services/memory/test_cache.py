@@ -16,14 +16,13 @@ from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services import cache
 from app.services.cache import LiveProfiles
-from app.services.clock import now
-from app.services.profiles import create_profile, delete_profile, learned
+from app.services.profiles import delete_profile, learned
 from app.services.startup import specify
 from app.settings import Settings
 from app.storage import tables
 from app.storage.database.engine import reading
 from app.storage.fold import folded_revision
-from tests.support.application import maintain, running, teach
+from tests.support.application import add_profiles, maintain, running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
@@ -33,11 +32,7 @@ TAUGHT = 24
 
 def fill(app, *names):
     """Make profiles, and teach each some mail, by other words than the others."""
-    for name in names:
-        create_profile(
-            app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-    app.live.refresh()
+    add_profiles(app, *names)
     for name in names:
         for n in range(TAUGHT):
             teach(app, ham(n) + name.encode(), "ham", name)

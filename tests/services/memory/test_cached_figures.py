@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.services.clock import now
-from app.services.profiles import create_profile, learned
+from app.services.profiles import learned
 from app.storage.database.engine import writing
 from app.storage.ledger import append
-from tests.support.application import maintain, running
+from tests.support.application import add_profiles, maintain, running
 from tests.support.builders import taught
 
 
@@ -26,10 +25,7 @@ def test_they_are_the_same_before_and_after_it_is_loaded(database_url, half_life
     settings = {"database_url": database_url, "half_life_months": half_life}
     with running(**settings) as app:
         app.scheduler.stop()
-        create_profile(
-            app.engine, "ann", labels=("ham", "spam"), spam_labels=("spam",), time=now()
-        )
-        app.live.refresh()
+        add_profiles(app, "ann")
         row = app.live.find("ann").row
 
         def teach(*lessons):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -11,12 +10,12 @@ from sqlalchemy import event, select, update
 
 from app.classifier.snapshot import Snapshot, score
 from app.services import live as memory
-from app.services.clock import now
 from app.services.live import LiveProfile
-from app.services.profiles import create_profile, delete_profile, rename_profile
+from app.services.profiles import delete_profile, rename_profile
 from app.storage import ledger, profiles, tables
 from app.storage.database.engine import writing
 from app.storage.ledger import append
+from tests.support.application import add_profiles
 from tests.support.builders import taught
 
 
@@ -100,15 +99,7 @@ def test_rows_are_followed_to_the_last_however_many_are_read_at_once(
 
 def test_a_profile_that_is_renamed_or_deleted_is_followed(app):
     """The old name is unknown at once, and the new one has the counts."""
-    for name in ("old", "gone"):
-        create_profile(
-            app.engine,
-            name,
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            time=now(),
-        )
-    app.live.refresh()
+    add_profiles(app, "old", "gone")
     before = {live.row.name for live in app.live}
 
     rename_profile(app.engine, "old", "new")
@@ -118,15 +109,6 @@ def test_a_profile_that_is_renamed_or_deleted_is_followed(app):
     assert {"default", "old", "gone"} == before
     assert {"default", "new"} == {live.row.name for live in app.live}
     assert steps > 0
-
-
-@pytest.fixture
-def impatient():
-    """Let threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("impatient")
