@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from inspect import getsource
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -490,13 +491,13 @@ def _read_lines(file: Path) -> dict[str, str | None]:
     InvalidSetting
         If a line is not `NAME=value`: the setting would have its default.
     """
-    with file.open(encoding="utf-8") as lines:
-        skipped = [
-            each.original
-            for each in parse_stream(lines)
-            if each.error
-            or (each.value is None and (each.key or "").upper().startswith(PREFIX))
-        ]
+    text = file.read_text("utf-8")
+    skipped = [
+        each.original
+        for each in parse_stream(StringIO(text))
+        if each.error
+        or (each.value is None and (each.key or "").upper().startswith(PREFIX))
+    ]
     if skipped:
         # A statement begins with the blank lines above it.
         numbers = ", ".join(
@@ -507,7 +508,7 @@ def _read_lines(file: Path) -> dict[str, str | None]:
             f"the settings file {str(file)!r} has lines that are not NAME=value, or "
             f"have an unclosed quotation mark: {numbers}"
         )
-    return dotenv_values(file, encoding="utf-8")
+    return dotenv_values(stream=StringIO(text))
 
 
 def load_settings(**given: object) -> Settings:
@@ -532,10 +533,14 @@ def load_settings(**given: object) -> Settings:
     chosen = {name: value for name, value in given.items() if value is not None}
     lines: dict[str, str | None] = {}
     try:
-        if file.is_file():
+        # Not after a look whether it is there: from Python 3.14 on, a file in a folder
+        # that may not be searched looks like one that is missing.
+        try:
             lines = _read_lines(file)
-        elif named is not None:
-            raise InvalidSetting(f"{FILE} names {named!r}, which is not a file")
+        except FileNotFoundError as error:
+            if named is not None:
+                msg = f"{FILE} names {named!r}, which does not exist"
+                raise InvalidSetting(msg) from error
         wrong = [
             *_unknown(os.environ, _OF_OTHERS | {"settings_file"}, ""),
             *_unknown(lines, _OF_OTHERS, f" in {file}"),

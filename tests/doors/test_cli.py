@@ -641,7 +641,16 @@ def test_a_settings_file_that_is_missing_is_said(run, monkeypatch):
 
     code, _, err = run("profiles")
 
-    assert (78, True) == (code, "nowhere.env" in err)
+    assert (78, True) == (code, "'nowhere.env', which does not exist" in err)
+
+
+def test_a_folder_with_the_name_of_the_settings_file_is_refused(run, tmp_path):
+    """Docker makes one where the file of a mount is missing."""
+    (tmp_path / "postbayes.env").mkdir()
+
+    code, _, err = run("profiles")
+
+    assert (78, True) == (code, "'postbayes.env' cannot be read" in err)
 
 
 def test_the_version_is_printed(run):
