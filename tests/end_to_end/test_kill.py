@@ -52,7 +52,7 @@ def test_kills_under_load_lose_nothing_that_was_acknowledged(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", ["undo", "prune", "import"])
+@pytest.mark.parametrize("work", ["undo", "prune", "import", "join"])
 def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(run, work):
     """The command and the service at once; the next ones find all in order."""
     done = run("--kills", "2", "--during", work, "--messages", "200")
