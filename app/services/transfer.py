@@ -22,6 +22,7 @@ from app.errors import (
     MalformedDump,
     MalformedExport,
     OtherProfile,
+    ProfileReplaced,
     UnknownLabel,
     UnknownProfile,
     explaining,
@@ -466,10 +467,22 @@ class Transfer:
                     "only a part of the ledger was added so far; a service goes on "
                     "with it, or import it again"
                 ):
-                    left_out = hidden.join(self.engine, new.row, profile)
+                    left_out = self._join_in_steps(new, profile)
         known = staging.known + left_out
         rows = staging.rows - left_out
         return _imported(survey, profile, "added", rows=rows, known=known)
+
+    def _join_in_steps(self, new: HiddenProfile, profile: ProfileRow) -> int:
+        """Have the messages of a hidden profile join another; return what was known."""
+        try:
+            return hidden.join(self.engine, new.row, profile)
+        # The step says that nothing was learned.
+        except ProfileReplaced as error:
+            raise ProfileReplaced(
+                f"the profile {profile.name!r} was renamed, replaced or deleted while "
+                "the ledger was added to it, so only a part was added; a service adds "
+                "the rest if it was renamed. Otherwise, import it again"
+            ) from error
 
     def _require_room(
         self, profile: ProfileRow, amounts: Amounts, *, what: str, way_out: str

@@ -186,7 +186,8 @@ def join_some(
 ) -> tuple[int, int]:
     """Append the oldest messages of a hidden profile to another, with all their rows.
 
-    Those that the other knows are deleted: it was taught them in the meantime.
+    Those that the other knows are deleted: it was taught them in the meantime, or
+    another import of the same export has added them, sums included.
 
     Returns
     -------
@@ -207,7 +208,7 @@ def join_some(
     if not digests:
         change(connection, hidden_id, name=f"joined {hidden_id}", created_at=_GONE)
         return 0, 0
-    known = known_digests(connection, into.id, digests, row.kind != "sum")
+    known = known_digests(connection, into.id, digests)
     left_out = 0
     if known:
         gone = delete(ledger).where(mine, row.digest.in_(known))

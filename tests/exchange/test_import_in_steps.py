@@ -10,7 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from app.classifier.specification import Specification
-from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
+from app.errors import (
+    DatabaseUnavailable,
+    MalformedExport,
+    OtherProfile,
+    ProfileReplaced,
+)
 from app.exchange import export as exporting
 from app.exchange import staging
 from app.exchange.survey import survey
@@ -373,6 +378,22 @@ def test_what_is_taught_while_messages_join_a_profile_counts(engine, monkeypatch
     assert audited(engine, other.name).sound
 
 
+def test_an_import_whose_profile_is_renamed_meanwhile_says_so(engine, monkeypatch):
+    """A service goes on with it; what the step says alone would be wrong."""
+
+    def rename(into):
+        with writing(engine) as connection:
+            profiles.lock(connection, into)
+            profiles.rename(connection, into, "renamed")
+
+    with pytest.raises(ProfileReplaced, match=r"renamed.* only a part was added"):
+        half_joined(engine, monkeypatch, then=rename)
+    maintained(engine)
+    renamed = audited(engine, "renamed")
+
+    assert (True, 6) == (renamed.sound, renamed.ledger_rows)
+
+
 def test_an_import_into_a_profile_that_was_deleted_is_removed(engine, monkeypatch):
     """A day later, as any other that was cut."""
     other, _ = half_joined(engine, monkeypatch, then=cut_here)
@@ -516,6 +537,25 @@ def test_the_second_of_two_imports_at_once_finds_it_learned(engine):
     assert [2, 3] == state(engine, other.name)["words"].messages.tolist()
     assert audited(engine, other.name).sound
     assert stored(engine) == seen(engine)
+
+
+def test_the_second_of_two_ledgers_at_once_finds_its_sums_learned(engine):
+    """They have the digests of the export, as its messages have."""
+    profile, other, alike = (new_profile(engine) for _ in range(3))
+    teach(engine, profile, taught("one", "spam", {"casino": 1}))
+    with writing(engine) as connection:
+        sums = encode_sums({202603: learned()}, profile.labels)
+        append_sums(connection, profile, sums, source="import:x", time=MARCH)
+    list(transfer(engine).fold(profile))
+    for each in (other, alike):
+        teach(engine, each, taught("mine", "ham", {"lunch": 1}))
+    data = exported(engine, profile, contents="ledger")
+    imported(engine, data, alike.name)
+    done = beside(engine, data, other.name, lambda: imported(engine, data, other.name))
+
+    assert "unchanged" == done.outcome
+    assert state(engine, alike.name) == state(engine, other.name)
+    assert audited(engine, other.name).sound
 
 
 def test_a_pruning_of_what_is_known_by_then_is_refused(engine):

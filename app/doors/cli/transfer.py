@@ -120,9 +120,10 @@ def import_(
 ) -> None:
     """Import an export of Postbayes, or the dump of another filter.
 
-    The whole file is checked first, and then learned completely or not at all.
-    Nothing is learned twice: known messages are left out, and sums that were imported
-    before are refused.
+    The whole file is checked first, and then learned completely or not at all. Only
+    the messages of a ledger that is added to another are learned some at a time; if
+    that is interrupted, a service goes on with it. Nothing is learned twice: known
+    messages are left out, and sums that were imported before are refused.
 
     Parameters
     ----------
