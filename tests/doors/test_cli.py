@@ -569,7 +569,8 @@ def test_a_setting_that_does_not_exist_is_refused(run, monkeypatch, variable, sa
 def test_all_wrong_lines_of_a_settings_file_are_refused_at_once(run, tmp_path):
     """With the file; lines of other programs are left to them."""
     (tmp_path / "postbayes.env").write_text(
-        "POSTBAYES_PROT=1\nPOSTBAYES_SETTINGS_FILE=x\nPOSTGRES_PASSWORD=y\n"
+        "POSTBAYES_PROT=1\npostbayes_prot=2\n"
+        "POSTBAYES_SETTINGS_FILE=x\nPOSTGRES_PASSWORD=y\n"
     )
 
     code, _, err = run("profiles")

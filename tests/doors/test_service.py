@@ -86,7 +86,7 @@ def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
 
 def test_a_header_that_no_proxy_may_send_is_told_before_anything_opens():
     """Nobody could sign in by it, and no page would say why."""
-    settings = Settings(_env_file=None, sign_in_header="Remote-User")
+    settings = Settings(sign_in_header="Remote-User")
 
     with pytest.raises(InvalidSetting, match="HEADER needs POSTBAYES_PROXIES"):
         service.listen(settings)
