@@ -111,7 +111,7 @@ class Settings(BaseModel):
     `load_settings` reads the variables, and a file of the same lines.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", json_schema_extra=describe)
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=describe)
 
     database_url: str = "sqlite:///var/postbayes.db"
     """Database of the ledger and the counts: `sqlite:///relative/path`,

@@ -260,7 +260,7 @@ class Caller:
     host : str or None
         Address of the client behind the configured proxies; None for a Unix socket.
     relayed : bool
-        Whether an unknown proxy relayed it.
+        Whether a proxy relayed it that is unknown, or does not name its client.
     key : str or None
         The key in the request.
     cookie : str or None

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from app.doors import service
 from app.errors import DatabaseUnavailable, InvalidSetting
@@ -105,6 +106,12 @@ def test_what_could_be_opened_is_not():
     with service.reserved(settings):
         pass
     service.listen(settings)["spamd"].close()
+
+
+def test_code_that_misspells_a_setting_is_refused():
+    """It would be taken for the default."""
+    with pytest.raises(ValidationError, match="worker"):
+        Settings(worker=2)
 
 
 def test_no_door_is_open_unless_it_is_set():

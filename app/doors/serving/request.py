@@ -1,8 +1,8 @@
 """Requests over HTTP: their caller, site and body, and the status of errors.
 
 Contract of this file: headers about the client count only if a configured proxy sends
-them.  From anybody else, they show that an unknown proxy relayed the request, which
-then always needs a key.
+them.  From anybody else, they show that an unknown proxy relayed the request.  It then
+always needs a key, as one from a configured proxy that does not name its client.
 
 A web page can make a browser send requests to services that only its machine or network
 can reach.  Two headers reveal such requests:
