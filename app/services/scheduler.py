@@ -420,7 +420,7 @@ class Maintenance:
         return 0.0 if self._looked_at is None else FORGET_SECONDS
 
     def _join(self) -> float:
-        """Go on with an import that was cut; return as a call does."""
+        """Go on with an interrupted import; return as a call does."""
         for key, into in [*self._joining.items()][:1]:
             profile = self.live.by_key(into)
             if profile is None or not self._attempt(

@@ -4,7 +4,7 @@ Contract of this file: an imported file was checked to its last byte.  Its conte
 written step by step into a hidden profile (`app.exchange.staging`), verified there, and
 made visible in one short transaction.  An import is therefore complete or absent, and
 feedback continues meanwhile.  Only the messages of a ledger that is added to another
-are made visible some at a time, each whole, and a service goes on where that is cut.
+are made visible some at a time, each whole; if that is interrupted, a service goes on.
 """
 
 from __future__ import annotations
