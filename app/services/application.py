@@ -54,6 +54,7 @@ from app.storage.retention import clock_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from typing import Any
 
     from app.access.lists import ListEntry, ListSubject
@@ -110,6 +111,8 @@ class Application:
         Whether to migrate an older database.
     patience : float
         How long a request waits for a profile to be loaded.  Unit: seconds.
+    clock : callable
+        Returns the time of the system.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class Application:
         make: bool = True,
         upgrade: bool = False,
         patience: float = PATIENCE,
+        clock: Callable[[], datetime] = now,
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
@@ -130,7 +134,7 @@ class Application:
             self.engine = open_database(settings, make=make, upgrade=upgrade)
             opened.callback(self.engine.dispose)
             with reading(self.engine) as connection:
-                steady = SteadyClock(clock_mark(connection))
+                steady = SteadyClock(clock_mark(connection), clock)
             # Raised before anything is served, as errors of the site's profile are.
             key_of(self.engine, settings)
             self.live = LiveProfiles(
@@ -175,9 +179,9 @@ class Application:
                 self.recipients,
                 believed=settings.authserv_id if settings.correspondents else (),
                 site=settings.profile,
-                clock=now,
+                clock=clock,
             )
-            self._compose(steady)
+            self._compose(clock, steady)
             opened.callback(self._store, "sent messages", self.correspondents.flush)
             opened.callback(self._store, "uses of keys", self.keys.flush)
             # First, as in the maintenance.
@@ -185,7 +189,7 @@ class Application:
             opened.callback(self._store, "scored messages", flush)
             self._opened = opened.pop_all()
 
-    def _compose(self, steady: SteadyClock) -> None:
+    def _compose(self, clock: Callable[[], datetime], steady: SteadyClock) -> None:
         """Compose the threads and the use cases over what is loaded."""
         settings = self.settings
         self.recent = RecentMessages(
@@ -224,7 +228,7 @@ class Application:
         witnesses = (self.lists, known) if known.on else (self.lists,)
         autolearn = None
         if settings.autolearn_from is not None:
-            autolearn = AutoLearn(self.writer, now, settings)
+            autolearn = AutoLearn(self.writer, clock, settings)
         self.classify = Classify(
             self.live, self.recent, self.tally, autolearn, witnesses
         )
@@ -244,7 +248,7 @@ class Application:
             self.live,
             self.writer,
             self.recall,
-            now,
+            clock,
             self.tally,
             self._health,
             self.recent,
@@ -253,7 +257,7 @@ class Application:
             webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live)
-        self.follower = SiteFollower(self.engine, settings, now)
+        self.follower = SiteFollower(self.engine, settings, clock)
         # A thread of its own, since it waits for other sites.
         self.follow_scheduler = (
             Scheduler("site follower", self.follower) if settings.follow else None

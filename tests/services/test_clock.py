@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,11 +10,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.ledger.entry import ScoredRow, epoch_of
-from app.services import application
-from app.services.application import Application
 from app.services.clock import JUMP, PROOF, Failures, SteadyClock
 from app.services.scheduler import Maintenance
-from app.settings import Settings
 from app.storage import scored, tables
 from app.storage.database.engine import disposing, reading, writing
 from app.storage.retention import ClockMark
@@ -180,49 +176,40 @@ def rows(app):
 
 
 @contextmanager
-def started(database_url, monkeypatch, wall):
+def started(database_url, wall):
     """Give a service whose clock shows a time and whose old data have gone."""
-    monkeypatch.setattr("app.services.clock.now", lambda: wall)
-    monkeypatch.setattr(application, "now", lambda: wall)
-    monkeypatch.setattr(
-        SteadyClock.__init__, "__defaults__", (lambda: wall, time.monotonic)
-    )
-    app = Application(Settings(database_url=database_url))
-    app.start()
-    try:
+    with running(clock=lambda: wall, database_url=database_url) as app:
         app.scheduler.stop()
         yield app
-        for _ in range(3):
-            app.maintenance._expire()  # noqa: SLF001
-            app.maintenance()
-    finally:
-        app.stop()
+        upkeep = Maintenance(
+            app.engine, app.live, app.recent, app.settings, clock=app.maintenance.clock
+        )
+        while upkeep():
+            pass
 
 
-def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
+def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url):
     """Nor does a restart change that, though mail was scored and taught meanwhile."""
     right = datetime.now(UTC)
-    with started(database_url, monkeypatch, right) as app:
+    with started(database_url, right) as app:
         for number in range(3):
             teach(app, ham(number), "ham")
             teach(app, spam(number), "spam")
     for number in (7, 8):
-        with started(database_url, monkeypatch, right + AHEAD) as app:
+        with started(database_url, right + AHEAD) as app:
             teach(app, spam(number), "spam")
 
     assert 8 == rows(app)
 
 
-def test_a_service_that_is_restarted_each_day_drops_what_is_old(
-    database_url, monkeypatch
-):
+def test_a_service_that_is_restarted_each_day_drops_what_is_old(database_url):
     """Though it gets mail twice a year, and was off until then."""
     begun = datetime.now(UTC)
-    with started(database_url, monkeypatch, begun) as app:
+    with started(database_url, begun) as app:
         teach(app, ham(1), "ham")
     found = []
     for ran in (timedelta(), PROOF, 2 * PROOF):
-        with started(database_url, monkeypatch, begun + AHEAD + ran) as app:
+        with started(database_url, begun + AHEAD + ran) as app:
             pass
         found.append(rows(app))
 

@@ -20,9 +20,9 @@ from tests.support.messages import HAM, SPAM
 
 
 @contextmanager
-def running(**settings):
+def running(*, clock=now, **settings):
     """Run an application with some settings, whatever the environment says."""
-    app = Application(Settings(**settings))
+    app = Application(Settings(**settings), clock=clock)
     app.start()
     try:
         yield app
