@@ -136,23 +136,9 @@ def reference_page(api: Mapping[str, Any], base: str) -> str:
         prose=prose,
         json="application/json",
         anchor=_anchor,
-        command=_command,
+        dumps=json.dumps,
         fields=lambda schema: _walk(schema, schemas, ""),
     )
-
-
-def _command(method: str, path: str, operation: Mapping[str, Any], base: str) -> str:
-    """Return a request as a shell command."""
-    words = ["curl -sS"]
-    if method not in ("GET", "POST"):
-        words.append(f"-X {method}")
-    taken = operation.get("requestBody", {}).get("content", {})
-    if "message/rfc822" in taken:
-        words.append("-H 'Content-Type: message/rfc822' --data-binary @message.eml")
-    elif "application/json" in taken:
-        example = json.dumps(taken["application/json"].get("example", {}))
-        words.append(f"-H 'Content-Type: application/json' -d '{example}'")
-    return " ".join([*words, f"'{base}{path}'"])
 
 
 def _walk(

@@ -15,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.access.rights import Right
-from app.doors.http.guard import Guarded, asking, principal_of
+from app.doors.http.guard import Guarded, asking
 from app.doors.http.page.profiles import WINDOW
-from app.doors.http.routes import App, problems
+from app.doors.http.routes import App, Who, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.profiles import learned
 
@@ -46,6 +46,7 @@ MAX_PROFILES: Final = 100
 )
 async def metrics(
     request: Request,
+    who: Who,
     app: App,
     profile: Annotated[
         list[str],
@@ -66,7 +67,7 @@ async def metrics(
     and its figures are left out. Process metrics are the standard ones of Prometheus;
     with several workers, each has its process id as `worker`.
     """
-    principal_of(request).require_all("the metrics, which are of the whole service")
+    who.require_all("the metrics, which are of the whole service")
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     collected = Collected(app, profile or [app.settings.profile])
     content = await run_in_threadpool(encode, collected)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from app.access.rights import Right
+from app.access.rights import Principal, Right
 from app.doors.documents.message import (
     MAX_BATCH_EXPLAINED,
     MAX_MESSAGES,
@@ -92,7 +92,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from app.access.rights import Principal
     from app.services.delivery import Addressed
     from app.services.feedback import PendingFeedback
     from app.services.recent import StoredMessage
@@ -122,6 +121,14 @@ async def application(request: Request) -> Application:
 
 App = Annotated[Application, Depends(application)]
 """The use cases."""
+
+
+async def _admitted(request: Request) -> Principal:
+    return principal_of(request)
+
+
+Who = Annotated[Principal, Depends(_admitted)]
+"""The principal of the request."""
 
 
 async def _of_path(request: Request, name: Annotated[str, Path(max_length=128)]) -> str:
@@ -292,6 +299,7 @@ async def feedback(
 @router.delete("/feedback/{id}", responses=problems(404, 409, 422, 503))
 async def forget(
     request: Request,
+    who: Who,
     digest: Annotated[bytes, Depends(digest_of_path)],
     app: App,
     profile: ProfileName = None,
@@ -304,9 +312,8 @@ async def forget(
     within two minutes. If nothing of the message is stored, the answer is 404.
     """
     name = profile_of(request, profile, recipient)
-    principal = principal_of(request)
-    principal.require_every_label("forget messages")
-    origin, via = _source(principal, source), Via("http", principal)
+    who.require_every_label("forget messages")
+    origin, via = _source(who, source), Via("http", who)
     begin = partial(app.feedback.start_forget, name, digest, source=origin, via=via)
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
@@ -316,16 +323,14 @@ async def forget(
     "/sent",
     **takes(SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}),
 )
-async def sent(request: Request, mail: JsonOf[SentIn], app: App) -> SentOut:
+async def sent(who: Who, mail: JsonOf[SentIn], app: App) -> SentOut:
     """Count the recipients of a user's message as correspondents.
 
     For mail servers without the milter, which does this by itself. Only mail of users
     who have logged in counts. From then on, mail whose verified sender is one of these
     recipients has evidence of ham.
     """
-    counted = app.correspondents.sent(
-        mail.sender, mail.recipients, principal=principal_of(request)
-    )
+    counted = app.correspondents.sent(mail.sender, mail.recipients, principal=who)
     return SentOut(counted=counted)
 
 

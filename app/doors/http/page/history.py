@@ -20,12 +20,12 @@ from app.doors.documents.history import (
     ReviewOut,
 )
 from app.doors.http.body import Explain, at_most, from_time, until_time
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import asking
 from app.doors.http.page import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
-from app.doors.http.routes import App, Queried, digest_of_path, problems
+from app.doors.http.routes import App, Queried, Who, digest_of_path, problems
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import MalformedRequest
 from app.ledger.undo import Selection
@@ -161,6 +161,7 @@ def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
 
 async def teachable(
     request: Request,
+    who: Who,
     app: App,
     name: Queried,
     said: Field = "",
@@ -174,7 +175,7 @@ async def teachable(
         sentence = SAID[said].format(label=label)
     path = request.url.path
     return {
-        "labels": row.labels if principal_of(request).may(Right.TEACH) else (),
+        "labels": row.labels if who.may(Right.TEACH) else (),
         "spam_labels": row.spam_labels,
         "said": sentence,
         "about": about if about.isalnum() else "",
@@ -260,26 +261,21 @@ async def review_page(
 
 @teaching.post("/history/{id}/teach")
 async def teach_from_history(
-    request: Request, app: App, name: Queried, form: Form, digest: Digest
+    request: Request, who: Who, app: App, name: Queried, form: Form, digest: Digest
 ) -> Response:
     """Teach a message, and come back to the page of the click."""
-    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
+    outcome = await teach_by_id(app, name, digest, form, who)
     return _back(request, form, digest, said=outcome.kind, label=outcome.label or "")
 
 
 @teaching.post("/history/{id}/undo")
 async def undo_from_history(
-    request: Request, app: App, name: Queried, form: Form, digest: Digest
+    request: Request, who: Who, app: App, name: Queried, form: Form, digest: Digest
 ) -> Response:
     """Take back the feedback on a message, and come back."""
-    principal_of(request).require_every_label("take feedback back")
-    undone = await in_thread(
-        UNDO_THREADS,
-        app.undo,
-        name,
-        Selection(ids=frozenset({digest})),
-        source=principal_of(request).name,
-    )
+    who.require_every_label("take feedback back")
+    selected = Selection(ids=frozenset({digest}))
+    undone = await in_thread(UNDO_THREADS, app.undo, name, selected, source=who.name)
     said = "nothing" if undone.name is None else "undone"
     return _back(request, form, digest, said=said, label="")
 

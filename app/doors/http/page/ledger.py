@@ -20,10 +20,10 @@ from app.doors.http.body import (
     from_time,
     until_time,
 )
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import asking
 from app.doors.http.page import pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
-from app.doors.http.routes import App, Queried, problems, takes
+from app.doors.http.routes import App, Queried, Who, problems, takes
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
@@ -83,17 +83,14 @@ async def ledger(
     "/feedback/undo",
     **takes(UndoIn, {"source": "ann@example.org", "dry_run": True}, 404, 409, 503),
 )
-async def undo(
-    request: Request, document: JsonOf[UndoIn], app: App, name: Queried
-) -> UndoOut:
+async def undo(who: Who, document: JsonOf[UndoIn], app: App, name: Queried) -> UndoOut:
     """Take back feedback exactly.
 
     Select feedback by source, time or messages; feedback that matches all of them is
     taken back. The answer comes once the undo is done or, with `dry_run`, without any
     change. If the request is cut short, the service finishes the undo.
     """
-    principal = principal_of(request)
-    principal.require_every_label("take feedback back")
+    who.require_every_label("take feedback back")
     selection = Selection(
         ids=frozenset(parse_id(each) for each in document.ids),
         source=document.source,
@@ -103,7 +100,7 @@ async def undo(
     act = (
         app.undo.forecast
         if document.dry_run
-        else partial(app.undo, source=principal.name, confirm=document.confirm)
+        else partial(app.undo, source=who.name, confirm=document.confirm)
     )
     undone = await in_thread(UNDO_THREADS, act, name, selection)
     return UndoOut.of(undone)
@@ -131,14 +128,15 @@ async def ledger_page(
 
 
 @undoing.post("/ledger/undo")
-async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Response:
+async def undo_page(
+    request: Request, who: Who, app: App, name: Queried, form: Form
+) -> Response:
     """Show what an undo would change; or record it, if the form was that page's.
 
     A recorded undo is carried out by the service, step by step: a large one takes
     longer than a browser waits.
     """
-    principal = principal_of(request)
-    principal.require_every_label("take feedback back")
+    who.require_every_label("take feedback back")
     given = {key: form[key] for key in ("id", "source", "from", "until")}
     selected = _selection(
         given["id"],
@@ -155,7 +153,7 @@ async def undo_page(request: Request, app: App, name: Queried, form: Form) -> Re
         app.undo.begin,
         name,
         selected,
-        source=principal.name,
+        source=who.name,
         confirm=form["confirm"] or None,
     )
     undone_as = recorded.name or "nothing"

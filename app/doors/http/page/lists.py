@@ -16,10 +16,10 @@ from app.access.lists import (
 from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
 from app.doors.http.body import JsonOf, at_most
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import asking
 from app.doors.http.page import pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
-from app.doors.http.routes import App, Named, Queried, problems, takes
+from app.doors.http.routes import App, Named, Queried, Who, problems, takes
 from app.doors.serving.threads import in_database
 from app.services.clock import now
 from app.services.lists import list_entries
@@ -67,21 +67,21 @@ async def lists(
     **takes(ListsIn, {"entries": [{"entry": "ann@example.org", "nats": -5}]}, 404, 503),
 )
 async def set_entries(
-    request: Request, name: Named, document: JsonOf[ListsIn], app: App
+    who: Who, name: Named, document: JsonOf[ListsIn], app: App
 ) -> ListsOut:
     """Set allow and deny entries of a profile, all or none, and return them.
 
     They apply at once in the worker that answers, and within a second in the others.
     """
-    actor, time = principal_of(request).name, now()
-    entries = [each.read(source=actor, now=time) for each in document.entries]
-    await in_database(app.add_list_entries, name, entries, actor=actor)
+    time = now()
+    entries = [each.read(source=who.name, now=time) for each in document.entries]
+    await in_database(app.add_list_entries, name, entries, actor=who.name)
     return ListsOut.of(entries)
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
 async def remove_entry(
-    request: Request,
+    who: Who,
     name: Named,
     app: App,
     entry: Annotated[
@@ -93,8 +93,8 @@ async def remove_entry(
     It loses its effect at once in the worker that answers, and within a second in the
     others.
     """
-    subject, actor = ListSubject.parse(entry), principal_of(request).name
-    await in_database(app.remove_list_entry, name, subject, actor=actor)
+    subject = ListSubject.parse(entry)
+    await in_database(app.remove_list_entry, name, subject, actor=who.name)
     return await lists(app, name)
 
 
@@ -123,20 +123,19 @@ async def lists_page(
 
 @changing.post("/lists")
 async def set_entry_page(
-    request: Request, app: App, name: Queried, form: Form
+    request: Request, who: Who, app: App, name: Queried, form: Form
 ) -> Response:
     """Set an entry."""
-    actor = principal_of(request).name
     given = {each: form[each] for each in ("nats", "expires", "note") if form[each]}
-    entry = read_entry(form["verb"], form["entry"], source=actor, now=now(), **given)
-    await in_database(app.add_list_entries, name, [entry], actor=actor)
+    entry = read_entry(form["verb"], form["entry"], source=who.name, now=now(), **given)
+    await in_database(app.add_list_entries, name, [entry], actor=who.name)
     return see_other("/ui/lists", request.query_params, done="set")
 
 
 @changing.post("/lists/remove")
 async def remove_entry_page(
-    request: Request, app: App, name: Queried, form: Form
+    request: Request, who: Who, app: App, name: Queried, form: Form
 ) -> Response:
     """Remove an entry."""
-    await remove_entry(request, name, app, form["entry"])
+    await remove_entry(who, name, app, form["entry"])
     return see_other("/ui/lists", request.query_params, done="removed")

@@ -11,10 +11,17 @@ from app.access.rights import Right
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
 from app.doors.http.body import Body, Explain, openapi_body
-from app.doors.http.guard import Guarded, asking, document, principal_of
+from app.doors.http.guard import Guarded, asking, document
 from app.doors.http.page import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
-from app.doors.http.routes import App, Queried, message_in, problems, taught_by_id
+from app.doors.http.routes import (
+    App,
+    Queried,
+    Who,
+    message_in,
+    problems,
+    taught_by_id,
+)
 from app.doors.serving.threads import computing, in_database
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
@@ -134,11 +141,11 @@ def strongest_words(shading: Shading) -> list[ListedFeature]:
 
 @teaching.post("/message/teach")
 async def teach_message(
-    request: Request, app: App, name: Queried, form: Form
+    request: Request, who: Who, app: App, name: Queried, form: Form
 ) -> Response:
     """Teach a message that the page showed."""
     digest = parse_id(form["id"])
-    outcome = await teach_by_id(app, name, digest, form, principal_of(request))
+    outcome = await teach_by_id(app, name, digest, form, who)
     about = {"taught": digest.hex(), "label": outcome.label}
     return see_other("/ui/message", {**request.query_params, **about})
 

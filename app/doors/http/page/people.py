@@ -32,7 +32,7 @@ from app.doors.http.page import (
     set_cookie,
 )
 from app.doors.http.page.forms import Form, read_form, unsent_page
-from app.doors.http.routes import App, problems, takes
+from app.doors.http.routes import App, Who, problems, takes
 from app.doors.serving.request import COOKIE
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import (
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from app.services.openid import OpenIDProvider
 
 
-async def require_whole(request: Request) -> None:
+async def require_whole(who: Who) -> None:
     """Raise if the client may use only some profiles.
 
     Raises
@@ -60,9 +60,7 @@ async def require_whole(request: Request) -> None:
     Forbidden
         If it may use only some.
     """
-    principal_of(request).require_all(
-        "the keys, people and events, which all profiles share"
-    )
+    who.require_all("the keys, people and events, which all profiles share")
 
 
 WHOLE: Final = (Depends(require_whole),)
@@ -101,27 +99,25 @@ async def keys(app: App) -> KeysOut:
 @managed.post(
     "/keys", **takes(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}, 409, 503)
 )
-async def create_key(request: Request, document: JsonOf[KeyIn], app: App) -> NewKeyOut:
+async def create_key(who: Who, document: JsonOf[KeyIn], app: App) -> NewKeyOut:
     """Create a key, and return its text, which is shown only once.
 
     It works at once in the worker that answers, and within a second in the others.
     A client can only give rights that it has itself.
     """
-    principal = principal_of(request)
-    principal.require_rights(document.rights)
+    who.require_rights(document.rights)
     text, key = made_key(**document.model_dump())
-    await in_database(app.add_key, key, actor=principal.name)
+    await in_database(app.add_key, key, actor=who.name)
     return NewKeyOut.describing(key, key=text)
 
 
 @managed.delete("/keys/{name}", responses=problems(404, 422, 503))
-async def revoke_key(request: Request, name: Name, app: App) -> KeyOut:
+async def revoke_key(who: Who, name: Name, app: App) -> KeyOut:
     """Revoke a key.
 
     The worker that answers refuses it at once, the others within two seconds.
     """
-    actor = principal_of(request).name
-    return KeyOut.describing(await in_database(app.revoke_key, name, actor=actor))
+    return KeyOut.describing(await in_database(app.revoke_key, name, actor=who.name))
 
 
 @managed.get("/people", responses=problems(422, 503))
@@ -133,18 +129,15 @@ async def people(app: App) -> PeopleOut:
 @managed.post(
     "/people", **takes(PersonIn, {"name": "anna", "role": "reader"}, 409, 503)
 )
-async def add_person(
-    request: Request, document: JsonOf[PersonIn], app: App
-) -> PersonOut:
+async def add_person(who: Who, document: JsonOf[PersonIn], app: App) -> PersonOut:
     """Add a person who can sign in.
 
     They can sign in at once in the worker that answers, and within a second in the
     others. A client can only give roles whose rights it has itself.
     """
-    principal = principal_of(request)
-    principal.require_rights(ROLES.get(document.role, ()))
-    given, actor = document.model_dump(), principal.name
-    await in_thread(PASSWORDS, app.add_person, **given, actor=actor)
+    who.require_rights(ROLES.get(document.role, ()))
+    given = document.model_dump()
+    await in_thread(PASSWORDS, app.add_person, **given, actor=who.name)
     return PersonOut.describing(app.keys.people[document.name])
 
 
@@ -153,29 +146,28 @@ async def add_person(
     **takes(NewPasswordIn, {"password": "a long sentence"}, 404, 503),
 )
 async def set_password(
-    request: Request, name: Name, document: JsonOf[NewPasswordIn], app: App
+    who: Who, name: Name, document: JsonOf[NewPasswordIn], app: App
 ) -> PersonOut:
     """Set the password of a person, and end their sessions.
 
     It takes effect at once in the worker that answers, and within two seconds in the
     others. A client needs the rights of the person's role.
     """
-    principal = principal_of(request)
     return PersonOut.describing(
         await in_thread(
-            PASSWORDS, app.set_password, name, document.password, principal=principal
+            PASSWORDS, app.set_password, name, document.password, principal=who
         )
     )
 
 
 @managed.delete("/people/{name}", responses=problems(404, 422, 503))
-async def remove_person(request: Request, name: Name, app: App) -> PeopleOut:
+async def remove_person(who: Who, name: Name, app: App) -> PeopleOut:
     """Remove a person, end their sessions, and list the people who are left.
 
     It takes effect at once in the worker that answers, and within two seconds in the
     others.
     """
-    await in_database(app.remove_person, name, actor=principal_of(request).name)
+    await in_database(app.remove_person, name, actor=who.name)
     return await people(app)
 
 
@@ -327,24 +319,27 @@ async def sign_out(request: Request) -> Response:
     ),
 )
 async def change_password(
-    request: Request, response: Response, document: JsonOf[PasswordIn], app: App
+    request: Request,
+    response: Response,
+    who: Who,
+    document: JsonOf[PasswordIn],
+    app: App,
 ) -> PersonOut:
     """Change your own password.
 
     All your sessions end, in this worker at once and in the others within two seconds.
     The answer has the cookie of a new session.
     """
-    principal = principal_of(request)
     cookie = await in_thread(
         PASSWORDS,
         app.sessions.change_password,
-        principal,
+        who,
         document.password,
         document.new_password,
         host=_host(request),
     )
     begin_session(request, response, cookie)
-    return PersonOut.describing(app.keys.people[principal.name.partition(":")[2]])
+    return PersonOut.describing(app.keys.people[who.name.partition(":")[2]])
 
 
 @own.get("/password")
@@ -354,13 +349,15 @@ async def password_page(request: Request) -> Response:
 
 
 @own.post("/password")
-async def change_password_page(request: Request, app: App, form: Form) -> Response:
+async def change_password_page(
+    request: Request, who: Who, app: App, form: Form
+) -> Response:
     """Change the password of the person who is signed in."""
     if form["new"] != form["again"]:
         raise InvalidInput("the two new passwords differ; try again")
     document = PasswordIn(password=form["password"], new_password=form["new"])
     changed = Response()
-    await change_password(request, changed, document, app)
+    await change_password(request, changed, who, document, app)
     # Not by a redirect, because another worker that still knows the old sessions may
     # answer it.
     response = render(request, "password.html", here="", changed=True)
@@ -397,7 +394,7 @@ async def _keys(
 
 
 @managing.post("/keys")
-async def make_key(request: Request, app: App, form: Form) -> Response:
+async def make_key(request: Request, who: Who, app: App, form: Form) -> Response:
     """Create a key, and show it only once."""
     days = form["days"]
     # Not checked as a document: the use case has sentences for people.
@@ -410,15 +407,15 @@ async def make_key(request: Request, app: App, form: Form) -> Response:
         names_sources="names_sources" in form,
         expires_at=expiry_of(days, now()) if days else None,
     )
-    made = await create_key(request, document, app)
+    made = await create_key(who, document, app)
     # Not by a redirect, whose address would contain the key.
     return await _keys(request, app, made=made)
 
 
 @managing.post("/keys/revoke")
-async def revoke_key_page(request: Request, app: App, form: Form) -> Response:
+async def revoke_key_page(who: Who, app: App, form: Form) -> Response:
     """Revoke a key."""
-    await revoke_key(request, form["name"], app)
+    await revoke_key(who, form["name"], app)
     return see_other("/ui/keys", revoked=form["name"])
 
 
@@ -436,7 +433,7 @@ async def people_page(request: Request, app: App, done: Field = "") -> Response:
 
 
 @managing.post("/people")
-async def add_person_page(request: Request, app: App, form: Form) -> Response:
+async def add_person_page(who: Who, app: App, form: Form) -> Response:
     """Add a person."""
     document = PersonIn.model_construct(
         name=form["name"],
@@ -444,22 +441,22 @@ async def add_person_page(request: Request, app: App, form: Form) -> Response:
         password=form["password"],
         profile=form["profile"] or None,
     )
-    await add_person(request, document, app)
+    await add_person(who, document, app)
     return see_other("/ui/people", done="added")
 
 
 @managing.post("/people/password")
-async def set_password_page(request: Request, app: App, form: Form) -> Response:
+async def set_password_page(who: Who, app: App, form: Form) -> Response:
     """Set the password of a person."""
     document = NewPasswordIn(password=form["password"])
-    await set_password(request, form["name"], document, app)
+    await set_password(who, form["name"], document, app)
     return see_other("/ui/people", done="changed")
 
 
 @managing.post("/people/remove")
-async def remove_person_page(request: Request, app: App, form: Form) -> Response:
+async def remove_person_page(who: Who, app: App, form: Form) -> Response:
     """Remove a person."""
-    await remove_person(request, form["name"], app)
+    await remove_person(who, form["name"], app)
     return see_other("/ui/people", done="removed")
 
 

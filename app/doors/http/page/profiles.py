@@ -21,10 +21,10 @@ from app.doors.documents.profile import (
     SettingsOut,
 )
 from app.doors.http.body import JsonOf, at_most
-from app.doors.http.guard import asking, principal_of
+from app.doors.http.guard import asking
 from app.doors.http.page import LARGE, pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
-from app.doors.http.routes import App, Named, Queried, problems, takes
+from app.doors.http.routes import App, Named, Queried, Who, problems, takes
 from app.doors.serving.threads import computing, in_database
 from app.errors import Forbidden, InvalidInput
 from app.services.correspondents import forget_correspondent, list_correspondents
@@ -44,7 +44,7 @@ MAX_LISTED: Final = 1000
 
 @router.get("/profiles", responses=problems(422))
 def profiles(
-    request: Request,
+    who: Who,
     app: App,
     after: Annotated[
         str, Query(max_length=128, description="Only names after this one.")
@@ -55,9 +55,8 @@ def profiles(
 
     A profile that was created within the last second may be missing.
     """
-    may_use = principal_of(request).may_use
     live = {each.row.name: each for each in app.live}
-    rest = sorted(name for name in live if name > after and may_use(name))
+    rest = sorted(name for name in live if name > after and who.may_use(name))
     listed = [
         ListedOut(name=name, revision=live[name].revision, messages=learned(live[name]))
         for name in rest[:limit]
@@ -76,21 +75,19 @@ def profile(name: Named, app: App) -> ProfileOut:
     "/profiles",
     **takes(ProfileIn, {"name": "ann@example.org", "kind": "mail"}, 409, 503),
 )
-async def create_profile(
-    request: Request, document: JsonOf[ProfileIn], app: App
-) -> ProfileOut:
+async def create_profile(who: Who, document: JsonOf[ProfileIn], app: App) -> ProfileOut:
     """Create a profile, and return it; a profile with these labels is kept.
 
     It works at once in this worker, and within a second in the others.
     """
-    principal, of_site = principal_of(request), app.settings
+    of_site = app.settings
     labels, spam_labels = document.of_labels(of_site.labels, of_site.spam_labels)
     await in_database(
         app.create_profile,
-        principal.require(document.name),
+        who.require(document.name),
         labels=labels,
         spam_labels=spam_labels,
-        actor=principal.name,
+        actor=who.name,
     )
     return await computing(partial(ProfileOut.of, app, document.name), 0)
 
@@ -100,7 +97,7 @@ async def create_profile(
     **takes(PolicyIn, {"reject_from": {"probability": 0.99999}}, 404, 503),
 )
 async def change_policy(
-    request: Request, name: Named, document: JsonOf[PolicyIn], app: App
+    who: Who, name: Named, document: JsonOf[PolicyIn], app: App
 ) -> ProfileOut:
     """Change the policy of a profile, and return the profile.
 
@@ -108,9 +105,8 @@ async def change_policy(
     settings of the service. The worker that answers applies the policy from its next
     message on, all others within a second; earlier verdicts do not change.
     """
-    actor = principal_of(request).name
     # It waits for the database.
-    await in_database(app.change_policy, name, document.changes(), actor=actor)
+    await in_database(app.change_policy, name, document.changes(), actor=who.name)
     return await computing(partial(ProfileOut.of, app, name), 0)
 
 
@@ -160,16 +156,17 @@ def correspondents(
 
 @managed.delete("/profiles/{name}/correspondents", responses=problems(404, 422, 503))
 def forget_correspondents(
-    request: Request, name: Named, app: App, address: Correspondent
+    who: Who, name: Named, app: App, address: Correspondent
 ) -> CorrespondentsOut:
     """Forget that the users of a profile have written to an address.
 
     The answer counts the remaining ones. Other workers forget within a minute.
     """
-    actor = principal_of(request).name
     # Waiting messages would be counted afterwards.
     app.correspondents.flush()
-    forget_correspondent(app.engine, app.settings, address, profile=name, actor=actor)
+    forget_correspondent(
+        app.engine, app.settings, address, profile=name, actor=who.name
+    )
     app.correspondents.follow()
     return correspondents(name, app)
 
@@ -239,19 +236,20 @@ FIELDS: Final = {
 
 
 @operation.get("/settings", responses=problems(422))
-async def settings_in_force(request: Request, app: App) -> SettingsOut:
+async def settings_in_force(who: Who, app: App) -> SettingsOut:
     """Return the settings in force, and facts about the service.
 
     Passwords and other secrets are hidden; the names of files with secrets are not.
     Clients that may use only some profiles are refused.
     """
-    principal_of(request).require_all("the settings, which are of all profiles")
+    who.require_all("the settings, which are of all profiles")
     return SettingsOut.of(app)
 
 
 @page.get("/site")
 async def site_page(
     request: Request,
+    who: Who,
     app: App,
     listed: Annotated[ProfilesOut, Depends(profiles)],
     name: Queried,
@@ -259,7 +257,6 @@ async def site_page(
     made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    whole = principal_of(request).profiles is None
     return await computing(
         lambda: render(
             request,
@@ -268,7 +265,7 @@ async def site_page(
             listed=listed,
             one=ProfileOut.of(app, name),
             # Settings are shared, so only clients that may use all profiles see them.
-            site=SettingsOut.of(app) if whole else None,
+            site=SettingsOut.of(app) if who.profiles is None else None,
             made=made,
             fields=FIELDS,
             says=SAYS,
@@ -279,7 +276,7 @@ async def site_page(
 
 
 @changing.post("/site/profiles")
-async def create_profile_page(request: Request, app: App, form: Form) -> Response:
+async def create_profile_page(who: Who, app: App, form: Form) -> Response:
     """Create a profile, and show it."""
     name, kind = form["name"], form["kind"]
     check_name(name)
@@ -290,14 +287,14 @@ async def create_profile_page(request: Request, app: App, form: Form) -> Respons
         )
     existed = name in app.live
     document = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
-    await create_profile(request, document, app)
+    await create_profile(who, document, app)
     made = "0" if existed else "1"
     return see_other("/ui/site", profile=name, made=made, fragment="policy")
 
 
 @changing.post("/site/policy")
 async def change_policy_page(
-    request: Request, app: App, name: Queried, form: Form
+    request: Request, who: Who, app: App, name: Queried, form: Form
 ) -> Response:
     """Change the policy of a profile; an empty field leaves it to the settings."""
     changes = {
@@ -305,6 +302,5 @@ async def change_policy_page(
         for field, (title, _) in FIELDS.items()
         if field in form
     }
-    actor = principal_of(request).name
-    await in_database(app.change_policy, name, changes, actor=actor)
+    await in_database(app.change_policy, name, changes, actor=who.name)
     return see_other("/ui/site", request.query_params, changed="1", fragment="policy")
