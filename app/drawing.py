@@ -176,7 +176,18 @@ class Months:
             12 * max(1, (self.last - self.first) // (12 * _ABOUT)),
         )
         months = range(-(-self.first // step) * step, self.last + 1, step)
-        return tuple((n, f"{n // 12:04}-{n % 12 + 1:02}") for n in months)
+        return tuple((n, written_month(n)) for n in months)
+
+
+def written_month(month: int) -> str:
+    """Return a month of `Months` as text.
+
+    Examples
+    --------
+    >>> written_month(24314)
+    '2026-03'
+    """
+    return f"{month // 12:04}-{month % 12 + 1:02}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def test_a_message_is_found_taught_and_taken_back_by_keyboard(browser, site, pic
     wait(browser, lambda b: len(b.find_elements(By.CSS_SELECTOR, ROWS)) == 1)
     press(browser, "j")
     row = focused(browser)
-    id_ = row.removeprefix("row-")
+    id_ = row.split("-")[1]
     press(browser, "h")
     wait(browser, shows("learned as ham"))
 

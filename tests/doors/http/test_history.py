@@ -252,7 +252,20 @@ def test_review_begins_with_what_is_unsure(app, client):
     answer = post(client, f"/ui/history/{first}/teach", label="ham", back="/ui/review")
     assert answer.headers["location"].startswith("/ui/review?said=learned")
     page = client.get(answer.headers["location"]).text
-    assert f'id="row-{first}"' not in page
+    assert f'id="row-{first}' not in page
+
+
+def test_each_row_has_an_anchor_and_review_goes_on_to_its_neighbour(app, client):
+    """The history lists a message as often as it was scored; a review, once."""
+    for n in (5, 6, 6, 7):
+        score(app, spam(n))
+    listed, reviewed = (client.get(path).text for path in ("/ui/history", "/ui/review"))
+    rows = [re.findall(r'<tr data-row id="(.*?)"', page) for page in (listed, reviewed)]
+    then = re.findall(r'name="anchor" value="(.*?)"', reviewed)
+
+    assert [4, 3] == [len(set(each)) for each in rows]
+    assert rows[0] == re.findall(r'name="anchor" value="(.*?)"', listed)
+    assert [*rows[1][1:], rows[1][-2]] == then
 
 
 @pytest.mark.parametrize("text", HOSTILE)

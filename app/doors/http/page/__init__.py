@@ -161,16 +161,8 @@ def link(
     return f"{path}?{urlencode(used)}" if used else path
 
 
-def see_other(
-    path: str,
-    query: Mapping[str, object] | None = None,
-    /,
-    *,
-    fragment: str = "",
-    **more: object,
-) -> RedirectResponse:
-    """Redirect a browser to a page after a form; the arguments are those of `link`."""
-    there = link(path, query, **more) + (fragment and f"#{fragment}")
+def see_other(there: str) -> RedirectResponse:
+    """Redirect a browser to a page after a form."""
     return RedirectResponse(there, HTTPStatus.SEE_OTHER)
 
 

@@ -246,7 +246,7 @@ async def problem_page(request: Request, problem: ProblemOut) -> Response:
         return FormAgain(_form_page(posted))
     problem = state.get("refusal", problem)
     if problem.status == HTTPStatus.UNAUTHORIZED and asked:
-        return see_other(SIGN_IN, next=there)
+        return see_other(link(SIGN_IN, next=there))
     if problem.status == HTTPStatus.UNAUTHORIZED and not posted:
         kept = await _unsent(request)
         state["form"] = SIGN_IN, {"next": there, **kept}

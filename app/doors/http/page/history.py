@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -21,7 +21,7 @@ from app.doors.documents.history import (
 )
 from app.doors.http.body import Explain, at_most, from_time, until_time
 from app.doors.http.guard import asking
-from app.doors.http.page import pages, render, render_table, see_other
+from app.doors.http.page import link, pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.page.message import teach_by_id
@@ -129,36 +129,6 @@ async def message_history(
     return MessageHistoryOut.of(name, digest, entries, stored)
 
 
-class HistoryRow(NamedTuple):
-    """A row of a page.
-
-    Parameters
-    ----------
-    entry : HistoryEntryOut
-        The shown entry.
-    anchor : str
-        Fragment of the address after a click.
-    after : str
-        Fragment to use if the row has left the page.
-    """
-
-    entry: HistoryEntryOut
-    anchor: str
-    after: str
-
-
-def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
-    """Return entries as rows with unique anchors, even for repeated messages."""
-    seen: dict[str, int] = {}
-    anchors = []
-    for entry in entries:
-        n = seen[entry.id] = seen.get(entry.id, 0) + 1
-        anchors.append(f"row-{entry.id}" if n == 1 else f"row-{entry.id}-{n}")
-    last = anchors[-2] if len(anchors) > 1 else "main"
-    following = [*anchors[1:], last][: len(anchors)]
-    return [HistoryRow(*each) for each in zip(entries, anchors, following, strict=True)]
-
-
 async def teachable(
     request: Request,
     who: Who,
@@ -198,7 +168,6 @@ async def history_page(
         "history.html",
         here="history",
         found=found,
-        rows=rows_of(found.entries),
         given=asked(request, *names),
         before=request.query_params.get("before"),
         **shared,
@@ -250,12 +219,7 @@ async def review_page(
 ) -> Response:
     """Show these messages with the buttons that teach them."""
     return await render_table(
-        request,
-        "review.html",
-        here="review",
-        found=found,
-        rows=rows_of(found.entries),
-        **shared,
+        request, "review.html", here="review", found=found, **shared
     )
 
 
@@ -289,10 +253,8 @@ def _back(
     path = there if there.startswith("/ui/") else "/ui/history"
     kept = {**request.query_params, **dict(parse_qsl(query))}
     anchor = form["anchor"]
-    fragment = anchor if anchor.replace("-", "").isalnum() else ""
-    return see_other(
-        path, kept, fragment=fragment, said=said, about=digest.hex(), label=label
-    )
+    back = link(path, kept, said=said, about=digest.hex(), label=label)
+    return see_other(f"{back}#{anchor}" if anchor.replace("-", "").isalnum() else back)
 
 
 def _place(text: str) -> tuple[datetime, bytes]:

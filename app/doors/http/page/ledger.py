@@ -21,7 +21,7 @@ from app.doors.http.body import (
     until_time,
 )
 from app.doors.http.guard import asking
-from app.doors.http.page import pages, render, render_table, see_other
+from app.doors.http.page import link, pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.routes import App, Queried, Who, problems, takes
 from app.doors.serving.threads import in_database, in_thread
@@ -157,7 +157,7 @@ async def undo_page(
         confirm=form["confirm"] or None,
     )
     undone_as = recorded.name or "nothing"
-    return see_other("/ui/ledger", request.query_params, undone=undone_as)
+    return see_other(link("/ui/ledger", request.query_params, undone=undone_as))
 
 
 def _selection(

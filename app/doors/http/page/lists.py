@@ -17,7 +17,7 @@ from app.access.rights import Right
 from app.doors.documents.access import MAX_LISTED_ENTRIES, ListsIn, ListsOut
 from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking
-from app.doors.http.page import pages, render, see_other
+from app.doors.http.page import link, pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
 from app.doors.http.routes import App, Named, Queried, Who, problems, takes
 from app.doors.serving.threads import in_database
@@ -129,7 +129,7 @@ async def set_entry_page(
     given = {each: form[each] for each in ("nats", "expires", "note") if form[each]}
     entry = read_entry(form["verb"], form["entry"], source=who.name, now=now(), **given)
     await in_database(app.add_list_entries, name, [entry], actor=who.name)
-    return see_other("/ui/lists", request.query_params, done="set")
+    return see_other(link("/ui/lists", request.query_params, done="set"))
 
 
 @changing.post("/lists/remove")
@@ -138,4 +138,4 @@ async def remove_entry_page(
 ) -> Response:
     """Remove an entry."""
     await remove_entry(who, name, app, form["entry"])
-    return see_other("/ui/lists", request.query_params, done="removed")
+    return see_other(link("/ui/lists", request.query_params, done="removed"))

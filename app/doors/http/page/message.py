@@ -12,7 +12,7 @@ from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MessageOut, explained_pct, message_fields
 from app.doors.http.body import Body, Explain, openapi_body
 from app.doors.http.guard import Guarded, asking, document
-from app.doors.http.page import LARGE, pages, render, see_other
+from app.doors.http.page import LARGE, link, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
 from app.doors.http.routes import (
     App,
@@ -147,7 +147,7 @@ async def teach_message(
     digest = parse_id(form["id"])
     outcome = await teach_by_id(app, name, digest, form, who)
     about = {"taught": digest.hex(), "label": outcome.label}
-    return see_other("/ui/message", {**request.query_params, **about})
+    return see_other(link("/ui/message", {**request.query_params, **about}))
 
 
 async def teach_by_id(
@@ -214,4 +214,4 @@ async def teach_from_digest(app: App, token: Token, form: Form) -> Response:
     """Teach the message of a link."""
     profile, digest = links_of(app.settings).open(token)
     outcome = await teach_by_id(app, profile, digest, form, None)
-    return see_other(f"/ui/digest/{token}", label=outcome.label)
+    return see_other(link(f"/ui/digest/{token}", label=outcome.label))

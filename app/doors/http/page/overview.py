@@ -37,6 +37,7 @@ from app.drawing import (
     number,
     series,
     table,
+    written_month,
 )
 from app.evaluation.page import reliability_figure
 from app.figures import Bin, wilson
@@ -299,13 +300,13 @@ def drawn(found: WordInView, *, title: str) -> Markup:
     for label, class_ in named:
         # A month without mail breaks the line.
         points = [
-            (month, share, f"{label}, {_written(month)}: {share:.1f} %")
+            (month, share, f"{label}, {written_month(month)}: {share:.1f} %")
             if (share := shares.get((label, month))) is not None
             else None
             for month in range(months[0], months[-1] + 1)
         ]
         lines.append(_course(plot, points, class_))
-        captions = (f"{p[1]:.0f} % in {_written(int(p[0]))}" for p in points if p)
+        captions = (f"{p[1]:.0f} % in {written_month(int(p[0]))}" for p in points if p)
         described.append(f"{label}: {', '.join(captions) or 'none'}")
     picture = plot.drawn(*lines, title=title, description="; ".join(described))
     # Made by `app.drawing`, which escapes what it is given.
@@ -325,7 +326,3 @@ def _course(
 def _number(epoch: int) -> int:
     """Return the position of a month YYYYMM on the axis."""
     return epoch // 100 * 12 + epoch % 100 - 1
-
-
-def _written(month: int) -> str:
-    return f"{month // 12:04}-{month % 12 + 1:02}"

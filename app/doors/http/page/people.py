@@ -26,6 +26,7 @@ from app.doors.http.errors import described
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.page import (
     begin_session,
+    link,
     pages,
     render,
     see_other,
@@ -416,7 +417,7 @@ async def make_key(request: Request, who: Who, app: App, form: Form) -> Response
 async def revoke_key_page(who: Who, app: App, form: Form) -> Response:
     """Revoke a key."""
     await revoke_key(who, form["name"], app)
-    return see_other("/ui/keys", revoked=form["name"])
+    return see_other(link("/ui/keys", revoked=form["name"]))
 
 
 @managing.get("/people")
@@ -442,7 +443,7 @@ async def add_person_page(who: Who, app: App, form: Form) -> Response:
         profile=form["profile"] or None,
     )
     await add_person(who, document, app)
-    return see_other("/ui/people", done="added")
+    return see_other("/ui/people?done=added")
 
 
 @managing.post("/people/password")
@@ -450,14 +451,14 @@ async def set_password_page(who: Who, app: App, form: Form) -> Response:
     """Set the password of a person."""
     document = NewPasswordIn(password=form["password"])
     await set_password(who, form["name"], document, app)
-    return see_other("/ui/people", done="changed")
+    return see_other("/ui/people?done=changed")
 
 
 @managing.post("/people/remove")
 async def remove_person_page(who: Who, app: App, form: Form) -> Response:
     """Remove a person."""
     await remove_person(who, form["name"], app)
-    return see_other("/ui/people", done="removed")
+    return see_other("/ui/people?done=removed")
 
 
 @managing.get("/events")

@@ -22,7 +22,7 @@ from app.doors.documents.profile import (
 )
 from app.doors.http.body import JsonOf, at_most
 from app.doors.http.guard import asking
-from app.doors.http.page import LARGE, pages, render, see_other
+from app.doors.http.page import LARGE, link, pages, render, see_other
 from app.doors.http.page.forms import Form  # noqa: TC001  read at run time
 from app.doors.http.routes import App, Named, Queried, Who, problems, takes
 from app.doors.serving.threads import computing, in_database
@@ -289,7 +289,7 @@ async def create_profile_page(who: Who, app: App, form: Form) -> Response:
     document = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
     await create_profile(who, document, app)
     made = "0" if existed else "1"
-    return see_other("/ui/site", profile=name, made=made, fragment="policy")
+    return see_other(link("/ui/site", profile=name, made=made) + "#policy")
 
 
 @changing.post("/site/policy")
@@ -303,4 +303,4 @@ async def change_policy_page(
         if field in form
     }
     await in_database(app.change_policy, name, changes, actor=who.name)
-    return see_other("/ui/site", request.query_params, changed="1", fragment="policy")
+    return see_other(link("/ui/site", request.query_params, changed="1") + "#policy")
