@@ -11,6 +11,7 @@ import pytest
 from app.access.rights import digest_of
 from app.doors.cli.client import ask
 from app.doors.cli.serve import require_locked
+from app.doors.documents.message import FeedbackOut
 from app.errors import InvalidSetting
 from app.services.access import list_keys
 from app.services.clock import now
@@ -242,11 +243,13 @@ def test_a_command_shows_its_key_to_a_service(monkeypatch):
 
     def request(*_, headers, **__):
         sent.append(headers)
-        return httpx2.Response(200)
+        none = dict.fromkeys(("label", "label_before", "score_before"))
+        found = {"id": "x", "outcome": "forgotten", "revision": 1, **none}
+        return httpx2.Response(200, json=found)
 
     monkeypatch.setattr(httpx2, "request", request)
-    ask("http://127.0.0.1:1", "/feedback/x", None, {})
-    ask("http://127.0.0.1:1", "/feedback", b"x", {})
+    ask(FeedbackOut, "http://127.0.0.1:1", "/feedback/x", None, {})
+    ask(FeedbackOut, "http://127.0.0.1:1", "/feedback", b"x", {})
 
     assert {"Authorization": "Bearer pb_x"} == sent[0]
     assert {"Content-Type", "Authorization"} == sent[1].keys()

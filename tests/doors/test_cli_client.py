@@ -13,6 +13,7 @@ import pytest
 from app import errors
 from app.doors.cli.client import ask, read_messages
 from app.doors.cli.forwarded import forwarded
+from app.doors.documents.message import FeedbackOut
 from app.mail.limits import MAX_BYTES, MAX_FORWARDED_BYTES
 
 
@@ -58,7 +59,7 @@ def test_an_answer_is_the_error_that_it_stands_for(status, kind):
         answering(status, b'{"detail": "the reason"}') as url,
         pytest.raises(kind, match="the reason") as caught,
     ):
-        ask(url, "/feedback", b"Subject: x\n\n", {})
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
 
     assert kind is caught.type
 
@@ -69,7 +70,7 @@ def test_what_no_key_looks_like_is_not_sent_and_not_quoted(key, monkeypatch):
     monkeypatch.setenv("POSTBAYES_API_KEY", key)
 
     with pytest.raises(errors.InvalidSetting, match="POSTBAYES_API_KEY") as caught:
-        ask("http://127.0.0.1:1", "/feedback", b"Subject: x\n\n", {})
+        ask(FeedbackOut, "http://127.0.0.1:1", "/feedback", b"Subject: x\n\n", {})
 
     assert "pb_" not in str(caught.value)
 
@@ -88,7 +89,7 @@ def test_what_no_key_looks_like_is_not_sent_and_not_quoted(key, monkeypatch):
 def test_a_500_is_no_503(document, kind):
     """A defect comes again with the message, a damaged database with every one."""
     with answering(500, document) as url, pytest.raises(kind) as caught:
-        ask(url, "/feedback", b"Subject: x\n\n", {})
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
 
     assert kind is caught.type
 
@@ -101,7 +102,7 @@ def test_an_empty_message_is_told_from_a_request_that_a_proxy_refuses():
         (b"<html>", errors.InvalidInput),
     ):
         with answering(400, document) as url, pytest.raises(kind) as caught:
-            ask(url, "/feedback", b"Subject: x\n\n", {})
+            ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
 
         assert kind is caught.type
 
@@ -112,7 +113,16 @@ def test_what_is_no_postbayes_is_told_by_its_status():
         answering(418, b"<html>") as url,
         pytest.raises(errors.InvalidInput, match="answered 418"),
     ):
-        ask(url, "/feedback", b"Subject: x\n\n", {})
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
+
+
+def test_no_command_takes_the_page_of_another_service_for_a_lesson():
+    """A proxy may answer with 200 and its own page to sign in."""
+    with (
+        answering(200, b"<html>") as url,
+        pytest.raises(errors.InvalidInput, match="is not Postbayes"),
+    ):
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
 
 
 def test_of_a_large_file_the_beginning_is_read(tmp_path):

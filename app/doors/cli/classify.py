@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from rich.text import Text
 from typer import Argument, Option
 
-from app.doors.cli.client import application, ask, loaded, parse, read_messages
+from app.doors.cli.client import application, ask, loaded, read_messages
 from app.doors.cli.console import (
     AsDocument,
     AsJson,
@@ -59,7 +60,7 @@ def classify(
         Number of reasons to show on each side.
     """
     with ExitStack() as stack:
-        app = None if url is not None else stack.enter_context(application())
+        app = stack.enter_context(application()) if url is None else None
         for name, raw in read_messages(files or []):
             if app is not None:
                 found = app.classify(
@@ -68,8 +69,7 @@ def classify(
                 document = ClassifyOut.of(Delivered.of(found))
             else:
                 query = {"explain": explain, "profile": profile}
-                answer = ask(str(url), "/classify", raw, query)
-                document = parse(ClassifyOut, str(url), answer)
+                document = ask(ClassifyOut, str(url), "/classify", raw, query)
             lines = verdict_lines(name, document, explained=explain > 0)
             show(document, lines, as_json=as_json)
 
@@ -263,15 +263,15 @@ def feedback(
     if url is None:
         document = _teach(raw, message_id, label, source, profile)
     else:
+        asked = partial(ask, FeedbackOut, url)
         query = {"source": source, "profile": profile}
         if raw is not None:
-            answer = ask(url, "/feedback", raw, {"label": label, **query})
+            document = asked("/feedback", raw, {"label": label, **query})
         elif label:
             body = {"id": message_id, "label": label}
-            answer = ask(url, "/feedback", None, query, body)
+            document = asked("/feedback", None, query, body)
         else:
-            answer = ask(url, f"/feedback/{message_id}", None, query)
-        document = parse(FeedbackOut, url, answer)
+            document = asked(f"/feedback/{message_id}", None, query)
     was = [f"was {document.label_before}"] if document.label_before else []
     labels = ", ".join([document.label, *was] if document.label else was)
     line = (

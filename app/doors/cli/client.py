@@ -61,13 +61,14 @@ def url_of(settings: Settings) -> str:
 
 
 def ask(
+    kind: type[Out],
     url: str,
     path: str,
     raw: bytes | None,
     query: Mapping[str, str | int | None],
     document: dict[str, str | None] | None = None,
-) -> bytes:
-    """Return the answer of a running service, or raise its error.
+) -> Out:
+    """Return the document that a running service answers, or raise its error.
 
     A request without a body forgets a message.  Parameters that are None are left out.
     """
@@ -89,21 +90,25 @@ def ask(
         msg = f"the service at {url} does not answer: {reason(error)}"
         raise DatabaseUnavailable(msg) from error
     if answer.is_success:
-        return answer.content
-    kind = ""
+        try:
+            return kind.model_validate_json(answer.content)
+        except ValidationError as error:
+            msg = f"the service at {url} is not Postbayes, or is another version"
+            raise InvalidInput(msg) from error
+    type_ = ""
     try:
         problem = answer.json()
-        detail, kind = str(problem["detail"]), str(problem.get("type", ""))
+        detail, type_ = str(problem["detail"]), str(problem.get("type", ""))
     except (ValueError, KeyError, TypeError):
         detail = f"the service at {url} answered {answer.status_code}"
-    if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and kind:
+    if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and type_:
         # A problem without a type is a defect, and a retry would fail again. A 500
         # without a problem document is from a proxy.
-        raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
+        raise (UnreadableMessage if type_ == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
     # A 400 of a proxy, such as to plain HTTP on a port for TLS, is not about a message.
-    if kind == _EMPTY:
+    if type_ == _EMPTY:
         raise EmptyMessage(detail)
     if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         raise TooManyRequests(detail, 0.0)
@@ -121,15 +126,6 @@ def _headers(raw: bytes | None) -> dict[str, str]:
             )
         headers["Authorization"] = f"Bearer {key}"
     return headers
-
-
-def parse(kind: type[Out], url: str, answer: bytes) -> Out:
-    """Return the document in a service's answer."""
-    try:
-        return kind.model_validate_json(answer)
-    except ValidationError as error:
-        msg = f"the service at {url} is not Postbayes, or is another version"
-        raise InvalidInput(msg) from error
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:

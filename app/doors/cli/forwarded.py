@@ -74,7 +74,7 @@ def _teach(
     # Imported here, since strangers write to such an address too: without a known
     # sender the command takes a fifth of the CPU time (0.24 s), which is mostly
     # imports.
-    from app.doors.cli.client import ask, parse, url_of  # noqa: PLC0415
+    from app.doors.cli.client import ask, url_of  # noqa: PLC0415
     from app.doors.documents.message import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
     from app.mail.parse import forwarded as inside  # noqa: PLC0415
@@ -94,13 +94,12 @@ def _teach(
     taught = 0
     for message, document in asked:
         try:
-            answer = ask(url, "/feedback", message, query, document)
+            ask(FeedbackOut, url, "/feedback", message, query, document)
         except (*OF_ONE_MESSAGE, NotFound) as error:
             # Without an id in the message, a 404 means that the address is wrong.
             if document is None and isinstance(error, NotFound):
                 raise
             complain(f"a message was skipped: {error}")
         else:
-            parse(FeedbackOut, url, answer)
             taught += 1
     return taught

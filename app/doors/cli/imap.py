@@ -16,6 +16,7 @@ from app.doors.cli.console import (
     interruptible,
     number_of,
 )
+from app.doors.documents.message import FeedbackOut
 from app.doors.imap.account import HAM, SPAM, logged_in
 from app.doors.imap.follower import Follower, Memory
 from app.errors import InvalidSetting, UnreadableMessage
@@ -139,5 +140,6 @@ def password(settings: Settings) -> str:
 def _teach(url: str, user: str, profile: str | None, raw: bytes, word: str) -> None:
     whose = {"recipient": user} if profile is None else {"profile": profile}
     source = f"imap {user}"[:MAX_SOURCE]
-    ask(url, "/feedback", raw, {"label": word, "source": source, **whose})
+    query = {"label": word, "source": source, **whose}
+    ask(FeedbackOut, url, "/feedback", raw, query)
     logging.getLogger(__name__).info("taught a message as %s", word)
