@@ -198,7 +198,8 @@ def _folded(name: str, value: str) -> str:
     return header.encode(linesep="\n", splitchars="; ")
 
 
-# Points from which a client rejects.
+# Points from which a client rejects: those of rspamd (conf/actions.conf), here for
+# POSTBAYES_REJECT_FROM.
 REJECT: Final = 15.0
 # A larger score has no further meaning, and clients print it in few columns.
 MOST: Final = 999.0

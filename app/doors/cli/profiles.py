@@ -210,39 +210,33 @@ def policy(
             (stored,) = list_profiles(engine, name)
             before = own = stored.read_policy()
     after = own.applied_to(service)
-    was, now = _thresholds(before.applied_to(service)), _thresholds(after)
+    was, now = _rows(before.applied_to(service)), _rows(after)
     lines = []
     for row, value in now.items():
-        line = Text(f"{row:17}{_shown(row, value)}")
+        line = Text(f"{row:17}{_shown(value)}")
         if was[row] != value:
             line.pad_right(_COLUMN - len(line))
-            line.append(f"was {_shown(row, was[row])}", style="bold")
+            line.append(f"was {_shown(was[row])}", style="bold")
         elif row in own.document():
             line.pad_right(_COLUMN - len(line))
             line.append("its own", style="dim")
         lines.append(line)
-    thresholds = {
-        row: each and each.model_dump() for row, each in thresholds_of(after).items()
-    }
-    document = {"name": name, **thresholds, "policy": own.document()}
+    document = {"name": name, **thresholds_of(after), "policy": own.document()}
     show(document, lines, as_json=as_json)
 
 
 _NAMES: Final = tuple(field.name for field in fields(Policy))
 
 
-def _thresholds(specification: Specification) -> dict[str, float | None]:
+def _rows(specification: Specification) -> dict[str, float | ThresholdOut | None]:
     """Return the cost and the thresholds, in the order of the log-odds."""
-    thresholds = thresholds_of(specification).items()
-    return {
-        "ham_cost": math.exp(specification.verdict.spam_threshold),
-        **{row: None if each is None else each.log_odds for row, each in thresholds},
-    }
+    ham_cost = math.exp(specification.verdict.spam_threshold)
+    return {"ham_cost": ham_cost, **thresholds_of(specification)}
 
 
-def _shown(row: str, value: float | None) -> str:
+def _shown(value: float | ThresholdOut | None) -> str:
     if value is None:
         return "never"
-    if row == "ham_cost":
+    if isinstance(value, float):
         return f"{value:.6g} missed spam"
-    return f"{value:+.3f}  {ThresholdOut.of(value).percent}"
+    return f"{value.log_odds:+.3f}  {value.percent}"

@@ -149,19 +149,14 @@ def _walk(
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     for name, field in schema.get("properties", {}).items():
         yield prefix + name, field.get("description", "")
-        for inner, mark in _inside(field):
+        values = field.get("additionalProperties")
+        inside = [(each, "") for each in (field, *field.get("anyOf", ()))]
+        inside.append((field.get("items", {}), "[]"))
+        inside.append((values if isinstance(values, dict) else {}, ".*"))
+        for inner, mark in inside:
             # One level is enough for readers; openapi.json has the rest.
-            if not prefix:
+            if "$ref" in inner and not prefix:
                 yield from _walk(inner, schemas, f"{name}{mark}.")
-
-
-def _inside(field: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the documents in a field, each with its path from the field."""
-    values = field.get("additionalProperties")
-    candidates = [(each, "") for each in (field, *field.get("anyOf", ()))]
-    candidates.append((field.get("items", {}), "[]"))
-    candidates.append((values if isinstance(values, dict) else {}, ".*"))
-    yield from (each for each in candidates if "$ref" in each[0])
 
 
 def _anchor(method: str, path: str) -> str:

@@ -19,7 +19,15 @@ from starlette.responses import Response
 
 from app import __version__, errors
 from app.classifier.statement import Origin
-from app.doors.mta import STRONGEST, PointsAnswer, PointScale, marks, names, parse_flag
+from app.doors.mta import (
+    REJECT,
+    STRONGEST,
+    PointsAnswer,
+    PointScale,
+    marks,
+    names,
+    parse_flag,
+)
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving import request as over_http
@@ -53,7 +61,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # rspamd's default thresholds (conf/actions.conf), which clients' configurations expect.
 ADD_HEADER: Final = 6.0
-REJECT: Final = 15.0
 # rspamd's action for each of ours. `soft reject` and `greylist` would need a memory of
 # clients, and `rewrite subject` would change the message.
 ACTIONS: Final[Mapping[Action, str]] = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from app import errors
 from app.access.rights import Right
 from app.doors.mta import (
+    REJECT,
     STRONGEST,
     PointsAnswer,
     PointScale,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 # SpamAssassin's default required_score, which clients' configurations expect.
 REQUIRED: Final = 5.0
-# rspamd's points for `reject`, here those of POSTBAYES_REJECT_FROM.
-REJECT: Final = 15.0
 # Earlier versions send a Content-length only with a message.
 WITH_LENGTH: Final = (1, 3)
 # SpamAssassin's X-Spam-Level has one star per point, and at most 50.

@@ -7,7 +7,7 @@ figures, 0.2 s if something was taught since they were last computed.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from markupsafe import Markup
@@ -21,6 +21,7 @@ from app.doors.documents.figures import (
     OverviewOut,
     verdicts_of,
 )
+from app.doors.documents.history import Door
 from app.doors.http.guard import asking
 from app.doors.http.page import LARGE, pages, render, render_table
 from app.doors.http.page.profiles import MAX_WORD, WINDOW
@@ -58,7 +59,6 @@ HOURLY: Final = 7
 DAYS: Final = 7
 FEWEST: Final = 11
 """Most periods that are shown before the first verdict."""
-DOORS: Final = ("milter", "spamd", "rspamd")
 _HEIGHT: Final = 240
 # From the floor: each covers what is above it in the list.
 _STACKED: Final = (
@@ -123,7 +123,7 @@ def _overview(app: Application, profile: str, days: float) -> OverviewOut:
     counts = app.history.over_time(profile, days=days, step=step)
     newest, folded = app.revisions(live.row)
     backlog = app.backlog
-    verdicts = dict.fromkeys(("http", *DOORS), 0)
+    verdicts = dict.fromkeys(get_args(Door), 0)
     for each in counts:
         verdicts[each.door] = verdicts.get(each.door, 0) + each.lines
     failure = app.write_failure
