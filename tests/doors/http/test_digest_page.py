@@ -103,10 +103,11 @@ def test_nothing_of_a_mail_acts_on_the_page(client):
 
 
 def test_a_label_that_is_none_is_refused(client):
-    """Nothing is taught."""
+    """The page is shown again, with the reason and its buttons."""
     answer = client.post(linked(client, spam(9)), data={"label": "<i>"})
 
     assert (422, True) == (answer.status_code, "<i>" not in answer.text)
+    assert "It is ham" in answer.text
 
 
 def test_a_stranger_with_a_link_sees_that_message_alone(client):

@@ -208,7 +208,9 @@ def _form_page(path: str) -> str:
     >>> _form_page("/ui/ledger/undo"), _form_page("/ui/keys")
     ('/ui/ledger', '/ui/keys')
     """
-    return path.rpartition("/")[0] if path.count("/") > 2 else path  # noqa: PLR2004
+    parent = path.rpartition("/")[0]
+    # The link of a digest is itself a page.
+    return path if parent in {"/ui", "/ui/digest"} else parent
 
 
 class FormAgain(Response):
