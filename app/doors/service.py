@@ -79,7 +79,7 @@ def listen(settings: Settings) -> dict[str, Listening]:
         name for results or a network of teachers is invalid.
     """
     opened: dict[str, Listening] = {}
-    try:
+    with ExitStack() as on_failure:
         for name, setting, address in addresses(settings):
             try:
                 opened[name] = sockets.listen(
@@ -88,12 +88,10 @@ def listen(settings: Settings) -> dict[str, Listening]:
                     mode=int(settings.socket_mode, 8),
                     shared=settings.workers > 1,
                 )
+                on_failure.callback(opened[name].close)
             except BlockingIOError:
                 log.info("%s: another worker already listens on %s", name, address)
-    except BaseException:
-        for listening in opened.values():
-            listening.close()
-        raise
+        on_failure.pop_all()
     return opened
 
 

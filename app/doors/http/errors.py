@@ -293,10 +293,10 @@ def install(
 
 def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:
     """Return the methods of a path."""
-    matching = (
-        route
+    found = {
+        method
         for route in served
         if isinstance(route, APIRoute) and route.path_regex.match(path)
-    )
-    found = {method for route in matching for method in route.methods or ()}
+        for method in route.methods or ()
+    }
     return sorted(found | {"HEAD"} if "GET" in found else found)
