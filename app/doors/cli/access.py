@@ -262,7 +262,7 @@ def events(
         Number of events to show.
     """
     with opened_database(load_settings()) as engine:
-        found = EventsOut.of(list_events(engine, limit=last), last)
+        found = EventsOut.of(list_events(engine, limit=last + 1), last)
     lines = (
         f"{each.time:%Y-%m-%d %H:%M:%S}  {each.who}  {each.act}  {each.object}"
         + ("" if each.details is None else f"  {json.dumps(each.details)}")

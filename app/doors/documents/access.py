@@ -164,9 +164,9 @@ class EventsOut(AnswerDocument):
 
     @classmethod
     def of(cls, events: Sequence[AuditEvent], limit: int) -> Self:
-        """Return the document of the found events, at most `limit`."""
-        full = len(events) == limit
-        return cls(events=events, next=events[-1].id if full else None)
+        """Return the document of `limit` events at most; a further one is the next."""
+        more = len(events) > limit
+        return cls(events=events[:limit], next=events[limit - 1].id if more else None)
 
 
 MAX_LISTED_ENTRIES: Final = 1000
@@ -235,7 +235,7 @@ class ListsOut(AnswerDocument):
 
     @classmethod
     def of(cls, entries: Sequence[ListEntry], limit: int | None = None) -> Self:
-        """Return the document of the found entries, at most `limit`, or of all."""
-        listed = [ListEntryOut.of(each) for each in entries]
-        full = len(listed) == limit
-        return cls(entries=listed, next=listed[-1].entry if full else None)
+        """Return the document of at most `limit` entries, as `EventsOut`, or of all."""
+        listed = [ListEntryOut.of(each) for each in entries[:limit]]
+        more = len(entries) > len(listed)
+        return cls(entries=listed, next=listed[-1].entry if more else None)

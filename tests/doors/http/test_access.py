@@ -586,6 +586,7 @@ def test_what_somebody_did_is_on_record(application):
         admin.delete("/keys/other")
         found = admin.get("/events", params={"limit": 4}).json()
         older = admin.get("/events", params={"before": found["next"]}).json()
+        every = admin.get("/events", params={"limit": 5}).json()
 
     assert [
         ["key:mx1", "key revoked", "other"],
@@ -597,6 +598,7 @@ def test_what_somebody_did_is_on_record(application):
         [each["who"], each["act"], each["object"]] for each in older["events"]
     ]
     assert older["next"] is None
+    assert (5, None) == (len(every["events"]), every["next"])
 
 
 def test_other_processes_follow_keys(application):

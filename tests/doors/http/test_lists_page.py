@@ -50,7 +50,7 @@ def test_entries_are_set_listed_and_removed(client):
         "/classify", content=MESSAGE, headers={"Content-Type": "message/rfc822"}
     ).json()
     first = client.get(LISTS, params={"limit": 1})
-    rest = client.get(LISTS, params={"after": first.json()["next"]})
+    rest = client.get(LISTS, params={"after": first.json()["next"], "limit": 1})
     left = client.delete(LISTS, params={"entry": ANN})
 
     assert (200, {ANN: -5.0, ".example.net": -5.0}) == (

@@ -57,7 +57,7 @@ async def lists(
         app.engine,
         name,
         after=ListSubject.parse(after) if after else None,
-        limit=limit,
+        limit=limit + 1,
     )
     return ListsOut.of(found, limit)
 

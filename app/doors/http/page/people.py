@@ -187,7 +187,7 @@ async def events(
     changed, correspondents forgotten, undos, and profiles created and deleted. Wrong
     keys and passwords are metrics, not events.
     """
-    found = await in_database(list_events, app.engine, before=before, limit=limit)
+    found = await in_database(list_events, app.engine, before=before, limit=limit + 1)
     return EventsOut.of(found, limit)
 
 
