@@ -144,25 +144,25 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     return _made(function, _nrt=False)
 
 
-def _load(_: Any, address: Any) -> Any:
-    """Return the type of `prefetch`'s instruction, and what emits it."""
+def _instruction(_: Any, address: Any) -> Any:
+    """Return the type of the instruction of `prefetch`, and what emits it."""
 
     def emit(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        instruction = builder.module.declare_intrinsic(
+        declared = builder.module.declare_intrinsic(
             "llvm.prefetch",
             [pointer],
             ir.FunctionType(ir.VoidType(), [pointer, *[number] * 3]),
         )
         # To read, and to keep; of data.
         hints = number(0), number(3), number(1)
-        builder.call(instruction, [builder.inttoptr(arguments[0], pointer), *hints])
+        builder.call(declared, [builder.inttoptr(arguments[0], pointer), *hints])
         return context.get_dummy_value()
 
     return numba.void(address), emit
 
 
-_loaded: Any = extending.intrinsic(_load)
+_prefetch: Any = extending.intrinsic(_instruction)
 
 
 @part
@@ -171,4 +171,4 @@ def prefetch(array: NDArray[Any], row: np.int64) -> None:
 
     This is a hint: it changes nothing, and cannot fail even if there is no such row.
     """
-    _loaded(array.ctypes.data + row * array.strides[0])
+    _prefetch(array.ctypes.data + row * array.strides[0])

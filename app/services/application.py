@@ -124,7 +124,7 @@ class Application:
         patience: float = PATIENCE,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        self.settings = settings
+        self.settings, self._clock = settings, clock
         self.service, self.aliases = require_startable(settings)
         # Closed in reverse order, each whatever happens to the others.
         with ExitStack() as opened:
@@ -181,7 +181,7 @@ class Application:
                 site=settings.profile,
                 clock=clock,
             )
-            self._compose(clock, steady)
+            self._compose(steady)
             opened.callback(self._store, "sent messages", self.correspondents.flush)
             opened.callback(self._store, "uses of keys", self.keys.flush)
             # First, as in the maintenance.
@@ -189,7 +189,7 @@ class Application:
             opened.callback(self._store, "scored messages", flush)
             self._opened = opened.pop_all()
 
-    def _compose(self, clock: Callable[[], datetime], steady: SteadyClock) -> None:
+    def _compose(self, steady: SteadyClock) -> None:
         """Compose the threads and the use cases over what is loaded."""
         settings = self.settings
         self.recent = RecentMessages(
@@ -228,7 +228,7 @@ class Application:
         witnesses = (self.lists, known) if known.on else (self.lists,)
         autolearn = None
         if settings.autolearn_from is not None:
-            autolearn = AutoLearn(self.writer, clock, settings)
+            autolearn = AutoLearn(self.writer, self._clock, settings)
         self.classify = Classify(
             self.live, self.recent, self.tally, autolearn, witnesses
         )
@@ -248,7 +248,7 @@ class Application:
             self.live,
             self.writer,
             self.recall,
-            clock,
+            self._clock,
             self.tally,
             self._health,
             self.recent,
@@ -257,7 +257,7 @@ class Application:
             webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live)
-        self.follower = SiteFollower(self.engine, settings, clock)
+        self.follower = SiteFollower(self.engine, settings, self._clock)
         # A thread of its own, since it waits for other sites.
         self.follow_scheduler = (
             Scheduler("site follower", self.follower) if settings.follow else None
@@ -391,7 +391,7 @@ class Application:
     def create_profile(self, name: str, **given: Any) -> None:
         """Create a profile, as `app.services.profiles.create_profile`; here at once."""
         id_key = id_key_of_new(self.engine, self.settings)
-        create_profile(self.engine, name, time=now(), id_key=id_key, **given)
+        create_profile(self.engine, name, time=self._clock(), id_key=id_key, **given)
         _refresh(self.live.refresh, "the profile is created, and takes effect")
 
     def change_policy(

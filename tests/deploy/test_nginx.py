@@ -63,14 +63,16 @@ def ports(tmp_path_factory):
     passwords = folder / "htpasswd"
     passwords.write_text(f"bob:{{PLAIN}}{SENTENCE}\n")
     signed_in = LOCATION.replace("\n}", f"\n{SIGNED_IN}}}")
-    several = re.sub("802[56]", f"{service.port}", SEVERAL)
+    # Whole numbers: a free port may have these digits, too.
+    several = re.sub(r"\b802[56]\b", f"{service.port}", SEVERAL)
+    several = re.sub(r"\b8020\b", f"{found['deploy']}", several)
     configured = [
         SERVER.format(port=found["access.md"], lines=LOCATION),
         SERVER.format(port=found["signed in"], lines=signed_in),
-        several.replace("8020", f"{found['deploy']}"),
+        several,
     ]
     text = MAIN.format(configured="".join(configured))
-    text = text.replace("127.0.0.1:8025", f"127.0.0.1:{service.port}")
+    text = re.sub(r"\b8025\b", f"{service.port}", text)
     text = text.replace("/etc/nginx/htpasswd", f"{passwords}")
     (folder / "nginx.conf").write_text(text)
     people = ("anna", "--role", "admin"), ("bob", "--role", "reader")
