@@ -51,7 +51,9 @@ def run(kernels, **environment):
     """Run the kernel in a process of its own; return its result and its cache hits."""
     place = kernels.parents[1]
     done = subprocess.run(
-        [sys.executable, "-c", "import app.kernels.kernel"],
+        # Without bytecode on disk: for Python, a file of the same size that is written
+        # again within a second has not changed.
+        [sys.executable, "-B", "-c", "import app.kernels.kernel"],
         cwd=place,
         env=os.environ | {"PYTHONPATH": str(place)} | environment,
         check=True,
