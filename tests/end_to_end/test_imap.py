@@ -227,7 +227,7 @@ def test_a_mark_is_seen_while_the_inbox_is_followed(service, mailbox, follow):
         (
             {"POSTBAYES_IMAP_USER": ""},
             78,
-            "login of '': LOGIN command error: BAD [Error",
+            "login of '': [AUTH",
         ),
         ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
         (

@@ -40,6 +40,8 @@ HAM: Final = "ham"
 CAPACITY: Final = 10_000
 # RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
 MARKS: Final = {SPAM: ("$Junk", "Junk"), HAM: ("$NotJunk", "NonJunk")}
+# A user name that needs no quotes; before 3.14, imaplib sends LOGIN without any.
+_UNQUOTED: Final = re.compile(r'[^\s"%()*\\{]+')
 _HEADERS: Final = b"BODY[HEADER]<0>"
 _MESSAGE: Final = b"BODY[]<0>"
 
@@ -218,8 +220,12 @@ def logged_in(
         with client:
             if security == "starttls":
                 client.starttls(ssl.create_default_context())
+            # RFC 9051 section 6.2.3: LOGIN has neither UTF-8 nor control characters.
+            text = user + password
+            simple = text.isascii() and text.isprintable() and _UNQUOTED.fullmatch(user)
+            log_in = client.login if simple else client.plain_login
             try:
-                client.login(user, password)
+                log_in(user, password)
             except LoginError as error:
                 msg = f"{host} refuses the login of {user!r}: {_said(error)}"
                 raise InvalidSetting(msg) from error

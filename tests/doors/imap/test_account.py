@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64decode
 from contextlib import ExitStack
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
@@ -70,6 +71,9 @@ class Session(StreamRequestHandler):
         self.wfile.write(b"* OK ready\r\n")
         for line in self.rfile:
             tag, command = line.decode().rstrip("\r\n").split(" ", 1)
+            if command == "AUTHENTICATE PLAIN":
+                self.wfile.write(b"+ \r\n")
+                command += f" {b64decode(self.rfile.readline()).decode()}"
             lines = [f"* {each}" for each in self.server.answer(command)]
             self.wfile.write("\r\n".join([*lines, f"{tag} OK done", ""]).encode())
 
@@ -142,6 +146,29 @@ def test_the_archive_is_the_folder_that_the_server_marks(
     login = {"user": "ann", "password": "secret"}
     with logged_in(host=host, port=port, security="none", **login) as account:
         assert archive == account.archive
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "sent"),
+    [
+        ("ann@example.org", 'a b"\\', 'LOGIN ann@example.org "a b\\"\\\\"'),
+        ("ann", "größer", "AUTHENTICATE PLAIN \0ann\0größer"),
+        ("änne@example.org", "secret", "AUTHENTICATE PLAIN \0änne@example.org\0secret"),
+        ("", "secret", "AUTHENTICATE PLAIN \0\0secret"),
+        (r"SITE\ann lee", "secret", "AUTHENTICATE PLAIN \0SITE\\ann lee\0secret"),
+        ("ann", "secret\nsecond", "AUTHENTICATE PLAIN \0ann\0secret\nsecond"),
+    ],
+)
+def test_what_login_cannot_carry_is_sent_by_authenticate(serve, user, password, sent):
+    """LOGIN has ASCII without line ends alone, and quotes no name before 3.14."""
+    server = serve("AUTH=PLAIN", {"INBOX": ""})
+    host, port = server.server_address
+    with logged_in(host=host, port=port, security="none", user=user, password=password):
+        pass
+
+    assert [sent] == [
+        each for each in server.commands if each.startswith(("LOGIN", "AUTHENTICATE"))
+    ]
 
 
 def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
