@@ -33,7 +33,6 @@ from app.storage.database.engine import (
     disposing,
     migrate,
     open_engine,
-    require_migrated,
     revision_of,
 )
 
@@ -82,9 +81,8 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
     with ExitStack() as on_error:
         engine = open_engine(url, busy_timeout=patience, make=make)
         on_error.callback(engine.dispose)
-        if not upgrade:
-            require_migrated(engine)
-        migrate(engine, make=make, check=partial(require_keys, settings=settings))
+        check = partial(require_keys, settings=settings)
+        migrate(engine, make=make, upgrade=upgrade, check=check)
         names = {row.name for row in list_profiles(engine)}
         if make and settings.profile not in names:
             create_profile(

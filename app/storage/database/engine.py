@@ -452,7 +452,7 @@ def alembic_config() -> Config:
     return config
 
 
-def upgrade(connection: Connection) -> None:
+def _run_migrations(connection: Connection) -> None:
     """Run the migrations that the database lacks, in the caller's transaction."""
     from alembic import command  # noqa: PLC0415
 
@@ -469,6 +469,7 @@ def migrate(
     engine: Engine,
     *,
     make: bool = True,
+    upgrade: bool = True,
     check: Callable[[Connection], object] = lambda _: None,
 ) -> None:
     """Bring an empty or older database to the tables of this version.
@@ -480,6 +481,8 @@ def migrate(
     ----------
     make : bool, default True
         Whether to create the tables of an empty database.
+    upgrade : bool, default True
+        Whether to change the tables of an older version.
     check : callable
         Called before a migration is committed; its error leaves the database as it was.
 
@@ -487,22 +490,31 @@ def migrate(
     ------
     DatabaseTooNew
         If a newer version of Postbayes has migrated the database.
+    DatabaseUnprepared
+        If its tables are of an older version, and may not be changed.
     DatabaseUnavailable
         If the database cannot be reached or written.
     InvalidSetting
         If its user may not create tables, or it has none and they may not be created.
     """
     with reading(engine) as connection:
-        if _checked(connection) == _known()[-1]:
-            return
-        if not make and not inspect(connection).has_table("alembic_version"):
-            raise missing(dialect_of(engine).place(engine.url))
+        found = _checked(connection)
+    if found == _known()[-1]:
+        return
+    if found is None and not make:
+        raise missing(dialect_of(engine).place(engine.url))
+    if found is not None and not upgrade:
+        raise DatabaseUnprepared(
+            f"The database is at migration {found}, but this version of Postbayes "
+            f"needs {_known()[-1]}. Make a backup, then run `postbayes migrate`; "
+            "`postbayes serve` migrates it too."
+        )
     try:
         with migrating(engine) as connection:
             # Again, now that no other process migrates.
             before = _checked(connection)
             if before != _known()[-1]:
-                upgrade(connection)
+                _run_migrations(connection)
                 check(connection)
                 since = f"from {before} " if before else ""
                 log.info("the database was migrated %sto %s", since, _known()[-1])
@@ -511,28 +523,6 @@ def migrate(
         lack = str(error).removesuffix(NOTHING_STORED).rstrip()
         msg = f"The tables cannot be created in this database. {lack}"
         raise InvalidSetting(msg) from error
-
-
-def require_migrated(engine: Engine) -> None:
-    """Raise unless the tables are those of this version, or there are none.
-
-    Raises
-    ------
-    DatabaseUnprepared
-        If the tables are those of an older version.
-    DatabaseTooNew
-        If a newer version of Postbayes has migrated the database.
-    DatabaseUnavailable
-        If the database cannot be reached.
-    """
-    with reading(engine) as connection:
-        found = _checked(connection)
-    if found not in (None, _known()[-1]):
-        raise DatabaseUnprepared(
-            f"The database is at migration {found}, but this version of Postbayes "
-            f"needs {_known()[-1]}. Make a backup, then run `postbayes migrate`; "
-            "`postbayes serve` migrates it too."
-        )
 
 
 def revision_of(engine: Engine) -> str | None:
