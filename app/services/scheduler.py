@@ -28,8 +28,14 @@ from app.errors import (
 from app.services.access import expire_events
 from app.services.clock import JUMP, Failures
 from app.services.undo import carry_out
-from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
-from app.storage import hidden, retention, runs, scored, tables, undo_work
+from app.services.upkeep import (
+    DROPPED_ROWS,
+    Folding,
+    erase_some,
+    merge_runs,
+    two_halves,
+)
+from app.storage import hidden, retention, scored, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -38,7 +44,6 @@ from app.storage.database.engine import (
     with_short_timeout,
     writing,
 )
-from app.storage.profiles import lock
 from app.storage.retention import Limits
 
 if TYPE_CHECKING:
@@ -256,7 +261,7 @@ class Maintenance:
         # Last profile reached by this minute's look for old data.
         self._looked_at: int | None = None
         self._abandoned: list[int] = []
-        self._joining: dict[int, int] = {}
+        self._joining: deque[int] = deque()
 
     def __call__(self) -> float:
         """Do one short step.
@@ -291,7 +296,7 @@ class Maintenance:
                 self._fold(),
                 self._look(),
                 self._next(self._expiring, self._shorten, _NOT_SHORTENED),
-                self._join(),
+                self._next(self._joining, self._join, _NOT_JOINED),
                 self._remove(),
             ]
         except DatabaseUnavailable:
@@ -389,7 +394,7 @@ class Maintenance:
             present = max(self.clock(), retention.time_of(connection))
             self._ahead = present + JUMP if self.clock.proven else None
             self._abandoned = hidden.abandoned(connection, now=self.clock())
-            self._joining = hidden.joining(connection)
+            self._joining = deque(set(hidden.joining(connection).values()))
             self._erasable = self._forgotten
             forgotten = retention.forgotten(connection)
         self._forgotten = {row.profile_id: row.revision for row in forgotten}
@@ -419,21 +424,15 @@ class Maintenance:
             self._expiring.extend(due)
         return 0.0 if self._looked_at is None else FORGET_SECONDS
 
-    def _join(self) -> float:
-        """Go on with an interrupted import; return as a call does."""
-        for key, into in [*self._joining.items()][:1]:
-            profile = self.live.by_key(into)
-            if profile is None or not self._attempt(
-                profile, partial(self._join_some, key), _NOT_JOINED
-            ):
-                del self._joining[key]
-        return FOLLOW_SECONDS if self._joining else 0.0
-
-    def _join_some(self, key: int, profile: CachedProfile) -> float:
-        """Have a few messages join a profile; return as a call does."""
+    def _join(self, profile: CachedProfile) -> float:
+        """Have a few messages of an interrupted import join; return as a call does."""
+        mine = profile.row.id
         with writing(self.engine) as connection:
-            joined = hidden.join_some(connection, key, profile.row)
-        return FOLLOW_SECONDS if any(joined) else 0.0
+            for key, into in hidden.joining(connection).items():
+                if into == mine:
+                    hidden.join_some(connection, key, profile.row)
+                    return FOLLOW_SECONDS
+        return 0.0
 
     def _remove(self) -> float:
         """Remove a little of an unfinished import; return as a call does."""
@@ -482,22 +481,17 @@ class Maintenance:
 
     def _shorten(self, profile: CachedProfile) -> float:
         """Remove a little old data; return as a call does."""
-        waits = [
-            FORGET_SECONDS if self._forget(profile) else 0.0,
-            FORGET_SECONDS if self._erase(profile) else 0.0,
-            FOLLOW_SECONDS if self._drop(profile) else 0.0,
-        ]
-        return min(filter(None, waits), default=0.0)
+        deleted = [self._forget(profile), self._erase(profile)]
+        dropped = self._drop(profile)
+        if any(deleted):
+            return FORGET_SECONDS
+        return FOLLOW_SECONDS if dropped else 0.0
 
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; return whether more may be left."""
         limits, mine = self._limits, profile.row.id
-        kept = (
-            (tables.scored, limits.scored, limits.scored_rows, limits.scored_bytes),
-            (tables.history, limits.history, limits.history_rows, 0),
-        )
         deleted = 0
-        for table, before, most, size in kept:
+        for table, before, most, size in limits.of_tables:
             with reading(self.engine) as connection:
                 upto = scored.last_over(
                     connection, table, mine, keep=most, keep_bytes=size
@@ -527,20 +521,11 @@ class Maintenance:
         before = self._limits.vectors
         if before is None:
             return False
-        with reading(self.engine) as connection:
-            merge = runs.prepare_merge(connection, profile.row, "sealed")
-        if merge is not None:
-            with writing(self.engine) as connection:
-                lock(connection, profile.row)
-                return runs.write_merge(connection, profile.row, merge)
-        with reading(self.engine) as connection:
-            drop = retention.prepare(
-                connection, profile.row, before=before, limit=DROPPED_ROWS
-            )
-        if drop is None:
-            return False
-        with writing(self.engine) as connection:
-            return retention.write(connection, profile.row, drop)
+        if merge_runs(self.engine, profile.row, "sealed"):
+            return True
+        prepare = partial(retention.prepare, before=before, limit=DROPPED_ROWS)
+        dropped = two_halves(self.engine, profile.row, prepare, retention.write)
+        return dropped is not None
 
 
 def _in_turn(before: Iterable[int], now: Collection[int]) -> list[int]:

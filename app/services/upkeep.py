@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from app.classifier.specification import TEXT_VIEWS
@@ -24,7 +25,7 @@ from app.storage.database.engine import (
     writing,
 )
 from app.storage.fold import folded_revision
-from app.storage.profiles import last_revision
+from app.storage.profiles import last_revision, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,13 +35,16 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.storage.fold import Audit, Step
     from app.storage.profiles import ProfileRow
     from app.storage.pruning import Pruning
+    from app.storage.runs import Merge
 
     Progress = Callable[[int], object]
+
+Prepared = TypeVar("Prepared")
 
 
 def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
@@ -168,24 +172,55 @@ def _folded(engine: Engine, row: ProfileRow) -> int:
 DROPPED_ROWS: Final = 64
 
 
+def two_halves(
+    engine: Engine,
+    profile: ProfileRow,
+    prepare: Callable[[Connection, ProfileRow], Prepared | None],
+    write: Callable[[Connection, ProfileRow, Prepared], bool],
+) -> Prepared | None:
+    """Prepare a change, and write it; return it if there was one and it was written.
+
+    On SQLite a transaction holds the only write lock.  The slow work, decoding and
+    summing rows and merging runs, is done before the transaction begins.
+    """
+    with reading(engine) as connection:
+        prepared = prepare(connection, profile)
+    if prepared is None:
+        return None
+    with writing(engine) as connection:
+        return prepared if write(connection, profile, prepared) else None
+
+
 def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
     """Erase a few rows of messages that were forgotten up to a revision.
 
     Returns whether there were any.  Then SQLite's log, which still has them, must be
     emptied.
     """
-    with reading(engine) as connection:
-        erasure = retention.prepare_erasure(
-            connection, profile, upto=upto, limit=DROPPED_ROWS
-        )
-    if erasure is None:
+    prepare = partial(retention.prepare_erasure, upto=upto, limit=DROPPED_ROWS)
+    return two_halves(engine, profile, prepare, retention.write) is not None
+
+
+def merge_runs(
+    engine: Engine, profile: ProfileRow, kind: runs.Kind, *, whole: bool = False
+) -> bool:
+    """Merge runs if there are many; return whether any were merged.
+
+    With `whole`, merge as soon as there are two, so that counts taken back no longer
+    take room.
+    """
+    prepare = partial(runs.prepare_merge, kind=kind, whole=whole)
+    return two_halves(engine, profile, prepare, _write_merge) is not None
+
+
+def _write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
+    """Write merged runs under the lock of their kind, unless another process folds."""
+    if merge.kind == "sealed":
+        lock(connection, profile)
+    elif folding.try_lock(connection, profile.id) is None:
         return False
-    with writing(engine) as connection:
-        return retention.write(connection, profile, erasure)
+    return runs.write_merge(connection, profile, merge)
 
-
-# On SQLite a transaction holds the only write lock.  The slow work, decoding and
-# summing rows and merging runs, is done before the transaction begins.
 
 # Rows of a batch, held in memory: some 10 MB.
 MOST_ROWS: Final = 1000
@@ -228,38 +263,13 @@ class Folding:
 
     def _step(self, profile: ProfileRow, *, limit: int, **how: Any) -> Step | None:
         """Do a step, as `app.storage.fold.prepare`, even if other processes fold."""
-        with reading(self._engine) as connection:
-            step = folding.prepare(connection, profile, limit=limit, **how)
-        if step is None:
-            return None
-        with writing(self._engine) as connection:
-            written = folding.write(connection, profile, step)
-            self._marks[profile.id] = folded_revision(connection, profile.id)
-        while self._merge(profile):
+        prepare = partial(folding.prepare, limit=limit, **how)
+        step = two_halves(self._engine, profile, prepare, folding.write)
+        if step is not None:
+            self._marks[profile.id] = step.upto
+        while merge_runs(self._engine, profile, "counts"):
             pause()
-        return step if written else None
-
-    def compact(self, profile: ProfileRow) -> None:
-        """Merge all runs, so that counts taken back no longer take room.
-
-        Raises
-        ------
-        DatabaseUnavailable, InconsistentCounts, CorruptVector
-            As `step`.
-        """
-        while self._merge(profile, whole=True):
-            pause()
-
-    def _merge(self, profile: ProfileRow, *, whole: bool = False) -> bool:
-        """Merge runs if there are many; return whether there were."""
-        with reading(self._engine) as connection:
-            merge = runs.prepare_merge(connection, profile, "counts", whole=whole)
-        if merge is None:
-            return False
-        with writing(self._engine) as connection:
-            if folding.try_lock(connection, profile.id) is None:
-                return False
-            return runs.write_merge(connection, profile, merge)
+        return step
 
     def all(self, profile: ProfileRow) -> Iterator[int]:
         """Fold all present rows, yielding the number of rows in each step.
@@ -380,7 +390,8 @@ def prune(
     ):
         for folded in Folding(engine).all(profile):
             progress(folded)
-        Folding(engine).compact(profile)
+        while merge_runs(engine, profile, "counts", whole=True):
+            pause()
     return replace(found, revision=rows[-1].revision)
 
 

@@ -24,7 +24,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import exists, func, literal, or_, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
@@ -44,7 +44,7 @@ from app.storage.fold import folded_revision
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row, Table
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
@@ -84,6 +84,14 @@ class Limits:
     history_rows: int
     ahead: datetime | None
 
+    @property
+    def of_tables(self) -> tuple[tuple[Table, datetime, int, int], ...]:
+        """Of each table: since when rows are kept, how many, and how many bytes."""
+        return (
+            (tables.scored, self.scored, self.scored_rows, self.scored_bytes),
+            (tables.history, self.history, self.history_rows, 0),
+        )
+
 
 def time_of(connection: Connection) -> datetime:
     """Return the time of the machine that has the database."""
@@ -108,23 +116,16 @@ def due(
     profile = tables.profile.c
     others = select(profile.id).where(profile.id > after).order_by(profile.id)
     last = connection.scalar(others.offset(PROFILES - 1).limit(1))
-    scored, history, row = tables.scored.c, tables.history.c, tables.ledger.c
-    rows = func.count()
-    large = func.sum(scored.bytes) > limits.scored_bytes
-    many = select((rows > limits.scored_rows) | large)
-    many_lines = select(rows > limits.history_rows)
-    too_much: list[Any] = [
-        exists().where(scored.profile_id == profile.id, scored.time < limits.scored),
-        exists().where(history.profile_id == profile.id, history.time < limits.history),
-        many.where(scored.profile_id == profile.id).scalar_subquery(),
-        many_lines.where(history.profile_id == profile.id).scalar_subquery(),
-    ]
-    if limits.ahead is not None:
-        too_much += [
-            exists().where(row.profile_id == profile.id, row.time > limits.ahead)
-            for row in (scored, history)
-        ]
+    too_much: list[Any] = []
+    for table, since, most, size in limits.of_tables:
+        row, mine = table.c, table.c.profile_id == profile.id
+        held = func.sum(row.get("bytes", literal(0)))
+        many = select((func.count() > most) | (held > size)).where(mine)
+        too_much += [exists().where(mine, row.time < since), many.scalar_subquery()]
+        if limits.ahead is not None:
+            too_much.append(exists().where(mine, row.time > limits.ahead))
     if limits.vectors is not None:
+        row = tables.ledger.c
         old = row.vector.is_not(None), row.time < limits.vectors
         too_much.append(exists().where(row.profile_id == profile.id, *old))
     found = select(profile.id).where(profile.id > after, or_(*too_much))
