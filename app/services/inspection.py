@@ -230,53 +230,42 @@ def word_state(
         If the months cannot be read.
     """
     loaded = live.get(profile)
-    with loaded.held() as snapshot:
-        specification, revision = snapshot.specification, snapshot.revision
-        decay, messages = specification.decay, snapshot.messages
-        features = {
-            view: feature
-            for view, feature in meant(word, specification.key).items()
-            if view in snapshot.tables
-        }
-        in_memory = {
-            view: _in_memory(snapshot, view, feature)
+    features = meant(word, loaded.specification.key)
+    with reading(engine) as connection:
+        folded = folded_revision(connection, loaded.row.id)
+        epochs = {
+            view: runs.history(connection, loaded.row, view=view, feature=feature)
             for view, feature in features.items()
         }
     found = {}
-    with reading(engine) as connection:
-        folded = folded_revision(connection, loaded.row.id)
-        for view, counted in in_memory.items():
-            counts = runs.history(
-                connection, loaded.row, view=view, feature=features[view]
-            )
+    with loaded.held() as snapshot:
+        specification = snapshot.specification
+        decay, by_label = specification.decay, specification.by_label
+        for view, feature in features.items():
+            if view not in snapshot.tables:
+                continue
+            table, counts = snapshot.tables[view], epochs[view]
+            ids = np.array([feature], np.int64)
+            messages = by_label(table.look_up(ids, "presence")[0])
             # Counts that have decayed to nothing still have their months.
-            if any(counted.messages.values()) or any(x.messages for x in counts):
-                found[view] = replace(
-                    counted,
+            if any(messages.values()) or any(x.messages for x in counts):
+                found[view] = WordInView(
+                    learned=by_label(table.messages),
+                    messages=messages,
+                    occurrences=by_label(table.look_up(ids, "occurrences")[0]),
+                    log_odds=weight(snapshot, view, feature),
                     epochs=tuple(counts),
                     months=tuple(over_time(counts, specification)),
                 )
-    return WordState(
-        word=word,
-        profile=loaded.row.name,
-        revision=revision,
-        folded_revision=folded,
-        messages=specification.by_label(messages),
-        half_life=None if decay is None else decay.half_life,
-        views=found,
-    )
-
-
-def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:
-    """Return the counts of a feature in memory, without its months."""
-    table = snapshot.tables[view]
-    by_label, ids = snapshot.specification.by_label, np.array([feature], np.int64)
-    return WordInView(
-        learned=by_label(table.messages),
-        messages=by_label(table.look_up(ids, "presence")[0]),
-        occurrences=by_label(table.look_up(ids, "occurrences")[0]),
-        log_odds=weight(snapshot, view, feature),
-    )
+        return WordState(
+            word=word,
+            profile=loaded.row.name,
+            revision=snapshot.revision,
+            folded_revision=folded,
+            messages=by_label(snapshot.messages),
+            half_life=None if decay is None else decay.half_life,
+            views=found,
+        )
 
 
 def over_time(
