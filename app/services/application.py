@@ -178,7 +178,6 @@ class Application:
                 self.live,
                 self.recipients,
                 believed=settings.authserv_id if settings.correspondents else (),
-                site=settings.profile,
                 clock=clock,
             )
             self._compose(steady)

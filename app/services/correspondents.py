@@ -147,8 +147,6 @@ class Correspondents:
     ----------
     believed : iterable of str
         Names of the servers whose Authentication-Results count.
-    site : str
-        The profile that all users share.
 
     Raises
     ------
@@ -163,7 +161,6 @@ class Correspondents:
     recipients: Recipients
     _: KW_ONLY
     believed: InitVar[Iterable[str]]
-    site: str
     clock: Callable[[], datetime]
 
     def __post_init__(self, believed: Iterable[str]) -> None:
@@ -220,8 +217,8 @@ class Correspondents:
         """
         today = self.clock().toordinal()
         owners = [(profile, 1.0)]
-        if profile != self.site:
-            owners.append((self.site, SITE_SHARE))
+        if profile != self.recipients.site:
+            owners.append((self.recipients.site, SITE_SHARE))
         known = self._known
         try:
             lives = [(self.live.find(name), share) for name, share in owners]
@@ -246,7 +243,7 @@ class Correspondents:
 
     def _writers(self, profile: str) -> str:
         """Return the words for the users of a profile, for the sentence."""
-        if profile == self.site:
+        if profile == self.recipients.site:
             return "this site has"
         of_domain = "." in profile and "@" not in profile
         return f"{profile} has" if of_domain else "you have"
@@ -278,7 +275,7 @@ class Correspondents:
             labels.
         """
         owners = self.recipients.line(login)
-        if owners == (self.site,):
+        if owners == (self.recipients.site,):
             owners = self.recipients.line(sender)
         if principal is not None:
             principal.require_every_label("report mail that was sent")
@@ -443,21 +440,11 @@ def list_correspondents(
     name = None if address is None else _required(address)
     with reading(engine) as connection:
         rows = {row.id: row for row in profiles.list_all(connection, profile)}
-        if name is None:
-            only = None if profile is None else next(iter(rows))
-            found = lists.correspondent_figures(connection, only)
-        else:
-            found = [
-                each
-                for row in rows.values()
-                for each in lists.correspondent_figures(
-                    connection, row.id, _digest(row, name, settings)
-                )
-            ]
-    # A profile deleted meanwhile is in the counts only.
-    return sorted(
-        (rows[each.profile_id].name, each) for each in found if each.profile_id in rows
-    )
+        digests = None
+        if name is not None:
+            digests = {_digest(row, name, settings) for row in rows.values()}
+        found = lists.correspondent_figures(connection, rows, digests)
+    return sorted((rows[each.profile_id].name, each) for each in found)
 
 
 def forget_correspondent(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from sqlalchemy import delete, func, insert, literal, select, tuple_, update
 
 from app.access.lists import ListEntry, ListKind, ListSubject
-from app.storage.database.dialect import tuple_of, upsert
+from app.storage.database.dialect import tuple_of, upsert, where_in
 from app.storage.profiles import change
 from app.storage.tables import correspondent, list_entry, profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -188,20 +188,21 @@ def count_correspondents(connection: Connection) -> int:
 
 
 def correspondent_figures(
-    connection: Connection, profile_id: int | None = None, address: bytes = b""
+    connection: Connection,
+    profile_ids: Iterable[int],
+    addresses: Collection[bytes] | None,
 ) -> list[CorrespondentFigures]:
-    """Return the number of correspondents of each profile that has any.
+    """Return the number of correspondents of each of some profiles that has any.
 
-    Optionally only for one profile, or for one address.
+    If `addresses` are given, only these count.
     """
     table = correspondent.c
     figures = func.count(), func.sum(table.messages), func.max(table.last)
     query = select(table.profile_id, *figures).group_by(table.profile_id)
-    if profile_id is not None:
-        query = query.filter_by(profile_id=profile_id)
-    if address:
-        query = query.filter_by(address=address)
-    return [CorrespondentFigures(*row) for row in connection.execute(query)]
+    if addresses is not None:
+        query = query.where(table.address.in_(addresses))
+    rows = where_in(connection, query, table.profile_id, profile_ids)
+    return [CorrespondentFigures._make(row) for row in rows]
 
 
 def forget_correspondent(

@@ -45,7 +45,7 @@ def app(database_url):
 
 def another(app, **more):
     """Return the correspondents of another process on the database."""
-    given = {"believed": (SERVER,), "site": "default", "clock": now, **more}
+    given = {"believed": (SERVER,), "clock": now, **more}
     return Correspondents(app.engine, app.live, app.recipients, **given)
 
 
