@@ -164,8 +164,9 @@ def marks(
     if classified.explanation.strongest or classified.statements:
         values.append("; ".join(_entries(classified)))
     named = [*zip(_NAMES, values, strict=False)]
-    if len(classified.labels) > 2:  # noqa: PLR2004  of two, the decision says as much
-        named.insert(1, (LABEL, classified.labels[verdict.label]))
+    labels = classified.specification.labels
+    if len(labels) > 2:  # noqa: PLR2004  of two, the decision says as much
+        named.insert(1, (LABEL, labels[verdict.label]))
     found = [(name, _folded(name, value)) for name, value in named]
     return found if flag is None or action == "none" else [*found, flag]
 

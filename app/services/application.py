@@ -206,9 +206,10 @@ class Application:
             on_expire=(self.keys.flush, self.correspondents.follow),
         )
         # SQLite has nothing that notifies others of a commit.
+        is_server = dialect_of(self.engine).is_server
         self.notifier = None
         self.writer = Writer(self.engine, successor=self.live.successor)
-        if dialect_of(self.engine).is_server:
+        if is_server:
             self.notifier = Notifier(self.engine, self.live.refresh)
             self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
         self.scheduler = Scheduler(
@@ -233,12 +234,11 @@ class Application:
         )
         self.inspect = partial(inspect, self.live, self.recent, witnesses)
         # Other processes may score messages that are taught here.
-        company = settings.workers > 1 or dialect_of(self.engine).is_server
+        company = settings.workers > 1 or is_server
         self.recall = Recall(
             self.engine,
             self.live,
             self.recent,
-            store_words=settings.store_words,
             write_behind=2 * INTERVAL if company else 0.0,
         )
         self.figures = Figures(self.live, self.engine)
@@ -250,8 +250,6 @@ class Application:
             self._clock,
             self.tally,
             self._health,
-            self.recent,
-            store_words=settings.store_words,
             teachers=self.teachers,
             webhook=self.webhook,
         )

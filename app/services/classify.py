@@ -72,12 +72,11 @@ class Classified:
         The log-odds of the verdict, by family and by reason.
     profile : str
         Name of the profile that answered.
-    labels : tuple of str
-        Its labels, in the order of the verdict's arrays.
     revision : int
         The last ledger row that the profile had learned.
     specification : Specification
-        The specification of the profile at that time, with its thresholds.
+        The specification of the profile at that time, with its thresholds, and its
+        labels in the order of the verdict's arrays.
     head : Head
         The headers by which people recognise the message.
     levels : tuple of LevelShare
@@ -96,7 +95,6 @@ class Classified:
     attribution: Attribution
     explanation: Explanation
     profile: str
-    labels: tuple[str, ...]
     revision: int
     specification: Specification
     head: Head = _NO_HEAD
@@ -125,11 +123,6 @@ class Classified:
             statements=statements,
             unstated=features,
         )
-
-    @property
-    def message_id(self) -> str:
-        """Its header Message-ID; empty if missing."""
-        return self.head.message_id
 
     @property
     def action(self) -> Action:
@@ -297,7 +290,6 @@ def classify_observation(
                 attribution, snapshot, observation, strongest=strongest
             ),
             profile=live.row.name,
-            labels=live.row.labels,
             revision=snapshot.revision,
             specification=specification,
             head=head,

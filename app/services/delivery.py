@@ -351,7 +351,7 @@ class Delivery:
                 named.append(f"and {len(people) - MOST_NAMED} more")
             return {
                 "id": classified.observation.id,
-                "message_id": classified.message_id or None,
+                "message_id": classified.head.message_id or None,
                 "queue": queue or None,
                 "door": door,
                 "by": None if by is None or by.kind == "local" else by.name,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.services.figures import Teachers
     from app.services.live import LiveProfile
     from app.services.metrics import Tally
-    from app.services.recent import Recall, RecentMessages, StoredMessage
+    from app.services.recent import Recall, StoredMessage
     from app.services.webhook import Webhook
     from app.services.writer import Taught, Writer
 
@@ -144,9 +144,7 @@ class Feedback:
     clock: Callable[[], datetime]
     tally: Tally
     health: WriteHealth
-    recent: RecentMessages
     _: KW_ONLY
-    store_words: bool
     teachers: Teachers
     webhook: Webhook | None = None
 
@@ -223,11 +221,11 @@ class Feedback:
         specification = live.specification
         observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(marks, observation)
-        was_scored = evidence is not None or self.recent.has(
+        was_scored = evidence is not None or self.recall.recent.has(
             live.row.id, observation.digest
         )
         if evidence is None:
-            stored = observation.stored(words=self.store_words)
+            stored = observation.stored(words=self.recall.recent.store_words)
             evidence = ScoredRow.of(stored, time=self.clock(), encoded=False)
         return self._submit(
             live, evidence.digest, evidence, was_scored=was_scored, **given
@@ -276,7 +274,7 @@ class Feedback:
             If too much is waiting already.
         """
         live = self.live.get(profile)
-        dropped = self.recent.drop(live.row.id, digest)
+        dropped = self.recall.recent.drop(live.row.id, digest)
         return self._submit(
             live, digest, label=None, source=source, via=via, dropped=dropped
         )
@@ -326,7 +324,7 @@ class Feedback:
             source=source,
             time=self.clock(),
             per_day=self.teachers.bound(source),
-            arrived=self.recent.arrived(live.row.id) if was_scored else None,
+            arrived=self.recall.recent.arrived(live.row.id) if was_scored else None,
             dropped=dropped,
         )
         begun = time.perf_counter()

@@ -350,7 +350,6 @@ class Recall:
     live: LiveProfiles
     recent: RecentMessages
     _: KW_ONLY
-    store_words: bool
     write_behind: float = 0.0
 
     def __post_init__(self) -> None:
@@ -409,11 +408,11 @@ class Recall:
             kept: LedgerRow | ScoredRow | None = latest
             if latest is None or latest.forgotten or not latest.kept:
                 kept = scored.get_many(connection, profile.id, {digest}).get(digest)
-            if kept is None:
-                profiles.require_there(connection, profile)
+            if kept is None and not profiles.is_there(connection, profile.id):
+                raise profiles.replaced(profile)
         evidence = None
         if kept is not None and kept.vector is not None:
-            names = kept.encoded_names if self.store_words else None
+            names = kept.encoded_names if self.recent.store_words else None
             evidence = replace(kept, encoded_names=names, decoded=kept.views)
         learned = latest is not None and latest.label is not None
         return StoredMessage(evidence=evidence, learned=learned)

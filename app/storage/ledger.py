@@ -180,13 +180,14 @@ def within(
 
 
 def newest_epoch(
-    connection: Connection, profile_id: int, *, before: datetime | None = None
+    connection: Connection, profile_id: int, *, before: datetime
 ) -> int | None:
     """Return the month of the newest row before a time; None without any."""
-    query = select(func.max(_LEDGER.c.time)).where(_LEDGER.c.profile_id == profile_id)
-    if before is not None:
-        query = query.where(_LEDGER.c.time < before)
-    newest = connection.scalar(query)
+    newest = connection.scalar(
+        select(func.max(_LEDGER.c.time)).where(
+            _LEDGER.c.profile_id == profile_id, _LEDGER.c.time < before
+        )
+    )
     return None if newest is None else epoch_of(newest)
 
 

@@ -283,19 +283,6 @@ def count_by_month(
     return found
 
 
-def require_there(connection: Connection, row: ProfileRow) -> None:
-    """Raise if a profile that was read before is gone.
-
-    Raises
-    ------
-    ProfileReplaced
-        If an import has replaced it.
-    """
-    there = select(profile.c.id).filter_by(id=row.id, name=row.name)
-    if connection.scalar(there) is None:
-        raise replaced(row)
-
-
 def is_there(connection: Connection, profile_id: int) -> bool:
     """Return whether there is a profile of this key, and it is not hidden."""
     found = select(profile.c.id).where(profile.c.id == profile_id, ~HIDDEN)

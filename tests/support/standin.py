@@ -36,6 +36,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
     made_of = made_of or Specification(
         verdict=VerdictRule(spam_threshold=2.5, ham_threshold=-2.5)
     )
+    made_of = replace(made_of, labels=labels, spam_labels=labels[1:])
     rule = made_of.verdict
     decision = "unsure"
     if log_odds >= rule.spam_threshold:
@@ -74,7 +75,6 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
             summands=named if strongest else (),
         ),
         profile=profile,
-        labels=labels,
         revision=7,
         specification=made_of,
     )

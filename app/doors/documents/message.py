@@ -196,9 +196,7 @@ def feedback_fields(taught: Taught) -> dict[str, object]:
         "revision": taught.revision,
         "score_before": None
         if before is None
-        else verdict_fields(
-            before, taught.profile.row.labels, taught.profile.specification.verdict
-        ),
+        else verdict_fields(before, taught.profile.specification),
     }
 
 

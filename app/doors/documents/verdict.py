@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.classifier.rule import VerdictRule
+    from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.services.classify import Classified
     from app.services.inspection import Inspected
@@ -59,14 +59,13 @@ class VerdictOut(AnswerDocument):
     """The verdict of each naive Bayes classifier, by name."""
 
 
-def verdict_fields(
-    verdict: Verdict, labels: tuple[str, ...], rule: VerdictRule
-) -> dict[str, object]:
+def verdict_fields(verdict: Verdict, specification: Specification) -> dict[str, object]:
     """Return the fields of a `VerdictOut`, in its order.
 
     Classifiers without weight in the verdict are left out: a Gaussian that fits badly
     may be at -1e9 nats.
     """
+    labels, rule = specification.labels, specification.verdict
     return {
         "decision": verdict.decision,
         "label": labels[verdict.label],
@@ -218,9 +217,7 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
     explanation = classified.explanation
     return {
         "id": classified.observation.id,
-        **verdict_fields(
-            classified.verdict, classified.labels, classified.specification.verdict
-        ),
+        **verdict_fields(classified.verdict, classified.specification),
         "action": delivered.action,
         "families": explanation.families,
         "explanation": explanation.summands,
