@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +34,7 @@ from app.features.extract import VIEWS
 from app.features.id_key import keyable
 from app.ledger.sums import FEATURES_PER_ROW, Amounts, redacted_sums
 from app.storage import feature_names, fold, runs, undo_records, undo_work
+from app.storage.database.dialect import chunks
 from app.storage.follow import offer
 from app.storage.ledger import batches_after
 
@@ -161,31 +162,25 @@ def _names(
     for view in sorted(counts):
         texts = found[view] | feature_names.of_view(connection, profile.id, view)
         left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
-        while page := dict(islice(left, _NAMES_PER_BLOCK)):
-            yield view, page
+        for page in chunks(left, most=_NAMES_PER_BLOCK):
+            yield view, dict(page)
 
 
 def _batches(
     connection: Connection, profile_id: int, *, last: int
 ) -> Iterator[list[LedgerRow]]:
     """Yield blocks of ledger rows, of which the last has this revision."""
-    batch: list[LedgerRow] = []
-    revision = held = 0
-    rows = batches_after(connection, profile_id, revision=0)
-    for row in chain.from_iterable(rows):
-        revision = row.revision
-        batch.append(row)
-        held += row.stored_bytes
-        if held >= _BLOCK_BYTES or len(batch) >= _ROWS_PER_BLOCK:
-            yield batch
-            batch, held = [], 0
+    revision = 0
+    rows = chain.from_iterable(batches_after(connection, profile_id, revision=0))
+    size = attrgetter("stored_bytes")
+    for batch in chunks(rows, most=_ROWS_PER_BLOCK, weigh=size, room=_BLOCK_BYTES):
+        revision = batch[-1].revision
+        yield batch
     if revision != last:
         raise InconsistentCounts(
             f"The ledger ends at revision {revision}, but the counts go up to {last}. "
             "Run `postbayes audit`."
         )
-    if batch:
-        yield batch
 
 
 MOST_BYTES: Final = 32 * 1024 * 1024

@@ -14,7 +14,6 @@ from collections import Counter
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import accumulate
 from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ from app.storage.database.dialect import Prepared, chunks, where_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from app.ledger.sums import EncodedSum
     from app.ledger.teaching import Outcome, Teaching
@@ -163,20 +162,6 @@ def batches_after(
     while batch := batch_after(connection, profile_id, revision=revision, **most):
         yield batch
         revision = batch[-1].revision
-
-
-def within(
-    rows: Sequence[Row[*tuple[Any, ...]]], room: int
-) -> list[Row[*tuple[Any, ...]]]:
-    """Return the first rows, as many as have so many bytes without the last of them.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        With the column `bytes`.
-    """
-    before_each = accumulate((row.bytes for row in rows), initial=0)
-    return [row for row, held in zip(rows, before_each, strict=False) if held < room]
 
 
 def newest_epoch(

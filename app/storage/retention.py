@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from sqlalchemy import exists, func, literal, or_, select, update
@@ -38,7 +39,7 @@ from app.storage import (
     tables,
     undo_work,
 )
-from app.storage.database.dialect import upsert
+from app.storage.database.dialect import chunks, upsert
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
@@ -228,9 +229,8 @@ def prepare(
     ).all()
     # Every start reads unfolded rows from the ledger.
     folded = folded_revision(connection, profile.id)
-    ready = list(
-        takewhile(lambda row: row.revision <= folded, ledger.within(oldest, BYTES))
-    )
+    some = next(chunks(oldest, weigh=attrgetter("bytes"), room=BYTES), [])
+    ready = list(takewhile(lambda row: row.revision <= folded, some))
     if not ready:
         return None
     return Sealing.of(
@@ -333,10 +333,9 @@ def prepare_erasure(
         .order_by(*key)
         .limit(limit)
     ).all()
+    some = next(chunks(rows, weigh=attrgetter("bytes"), room=BYTES), [])
     revisions = [
-        row.revision
-        for row in ledger.within(rows, BYTES)
-        if row.revision <= last[row.digest].revision
+        row.revision for row in some if row.revision <= last[row.digest].revision
     ]
     forgotten = {digest: row.time for digest, row in last.items()}
     return Sealing.of(connection, profile, revisions, last=None, forgotten=forgotten)

@@ -9,7 +9,7 @@ A message takes its lines of the history with it when it is forgotten.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from app.ledger.entry import OWN, ScoredRow
 from app.storage import tables
-from app.storage.database.dialect import tuple_of, upsert, where_in
+from app.storage.database.dialect import chunks, tuple_of, upsert, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -218,7 +218,7 @@ def _delete_oldest(
     """Delete some rows of a profile that meet a condition, as `expire`."""
     place = table.c.time, table.c.digest
     oldest = connection.execute(
-        select(*place, table.c.get("bytes", literal(0)))
+        select(*place, table.c.get("bytes", literal(0)).label("bytes"))
         .where(table.c.profile_id == profile_id, expired)
         .order_by(*place)
         .limit(limit)
@@ -226,11 +226,10 @@ def _delete_oldest(
         # again, and waiting might deadlock.
         .with_for_update(skip_locked=True)
     ).all()
-    bytes_before = accumulate((size for *_, size in oldest), initial=0)
+    some = next(chunks(oldest, weigh=attrgetter("bytes"), room=EXPIRED_BYTES), [])
     rows = [
-        {"profile_id": profile_id, "digest": digest, "time": time}
-        for (time, digest, size), held in zip(oldest, bytes_before, strict=False)
-        if not held or held + size <= EXPIRED_BYTES
+        {"profile_id": profile_id, "digest": row.digest, "time": row.time}
+        for row in some
     ]
     if rows:
         each = delete(table).filter_by(**{name: bindparam(name) for name in rows[0]})

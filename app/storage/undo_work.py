@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import case, delete, exists, func, insert, or_, select
@@ -156,11 +157,10 @@ def plan(
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
     taken_back = [row for row in affected if row.revision in own]
-    require_kept(connection, profile, taken_back)
+    sums = [row for row in affected if row.is_sum]
+    require_kept(connection, profile, [*taken_back, *sums])
     if selection.ids:
         require_whole(connection, profile, taken_back)
-    sums = [row for row in affected if row.is_sum]
-    require_kept(connection, profile, sums)
     # 1 for a sum to add again, -1 for one to take back.
     signs = {x.revision: -1 if x.revision in gone_after else 1 for x in sums}
     summed = require_reachable(connection, profile, signs)
@@ -380,9 +380,9 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     row, work = _LEDGER.c, tables.undo_work
     same = (row.profile_id == profile.id) & (row.revision == work.c.revision)
     # With the bytes, which no index has: SQLite would walk through that of digests.
-    size = func.coalesce(func.length(row.vector), 0).label("bytes")
+    held = func.coalesce(func.length(row.vector), 0).label("bytes")
     mine = (
-        select(*work.c["revision", "sign", "number"], row.digest, size)
+        select(*work.c["revision", "sign", "number"], row.digest, held)
         .outerjoin_from(work, _LEDGER, same)
         .where(work.c.profile_id == profile.id)
     )
@@ -395,7 +395,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
         order = work.c.sign.desc(), work.c.sign * work.c.revision
         sums = mine.order_by(*order).limit(max(1, limit // WEIGHT_OF_SUM))
         done = connection.execute(sums).all()
-    done = ledger.within(done, ledger.BYTES_AT_ONCE)
+    size = attrgetter("bytes")
+    done = next(chunks(done, weigh=size, room=ledger.BYTES_AT_ONCE), [])
     if not done:
         return []
     undos = undo_records.all_of(connection, profile.id)

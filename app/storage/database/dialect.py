@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import unquote
 
@@ -548,10 +547,31 @@ PER_QUERY: Final = 512
 """Values in one query: below the 999 variables that SQLite allowed before 3.32."""
 
 
-def chunks(values: Iterable[T], *, most: int = PER_QUERY) -> Iterator[list[T]]:
-    """Give values in lists that fit into one query."""
-    left = iter(values)
-    while chunk := list(islice(left, most)):
+def chunks(
+    values: Iterable[T],
+    *,
+    most: int = PER_QUERY,
+    weigh: Callable[[T], int] = lambda _: 0,
+    room: int = 1,
+) -> Iterator[list[T]]:
+    """Give values in lists that fit into one query, or into one transaction.
+
+    A list ends with the value by whose weight its room is full.
+
+    Examples
+    --------
+    >>> [*chunks(["a", "b", "ccc", "d"], most=3, weigh=len, room=4)]
+    [['a', 'b', 'ccc'], ['d']]
+    """
+    chunk: list[T] = []
+    left = room
+    for value in values:
+        chunk.append(value)
+        left -= weigh(value)
+        if len(chunk) == most or left <= 0:
+            yield chunk
+            chunk, left = [], room
+    if chunk:
         yield chunk
 
 
