@@ -193,7 +193,11 @@ class LiveProfiles:
         """
         if not self.levels or self.site is None:
             return []
-        found = map(self._profiles.get, above(name, self.site))
+        return self.among(above(name, self.site))
+
+    def among(self, names: Iterable[str]) -> list[CachedProfile]:
+        """Return those of some profiles that exist and can be read, in their order."""
+        found = map(self._profiles.get, names)
         return [cached for cached in found if cached is not None]
 
     def load(self, name: str) -> LiveProfile:

@@ -25,7 +25,7 @@ from app.classifier.statement import (
     identity_digest,
     ladder,
 )
-from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfile
+from app.errors import InvalidInput, InvalidSetting
 from app.mail.authentication import is_server_name, normal_address, verified_sender
 from app.services.access import note
 from app.services.profiles import key_for
@@ -216,18 +216,15 @@ class Correspondents:
         of its organisation.  Messages sent by other users of the site count half.
         """
         today = self.clock().toordinal()
-        owners = [(profile, 1.0)]
-        if profile != self.recipients.site:
-            owners.append((self.recipients.site, SITE_SHARE))
-        known = self._known
-        try:
-            lives = [(self.live.find(name), share) for name, share in owners]
-        except (UnknownProfile, Inconsistent):
+        shares = {profile: 1.0}
+        shares.setdefault(self.recipients.site, SITE_SHARE)
+        known, lives = self._known, self.live.among(shares)
+        if len(lives) < len(shares):
             return ()
         for rung in ladder(sender):
             counts = known.addresses if rung.kind == "address" else known.domains
             found = []
-            for live, share in lives:
+            for live, share in zip(lives, shares.values(), strict=True):
                 digest = identity_digest(rung.name, live.specification.key)
                 written = counts.get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
@@ -300,12 +297,7 @@ class Correspondents:
         now = self.clock()
         today = datetime.combine(now, time(), UTC)
         rows = []
-        for name in owners:
-            try:
-                live = self.live.find(name)
-            # Deleted a moment ago, or its key is missing.
-            except (UnknownProfile, Inconsistent):
-                continue
+        for live in self.live.among(owners):
             key = live.specification.key
             whom, where = (identity_digest(each, key) for each in (address, domain))
             rows.append(CorrespondentRow(live.row.id, whom, where, 1, today))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.access.lists import Identities, ListEntry, ListSubject, ListTable, require_few
-from app.errors import Inconsistent, InvalidInput, UnknownEntry, UnknownProfile
+from app.errors import InvalidInput, UnknownEntry
 from app.services.access import note
 from app.services.clock import now
 from app.storage import lists, profiles, retention
@@ -176,12 +176,8 @@ class LiveLists:
 
     def _stated(self, identities: Identities, profile: str) -> tuple[Statement, ...]:
         """Return the statement of the most personal entry, which counts."""
-        for name in self.levels(profile):
-            try:
-                table = self._tables.get(self.live.find(name).row.id)
-            except (UnknownProfile, Inconsistent):
-                # The profile was deleted a moment ago, or cannot be read.
-                continue
+        for cached in self.live.among(self.levels(profile)):
+            table = self._tables.get(cached.row.id)
             entry = None if table is None else table.find(identities, now())
             if entry is not None:
                 return (entry.statement(),)
