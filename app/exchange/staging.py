@@ -12,9 +12,8 @@ milliseconds.  If it does not become visible in the end, it is removed.
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -211,7 +210,7 @@ class Staging:
         record = read_undo(content)
         with self.new.step() as connection:
             undo_records.write(
-                connection, self._profile.id, dataclasses.replace(record, revisions=())
+                connection, self._profile.id, replace(record, revisions=())
             )
         for some in chunks(record.revisions, most=_NAMES):
             with self.new.step() as connection:
@@ -242,7 +241,7 @@ class Staging:
         """Return a row under the next revision of the hidden profile."""
         if self._key is not None:
             row = row.redacted(self._profile.labels, self._key)
-        row = dataclasses.replace(
+        row = replace(
             row,
             revision=self.rows,
             encoded_names=row.encoded_names if self._words else None,
@@ -251,7 +250,7 @@ class Staging:
             return row
         # The joined profile has undos with the same numbers, so rows that an undo wrote
         # are imported as teachings.
-        return dataclasses.replace(row, source=f"import:{row.source}", undo=None)
+        return replace(row, source=f"import:{row.source}", undo=None)
 
 
 def fault_of(

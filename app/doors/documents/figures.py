@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from app.doors.documents import AnswerDocument, OfProfileOut
+from app.services.figures import suspects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ class FiguresOut(ErrorsOut):
     @classmethod
     def of_figures(cls, figures: LiveFigures) -> Self:
         """Return the document of live figures."""
-        found = {each.source for each in figures.suspects}
+        found = {each.source for each in suspects(figures.sources)}
         return cls.of(
             figures.errors,
             figures,
