@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from operator import lt
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from app.access.rights import AccessKey, AuditEvent, Person, Right
 from app.errors import NameTaken, UnknownKey, UnknownPerson
-from app.storage.database.dialect import insert_into
+from app.storage.database.dialect import insert_into, where_given
 from app.storage.tables import access_key, audit_event, person, service_secret
 
 if TYPE_CHECKING:
@@ -196,9 +197,9 @@ def events(
     connection: Connection, *, before: int | None, limit: int
 ) -> list[AuditEvent]:
     """Return the newest events, newest first, with a number below `before`, if any."""
-    wanted = select(audit_event).order_by(audit_event.c.id.desc()).limit(limit)
-    if before is not None:
-        wanted = wanted.where(audit_event.c.id < before)
+    number = audit_event.c.id
+    wanted = select(audit_event).where(*where_given((number, lt, before)))
+    wanted = wanted.order_by(number.desc()).limit(limit)
     return [AuditEvent(**row._mapping) for row in connection.execute(wanted)]  # noqa: SLF001
 
 

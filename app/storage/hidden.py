@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import lt
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, select, tuple_, update
+from sqlalchemy import bindparam, delete, select, update
 
 from app.errors import DatabaseUnavailable
 from app.storage import lists, tables
-from app.storage.database.dialect import tuple_of
+from app.storage.database.dialect import where_place
 from app.storage.database.engine import writing_then_pause
 from app.storage.ledger import known_digests
 from app.storage.profiles import HIDDEN, change, find, is_there, lock
@@ -160,8 +161,7 @@ def _delete(connection: Connection, table: Table, profile_id: int) -> int:
         rows = select(*key).filter_by(profile_id=profile_id).order_by(*key)
         others = rows.offset(_LARGE_ROWS.get(table.name, _ROWS))
         first_left: Any = connection.execute(others.limit(1)).first()
-        if first_left is not None:
-            statement = statement.where(tuple_(*key) < tuple_of(key, first_left))
+        statement = statement.where(*where_place(key, lt, first_left))
     return connection.execute(statement).rowcount
 
 

@@ -7,14 +7,20 @@ state.  `app.storage.scored` drops lines, as it drops messages.
 from __future__ import annotations
 
 from dataclasses import fields
-from operator import attrgetter, ge, lt
+from operator import attrgetter, eq, ge, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, cast, exists, extract, func, or_, select, tuple_
+from sqlalchemy import BigInteger, cast, exists, extract, func, or_, select
 
 from app.classifier.verdict import Candidate, Count, HistoryLine
 from app.storage import tables
-from app.storage.database.dialect import insert_into, tuple_of, where_in
+from app.storage.database.dialect import (
+    insert_into,
+    values_of,
+    where_given,
+    where_in,
+    where_place,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
 _HISTORY: Final = tables.history
 _FIELDS: Final = [field.name for field in fields(HistoryLine)]
 _AT: Final = (_HISTORY.c.time, _HISTORY.c.digest)
-_PLACE: Final = tuple_(*_AT)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
 _LEDGER: Final = tables.ledger
 _STORED: Final = tables.scored
@@ -50,7 +55,7 @@ def put_lines(
 ) -> None:
     """Write lines; existing ones stay."""
     rows = [
-        {"profile_id": profile_id, **{name: getattr(line, name) for name in _FIELDS}}
+        values_of(line, _FIELDS, profile_id=profile_id)
         # In one order, as in `scored.put_many`.
         for line in sorted(lines, key=attrgetter("digest", "time"))
     ]
@@ -86,10 +91,8 @@ def page(
     stretch = _stretch(criteria, before)
     if criteria.looks:
         last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
-    conditions = *stretch, *_conditions(criteria)
+    conditions = *stretch, *_conditions(criteria), *where_place(_AT, ge, last)
     found = select(_HISTORY).filter_by(profile_id=profile_id).where(*conditions)
-    if last is not None:
-        found = found.where(tuple_of(_AT, last) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
     lines = [_read_line(row) for row in rows[:limit]]
     if len(rows) > limit:
@@ -121,9 +124,7 @@ def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Can
         _STORED.c.digest == _HISTORY.c.digest,
     )
     found = select(*_HISTORY.c[Candidate._fields]).filter_by(profile_id=profile_id)
-    found = found.where(_LABEL.is_(None), stored)
-    if last is not None:
-        found = found.where(tuple_of(_AT, last) <= _PLACE)
+    found = found.where(_LABEL.is_(None), stored, *where_place(_AT, ge, last))
     rows = connection.execute(found.order_by(*_NEWEST_FIRST))
     return [Candidate(*row) for row in rows]
 
@@ -176,19 +177,16 @@ def _stretch(
     criteria: HistoryFilter, before: Place | None
 ) -> list[ColumnElement[bool]]:
     """Return the conditions that the index can answer."""
-    given = (ge, criteria.since), (lt, criteria.until)
-    found: list[ColumnElement[bool]] = [
-        compare(_HISTORY.c.time, time) for compare, time in given if time is not None
-    ]
-    if before is not None:
-        found.append(tuple_of(_AT, before) > _PLACE)
-    return found
+    time = _HISTORY.c.time
+    found = where_given((time, ge, criteria.since), (time, lt, criteria.until))
+    return found + where_place(_AT, lt, before)
 
 
 def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
     columns = _HISTORY.c
-    equal = (columns.decision, criteria.decision), (columns.door, criteria.door)
-    found = [column == value for column, value in equal if value is not None]
+    found = where_given(
+        (columns.decision, eq, criteria.decision), (columns.door, eq, criteria.door)
+    )
     if criteria.search:
         places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
         found.append(
@@ -200,4 +198,4 @@ def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
 
 
 def _read_line(row: Row[Any]) -> HistoryLine:
-    return HistoryLine(**{name: getattr(row, name) for name in _FIELDS})
+    return HistoryLine(**values_of(row, _FIELDS))

@@ -23,10 +23,16 @@ from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
-from app.storage.database.dialect import Prepared, chunks, where_in
+from app.storage.database.dialect import (
+    Prepared,
+    chunks,
+    values_of,
+    where_given,
+    where_in,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Table
 
@@ -55,6 +61,7 @@ ROWS_OF_QUERY: Final = 64
 _FIELDS: Final = [
     column.label(column.key) for column in _LEDGER.columns if column.key != "profile_id"
 ]
+_NAMES: Final = [each.key for each in _FIELDS]
 # Prepared are the statements that a lesson waits for.
 _INSERT: Final = Prepared(insert(_LEDGER))
 _MOVE_REVISION: Final = Prepared(
@@ -68,13 +75,7 @@ def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) ->
     """Add rows whose revisions follow the one from `lock` without a gap."""
     if not rows:
         return
-    values = [
-        {
-            "profile_id": profile_id,
-            **{each.key: getattr(row, each.key) for each in _FIELDS},
-        }
-        for row in rows
-    ]
+    values = [values_of(row, _NAMES, profile_id=profile_id) for row in rows]
     _INSERT.change(connection, values)
     _MOVE_REVISION.change(
         connection, [{"profile_id": profile_id, "new_revision": rows[-1].revision}]
@@ -124,8 +125,7 @@ def identities(
     ledger, profile = _LEDGER.c, _PROFILE.c
     newest = (ledger.profile_id == profile.id) & (ledger.revision == profile.revision)
     query = select(ledger.profile_id, *ledger[Identity._fields]).join(_PROFILE, newest)
-    if profile_id is not None:
-        query = query.where(profile.id == profile_id)
+    query = query.where(*where_given((profile.id, eq, profile_id)))
     return {row[0]: Identity(*row[1:]) for row in connection.execute(query)}
 
 
@@ -299,16 +299,12 @@ def lines(
         Only rows older than this revision; None means all.
     """
     ledger = _LEDGER.c
-    conditions = [ledger.profile_id == profile_id, *asked_for(selection)]
+    conditions = where_given((ledger.label, eq, label), (ledger.revision, lt, before))
     if selection.ids:
         conditions += [ledger.digest.in_(selection.ids), ledger.kind == "message"]
-    if label is not None:
-        conditions.append(ledger.label == label)
-    if before is not None:
-        conditions.append(ledger.revision < before)
     rows = connection.execute(
         select(*ledger[LedgerLine._fields])
-        .where(*conditions)
+        .where(ledger.profile_id == profile_id, *asked_for(selection), *conditions)
         .order_by(ledger.revision.desc())
         .limit(limit)
     )
@@ -318,13 +314,12 @@ def lines(
 def asked_for(selection: Selection) -> list[ColumnElement[bool]]:
     """Return the conditions of a selection on source, time and revision."""
     ledger = _LEDGER.c
-    given: Sequence[tuple[ColumnElement[Any], Callable[..., Any], object]] = (
+    return where_given(
         (ledger.source, eq, selection.source),
         (ledger.time, ge, selection.since),
         (ledger.time, lt, selection.until),
         (ledger.revision, le, selection.upto),
     )
-    return [compare(of, value) for of, compare, value in given if value is not None]
 
 
 def get_many(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from operator import gt
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import delete, func, insert, literal, select, update
 
-from app.access.lists import ListEntry, ListKind, ListSubject
-from app.storage.database.dialect import tuple_of, upsert, where_in
+from app.access.lists import ListEntry, ListSubject
+from app.storage.database.dialect import upsert, values_of, where_in, where_place
 from app.storage.profiles import change
 from app.storage.tables import correspondent, list_entry, profile
 
@@ -50,18 +51,14 @@ def entries(
         Only those that have not expired then; None: all.
     """
     place = list_entry.c.kind, list_entry.c.value
-    wanted = select(list_entry).where(list_entry.c.profile_id == profile_id)
-    if after is not None:
-        wanted = wanted.where(tuple_(*place) > tuple_of(place, after))
+    wanted = select(list_entry).filter_by(profile_id=profile_id)
+    wanted = wanted.where(*where_place(place, gt, after))
     if now is not None:
         expires = list_entry.c.expires_at
         wanted = wanted.where(expires.is_(None) | (expires > now))
     rows = connection.execute(wanted.order_by(*place).limit(limit))
     return [
-        ListEntry(
-            subject=ListSubject(cast("ListKind", row.kind), row.value),
-            **{name: getattr(row, name) for name in _FIELDS},
-        )
+        ListEntry(**values_of(row, _FIELDS, subject=ListSubject(row.kind, row.value)))
         for row in rows
     ]
 
@@ -78,11 +75,7 @@ def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) 
     The caller holds the lock of the profile, as for every change.
     """
     rows = [
-        {
-            "profile_id": profile_id,
-            **each.subject._asdict(),
-            **{name: getattr(each, name) for name in _FIELDS},
-        }
+        values_of(each, _FIELDS, profile_id=profile_id, **each.subject._asdict())
         for each in new
     ]
     if rows:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, le
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from sqlalchemy import exists, func, literal, or_, select, update
@@ -39,7 +39,7 @@ from app.storage import (
     tables,
     undo_work,
 )
-from app.storage.database.dialect import chunks, upsert
+from app.storage.database.dialect import chunks, upsert, where_given
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
@@ -129,9 +129,8 @@ def due(
         row = tables.ledger.c
         old = row.vector.is_not(None), row.time < limits.vectors
         too_much.append(exists().where(row.profile_id == profile.id, *old))
-    found = select(profile.id).where(profile.id > after, or_(*too_much))
-    if last is not None:
-        found = found.where(profile.id <= last)
+    upto = where_given((profile.id, le, last))
+    found = select(profile.id).where(profile.id > after, *upto, or_(*too_much))
     return list(connection.scalars(found)), last
 
 

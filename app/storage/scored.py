@@ -9,7 +9,7 @@ A message takes its lines of the history with it when it is forgotten.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, gt, le
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,12 +20,17 @@ from sqlalchemy import (
     literal,
     or_,
     select,
-    tuple_,
 )
 
 from app.ledger.entry import OWN, ScoredRow
 from app.storage import tables
-from app.storage.database.dialect import chunks, tuple_of, upsert, where_in
+from app.storage.database.dialect import (
+    chunks,
+    upsert,
+    values_of,
+    where_in,
+    where_place,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -44,6 +49,7 @@ _FIELDS: Final = [
     for column in tables.scored.columns
     if column.key not in {"profile_id", "bytes"}
 ]
+_NAMES: Final = [each.key for each in _FIELDS]
 
 
 def put_many(
@@ -57,11 +63,7 @@ def put_many(
         connection,
         tables.scored,
         [
-            {
-                "profile_id": profile_id,
-                "bytes": row.stored_bytes,
-                **{each.key: getattr(row, each.key) for each in _FIELDS},
-            }
+            values_of(row, _NAMES, profile_id=profile_id, bytes=row.stored_bytes)
             for _, row in sorted(last.items())
         ],
     )
@@ -130,9 +132,8 @@ def copy(
     """
     place = table.c.time, table.c.digest
     columns = [column.label(column.key) for column in table.columns]
-    query = select(*columns).where(table.c.profile_id == profile_id)
-    if after is not None:
-        query = query.where(tuple_of(place, after) < tuple_(*place))
+    mine = table.c.profile_id == profile_id
+    query = select(*columns).where(mine, *where_place(place, gt, after))
     found = connection.execute(query.order_by(*place).limit(limit))
     rows = [{**row, "profile_id": to} for row in found.mappings()]
     upsert(connection, table, rows)
@@ -197,9 +198,7 @@ def expire(
         Largest number of rows of either kind, oldest first; fewer if they are large.
     """
     place = table.c.time, table.c.digest
-    expired: ColumnElement[bool] = table.c.time < before
-    if upto is not None:
-        expired = or_(expired, tuple_of(place, upto) >= tuple_(*place))
+    expired = or_(table.c.time < before, *where_place(place, le, upto))
     deleted = _delete_oldest(connection, table, profile_id, expired, limit)
     if ahead is not None:
         # One query for both would read all rows in between.

@@ -17,7 +17,7 @@ from app.ledger.entry import PRUNED
 from app.ledger.undo import Selection, UndoRow, in_force
 from app.ledger.vector import IN_SUM
 from app.storage import fold, ledger, tables
-from app.storage.database.dialect import chunks, where_in
+from app.storage.database.dialect import chunks, values_of, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -159,9 +159,8 @@ def read(connection: Connection, profile_id: int) -> Iterator[UndoRow]:
 
 def write(connection: Connection, profile_id: int, undo: UndoRow) -> None:
     """Add an undo; its work is noted elsewhere, if it is not done."""
-    names = "number", "source", "time", "asked"
-    values = {name: getattr(undo, name) for name in names}
-    row = {"profile_id": profile_id, "takes": sorted(undo.takes), **values}
+    key = {"profile_id": profile_id, "takes": sorted(undo.takes)}
+    row = values_of(undo, ("number", "source", "time", "asked"), **key)
     connection.execute(insert(_UNDO).values(row))
     write_revisions(connection, profile_id, undo.number, undo.revisions)
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         Engine,
         Row,
         Table,
-        Tuple,
     )
     from sqlalchemy import Dialect as Compiler
     from sqlalchemy.dialects import postgresql, sqlite
@@ -537,10 +536,39 @@ def upsert(
     connection.execute(statement, rows)
 
 
-def tuple_of(columns: Iterable[Column[Any]], values: Iterable[object]) -> Tuple:
-    """Return values as the database compares them with some columns."""
-    pairs = zip(columns, values, strict=True)
-    return tuple_(*(literal(value, column.type) for column, value in pairs))
+def values_of(source: object, names: Iterable[str], **more: object) -> dict[str, Any]:
+    """Return attributes of an object by their names, and further values."""
+    return {**more, **{name: getattr(source, name) for name in names}}
+
+
+def where_given(
+    *comparisons: tuple[ColumnElement[Any], Callable[..., Any], object],
+) -> list[ColumnElement[bool]]:
+    """Return the conditions of those comparisons whose value is not None.
+
+    Parameters
+    ----------
+    *comparisons : (ColumnElement, callable, object)
+        A column, how it is compared (`operator.eq`), and the value.
+    """
+    return [
+        compare(column, value)
+        for column, compare, value in comparisons
+        if value is not None
+    ]
+
+
+def where_place(
+    columns: Sequence[Column[Any]],
+    compare: Callable[[Any, Any], Any],
+    place: Iterable[object] | None,
+) -> list[ColumnElement[bool]]:
+    """Return the condition on the values of some columns together; none without any."""
+    if place is None:
+        return []
+    pairs = zip(columns, place, strict=True)
+    values = (literal(value, column.type) for column, value in pairs)
+    return [compare(tuple_(*columns), tuple_(*values))]
 
 
 PER_QUERY: Final = 512
