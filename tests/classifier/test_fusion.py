@@ -20,16 +20,17 @@ from tests.support.builders import Root
 RULE = FusionRule(every=4, window=10)
 
 
-def specified(rule):
-    """Return a specification of two views under a rule."""
-    views = ("words", "pairs")
+def specified(rule, *, words=2.0, pairs=2.0):
+    """Return a specification of two views with shipped weights, under a rule."""
+    weights = {"words": words, "pairs": pairs}
     return Specification(
         classifiers={
-            view: ViewModel(view=view, event_model=Multinomial()) for view in views
+            view: ViewModel(view=view, event_model=Multinomial()) for view in weights
         },
         verdict=VerdictRule(
             terms=tuple(
-                Term(classifier=view, normaliser=Root(), weight=2.0) for view in views
+                Term(classifier=view, normaliser=Root(), weight=weight)
+                for view, weight in weights.items()
             ),
             fusion=rule,
         ),
@@ -146,10 +147,10 @@ def test_a_weight_stays_near_the_shipped_one():
         for label, says in ((("ham", (-0.9, 0.7)), ("spam", (0.9, -0.7)))[number % 2],)
     ]
     rule = FusionRule(every=400, window=400)
-    words, pairs = followed(rows, specification=specified(rule)).weights
+    words, pairs = followed(rows, specification=specified(rule, words=3.0)).weights
 
     assert 2.0 * LEAST == pairs
-    assert 2.0 < words <= 2.0 / LEAST
+    assert 3.0 < words <= 3.0 / LEAST
 
 
 def test_a_side_counts_as_the_other_four_times_at_most():

@@ -104,6 +104,16 @@ def test_words_that_stand_side_by_side_are_one_reason():
     ]
 
 
+def test_all_grams_are_one_reason():
+    """They stand behind the pairs, and are no pairs."""
+    _, found = explained(LETTER, strongest=20)
+    (grams,) = [each for each in found.reasons if each.family == "grams"]
+
+    assert "grams" == grams.text
+    assert grams.features > 20
+    assert np.isclose(found.families["grams"], grams.log_odds)
+
+
 @pytest.mark.parametrize(
     ("spam", "ham", "words", "run"),
     [

@@ -203,3 +203,26 @@ def test_the_strongest_reason_may_be_stated():
     )
     assert "list" == strongest_reason(added, seen, said, spam=False, named=False)
     assert strongest_reason(added, seen, said, spam=True, named=True) is None
+
+
+def test_the_strongest_reason_of_a_side_is_one_of_its_features():
+    """With its text, or with its id, whichever side is asked for."""
+    snapshot = Snapshot.empty(Specification())
+    for label, feature in enumerate((1, 2)):
+        moved = delta(
+            {"words": SparseCounts.of({feature: 1, 3: 1})},
+            before=None,
+            after=label,
+            n_classes=2,
+        )
+        snapshot.learn(moved, revision=label + 1)
+    x = {"words": SparseCounts.of({1: 1, 2: 1, 3: 1})}
+    added = attribute(score(snapshot, x), snapshot)
+    seen = Observation(bytes(16), 1, x, {"words": ("noon", "prize", "the")})
+
+    assert ["words:noon", "words:prize"] == [
+        strongest_reason(added, seen, spam=side, named=True) for side in (False, True)
+    ]
+    assert ["words:#0000000000000001", "words:#0000000000000002"] == [
+        strongest_reason(added, seen, spam=side, named=False) for side in (False, True)
+    ]

@@ -13,11 +13,12 @@ from app.errors import CorruptVector
 from app.ledger import vector as module
 from app.ledger.vector import decode_names, encode_names
 from app.zstd import packed
+from tests.support.vectors import view_names
 
 
 @given(
     st.dictionaries(
-        st.text(),
+        view_names,
         st.lists(st.text(st.characters(exclude_categories=()))).map(tuple),
         max_size=3,
     )

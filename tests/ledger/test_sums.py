@@ -17,8 +17,8 @@ from app.bayes.sparse import SparseCounts
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger import sums, vector
-from app.ledger.sums import VERSION, decode_sum, encode_sum
-from tests.support.vectors import feature_ids
+from app.ledger.sums import VERSION, decode_sum, encode_sum, encode_sums
+from tests.support.vectors import feature_ids, view_names
 
 LABELS = ("ham", "spam", "newsletter")
 signed = st.integers(-(2**63) + 1, 2**63 - 1)
@@ -35,9 +35,7 @@ def feature_counts(draw):
     return FeatureCounts.of_counts(messages, np.array(ids, np.int64), both[0], both[1])
 
 
-views_of_sums = st.dictionaries(st.text(max_size=20), feature_counts(), max_size=3).map(
-    State
-)
+views_of_sums = st.dictionaries(view_names, feature_counts(), max_size=3).map(State)
 WORDS = FeatureCounts.of(SparseCounts.of({-5: 1, 7: 3, 2**62: 1}), label=1, n_classes=3)
 SUM = State(
     words=WORDS,
@@ -202,6 +200,16 @@ def test_a_label_that_the_profile_lacks_is_an_error():
     """The error names the label."""
     with pytest.raises(InconsistentCounts, match="'newsletter', but the labels"):
         decode_sum(encode_sum(SUM, LABELS), ("ham", "spam"))
+
+
+def test_a_sum_has_the_names_that_are_known():
+    """The text of some features, of one view alone, or of none."""
+    known = {"words": {7: "seven"}, "pairs": {}}
+    (found,) = encode_sums({0: SUM}, LABELS, known)
+    (unnamed,) = encode_sums({0: SUM}, LABELS)
+
+    assert {"words": ("", "seven", ""), "pairs": ("", "")} == found.names
+    assert unnamed.encoded_names is None
 
 
 def test_what_cannot_be_written_is_refused():

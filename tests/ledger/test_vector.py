@@ -19,9 +19,9 @@ from app.ledger import vector
 from app.ledger.vector import VERSION, decode, encode
 from app.mail.parse import parse
 from app.zstd import packed
-from tests.support.vectors import features
+from tests.support.vectors import features, view_names
 
-views_of_messages = st.dictionaries(st.text(max_size=20), features, max_size=4)
+views_of_messages = st.dictionaries(view_names, features, max_size=4)
 MESSAGE = {
     "words": SparseCounts.of({-5: 1, 7: 3, 2**62: 1}),
     "headers": SparseCounts.of({1: 1, 2: 1}),
