@@ -37,6 +37,7 @@ from app.doors.spamd.server import spamd
 from app.errors import InvalidSetting, PostbayesError
 from app.services.application import Application
 from app.services.log import keep_log
+from app.services.metrics import discard
 from app.services.profiles import learned
 from app.settings import load_settings
 
@@ -254,6 +255,7 @@ def create() -> FastAPI:
             raise
         # The first process found no error, and restarts this worker: the problem may be
         # temporary, and the other workers go on. Each attempt logs one sentence.
+        discard()
         log.error("this worker cannot start: %s", error)  # noqa: TRY400
         sys.exit(1)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.cli.serve import counting
+from app.doors.service import create
 from app.services.metrics import SHARED
 from tests.support import command
 
@@ -86,3 +87,27 @@ def test_one_process_and_a_folder_that_is_given_need_none(temporary, monkeypatch
         assert "/somewhere" == os.environ[SHARED]
 
     assert [] == list(temporary.iterdir())
+
+
+def test_a_worker_that_cannot_start_leaves_no_counters(temporary, monkeypatch, caplog):
+    """It is started again and again, and all files are read whenever a monitor asks."""
+    monkeypatch.setenv(SHARED, str(temporary))
+    monkeypatch.setenv("POSTBAYES_WORKERS", "2")
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{temporary}")
+    with pytest.raises(SystemExit) as ended:
+        create()
+
+    assert 1 == ended.value.code
+    assert "this worker cannot start: " in caplog.text
+    assert [] == list(temporary.iterdir())
+
+
+def test_a_worker_whose_counters_have_no_room_says_so(temporary, monkeypatch, caplog):
+    """As any other that cannot start."""
+    monkeypatch.setenv(SHARED, str(temporary / "missing"))
+    monkeypatch.setenv("POSTBAYES_WORKERS", "2")
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{temporary}/some.db")
+    with pytest.raises(SystemExit):
+        create()
+
+    assert "for the counters of a worker cannot be written: No such file" in caplog.text

@@ -200,6 +200,31 @@ def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
     assert (0, 0) == (code, audit["difference"])
 
 
+def test_workers_count_on_while_the_disk_of_their_counters_is_full(
+    disk, tmp_path, started
+):
+    """They are mapped into memory, where a page without room would end a worker."""
+    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    started.append(service)
+    service.environment |= {"POSTBAYES_WORKERS": "2", "TMPDIR": str(disk.path)}
+    service.start()
+    before = {path.name for path in disk.path.glob("postbayes-metrics-*/*.db")}
+    disk.fill()
+    statuses = {
+        service.client.request(method, path, content=spam(1)).status_code
+        for method, path in [("GET", "/"), ("PUT", "/"), ("GET", "/healthz")] * 4
+    }
+    decided = [service.classify(spam(n))["decision"] for n in range(20)]
+    counted = service.client.get("/metrics").text.splitlines()
+    after = {path.name for path in disk.path.glob("postbayes-metrics-*/*.db")}
+
+    assert 6 == len(before)
+    assert before == after
+    assert {200, 404, 405} >= statuses >= {200}
+    assert ["unsure"] * 20 == decided
+    assert 'postbayes_classified_total{decision="unsure"} 20.0' in counted
+
+
 def test_a_backup_that_finds_no_room_leaves_no_journal(disk, tmp_path):
     """Only the part of the copy, which the command removes."""
     engine = open_engine(f"sqlite:///{tmp_path}/postbayes.db")
