@@ -355,8 +355,12 @@ class Http1Protocol(HttpToolsProtocol):
                 if name != b"upgrade":
                     head += b"%b: %b\r\n" % (name, value)
             self._feed(b"%b\r\n%b" % (head, bytes(data[offer.args[0] :])))
-        except httptools.HttpParserError:
-            self._refuse()
+        except httptools.HttpParserError as error:
+            # A client drops what was refused, and sends again what was cut off.
+            if isinstance(error.__context__, MemoryError):
+                self._real.abort()
+            else:
+                self._refuse()
 
     def _refuse(self) -> None:
         msg = "Invalid HTTP request received."

@@ -13,7 +13,7 @@ import uvicorn
 
 from app.doors.serving import http1
 from app.doors.serving.http1 import Http1Protocol
-from tests.support.memory_transport import Server, by_hand, passes, settle
+from tests.support.memory_transport import Memory, Server, by_hand, passes, settle
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 SHORTEST = b"GET / HTTP/1.1\r\n\r\n"
@@ -110,6 +110,27 @@ def test_a_proxy_may_keep_an_idle_connection(sent):
         return answers(client), early, client.gone
 
     assert (2, False, True) == by_hand(kept())
+
+
+class Starved(Http1Protocol):
+    """A connection of a process that has no memory for a body."""
+
+    def on_body(self, *_):
+        """Find none."""
+        raise MemoryError
+
+
+def test_a_request_without_memory_for_it_is_cut_off_and_not_refused():
+    """A client does not send again what is said to be malformed."""
+
+    async def cut_off():
+        server = Server(hello)
+        client = Memory(Starved(server.config, server.state, {}))
+        client.protocol.data_received(LENGTH % 3 + b"abc")
+        await settle()
+        return client.sent, client.lost
+
+    assert (b"", True) == by_hand(cut_off())
 
 
 @pytest.mark.parametrize("drop", [b"X: y\r\n", b"X"], ids=["lines", "bytes"])
