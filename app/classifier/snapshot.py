@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -171,6 +171,10 @@ class _Sides(Scorer):
         )
 
 
+PARTIAL: Final = -1
+"""The revision of counts that have learned some rows in part: none that can be next."""
+
+
 class Snapshot(Scorer):
     """The counts of a profile at a revision of its ledger, ready to score.
 
@@ -262,7 +266,8 @@ class Snapshot(Scorer):
         """Return the change that learns more ledger rows; see `learn`.
 
         Readers see no change before the returned function is called.  That function
-        cannot fail, and is fast: the slow work is done here.
+        is fast, because the slow work is done here.  It fails only where no memory is
+        left: then some views have learned the rows, and the revision is `PARTIAL`.
         """
         changes = [
             partial(table.apply, delta[view], table.prepare(delta[view]))
@@ -274,9 +279,13 @@ class Snapshot(Scorer):
         )
 
         def learned() -> None:
-            for change in changes:
-                change()
-            self._fit(self.tables, revision, fusion)
+            try:
+                for change in changes:
+                    change()
+                self._fit(self.tables, revision, fusion)
+            except BaseException:
+                self.revision = PARTIAL
+                raise
 
         return learned
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 from sqlalchemy import event, select, update
 
+from app.bayes.table import FeatureTable
 from app.classifier.snapshot import Snapshot, score
 from app.services import live as memory
 from app.services.live import LiveProfile
@@ -52,6 +53,37 @@ def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
     with writing(app.engine) as connection:
         append(connection, row, [taught(2, "spam", {"money": 1})])
     assert 2 == change(b"nonsense")
+
+
+class Starved(FeatureTable):
+    """A table in a process that has no memory left."""
+
+    def apply(self, *_):
+        """Add nothing."""
+        raise MemoryError
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_what_was_learned_in_part_is_read_anew(app, known):
+    """One view has it and the next has not, when there is no memory any more."""
+    live = app.live.get("default")
+    rows = [taught(n, "spam", {"money": 1}, {"a b": 1}) for n in range(known + 1)]
+    for row in rows:
+        with writing(app.engine) as connection:
+            append(connection, live.row, [row])
+        if row is not rows[-1]:
+            live.follow(app.engine)
+    live.snapshot.tables["pairs"] = Starved(2)
+    with pytest.raises(MemoryError):
+        live.follow(app.engine)
+    learned = live.snapshot.tables["words"].messages.tolist()
+    app.live.refresh()
+    found = {view: x.flatten() for view, x in live.snapshot.tables.items()}
+    stored = memory.load(app.engine, live.row, live.specification).snapshot
+
+    assert [0, len(rows)] == learned
+    assert len(rows) == live.revision
+    assert {view: x.flatten() for view, x in stored.tables.items()} == found
 
 
 def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
