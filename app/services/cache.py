@@ -90,6 +90,8 @@ class LiveProfiles:
         # Memory of the counts, without what they learned since `drop_idle`: to sum
         # 10,000 profiles at each load takes as long as loading a large one.
         self._size = 0
+        # Whether counts were dropped, also by a load, since memory was returned.
+        self._dropped = False
         # Profiles that cannot be read because their key is missing, by name.
         self._broken: dict[str, Inconsistent] = {}
         # Why the counts of a profile cannot be loaded, by its key.
@@ -258,13 +260,12 @@ class LiveProfiles:
     def drop_idle(self) -> None:
         """Drop idle profiles, and the least recently used ones beyond the limit."""
         with self._changing:
-            before, now = self.nbytes, time.monotonic()
-            self._size = before
+            self._size, now = self.nbytes, time.monotonic()
             for cached in self._droppable():
                 if now - cached.used >= self.idle:
                     self._drop(cached, "the profile was idle")
             self._make_room()
-            dropped = self._size < before
+            dropped, self._dropped = self._dropped, False
         if dropped:
             _return_memory()
 
@@ -390,6 +391,7 @@ class LiveProfiles:
         if cached.kept is not None:
             self._size -= cached.kept.nbytes
         cached.drop()
+        self._dropped = True
         self._again.add(cached.row.id)
         log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
 

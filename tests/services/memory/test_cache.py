@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -204,6 +205,32 @@ def test_profiles_have_a_bound_of_memory(app):
     assert one >= roomy.nbytes > 0
     live.close()
     roomy.close()
+
+
+class Library:
+    """A C library that counts how often free memory is returned."""
+
+    returned = 0
+
+    def malloc_trim(self, pad):
+        """Return it."""
+        assert 0 == pad
+        self.returned += 1
+
+
+def test_memory_that_a_load_made_free_is_returned(app, monkeypatch):
+    """Once, at the next look for idle profiles, though that drops none."""
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    app.live.most_bytes = 1
+    returned = []
+    for name in (ANN, BOB):
+        app.live.load(name)
+        for _ in range(2):
+            app.live.drop_idle()
+        returned.append(library.returned)
+
+    assert [0, 1] == returned
 
 
 def test_what_grows_over_the_bound_leaves_too(app):
