@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from app.doors.cli.serve import FILES
 from tests.support.clients import find
 
 SYSTEMD = Path(__file__).parent.parent.parent / "deploy" / "systemd"
@@ -85,6 +86,11 @@ def test_a_wrong_setting_is_not_tried_again():
 def test_the_unit_waits_as_long_as_the_service_takes():
     """Requests in progress have 30 seconds, and the unit waits longer."""
     assert int(options()["TimeoutStopSec"]) > 30
+
+
+def test_the_unit_may_open_as_many_files_as_the_service_wants():
+    """Its filter of system calls may keep the service from asking for more."""
+    assert FILES <= int(options()["LimitNOFILE"])
 
 
 def test_the_user_of_the_unit_is_made():

@@ -31,7 +31,8 @@ from app.access.networks import LOOPBACK, Networks
 from app.doors import service
 from app.doors.cli import complain
 from app.doors.serving.http1 import OPTIONS
-from app.doors.serving.process import ServiceManager, remember_reload
+from app.doors.serving.listener import MAX_CONNECTIONS
+from app.doors.serving.process import ServiceManager, allow_files, remember_reload
 from app.doors.serving.sockets import Inet, addresses_of
 from app.errors import InvalidSetting
 from app.services.access import list_keys
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
+FILES: Final = 2 * MAX_CONNECTIONS * (1 + len(service.DOORS))
+"""Files that a process may open: twice the connections of all its doors."""
 _PREFIX: Final = "postbayes-metrics-"
 _LOCK: Final = "lock"
 
@@ -135,6 +138,7 @@ def serve(
         if given is not None:
             os.environ[f"POSTBAYES_{name.upper()}"] = str(given)
     keep_log(settings)
+    allow_files(FILES)
     _require_free(settings)
     # Before an older database is migrated; and once, because uvicorn would restart
     # failing workers again and again.

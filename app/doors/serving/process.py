@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +40,21 @@ if TYPE_CHECKING:
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the process to end."""
+
+
+def allow_files(number: int) -> None:
+    """Let the process open as many files, as far as the system permits.
+
+    Most systems allow 1,024 at first, for the sake of programs that use select(2), and
+    many more on request.  A connection that finds no descriptor is closed unanswered,
+    and uvloop logs nothing of it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if most > soft != resource.RLIM_INFINITY:
+        # A filter of system calls, as that of our unit, may forbid it.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextmanager

@@ -315,7 +315,7 @@ class Sqlite(Dialect):
         elif code == sqlite3.SQLITE_CANTOPEN:
             sentence = (
                 f"{file} cannot be opened: check the path, and the permissions of the "
-                "file and its folder."
+                "file and its folder, or too many files are open (`ulimit -n`)."
             )
         elif extended in _FULL:
             sentence = f"The disk of {file} is full; free some space there."

@@ -7,12 +7,14 @@ import re
 import socket
 import stat
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from app.doors.serving.sockets import Inet, Unix, listen, reserved
 from app.errors import InvalidSetting
+from tests.support import command
 
 LOOPBACK = Inet("127.0.0.1", 0)
 
@@ -143,3 +145,17 @@ def test_a_port_that_needs_a_privilege_says_so(monkeypatch):
         InvalidSetting, match=r"X: .* 127.0.0.1:783: Permission denied\. .* higher one$"
     ):
         opened(Inet("127.0.0.1", 783))
+
+
+@pytest.mark.parametrize(("asked", "allowed"), [(310, 310), (299, 300), (10**9, 320)])
+def test_files_are_allowed_as_far_as_the_system_permits(asked, allowed):
+    """Never fewer than before."""
+    script = (
+        "import resource, sys; from app.doors.serving.process import allow_files; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 320)); "
+        "allow_files(int(sys.argv[1])); "
+        "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = command.run_program(partial(exec, script, {}), [str(asked)])
+
+    assert f"{allowed} 320" == done.stdout.strip()
