@@ -113,7 +113,7 @@ _BLOCKS: Final = frozenset(
 )
 _TABLES: Final = frozenset({"table", "tbody", "td", "tfoot", "th", "thead", "tr"})
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
-_NUMBER: Final = re.compile(r"(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9})(%?)")
+_NUMBER: Final = re.compile(r"([+-]?(?:\d{1,6}(?:\.\d{0,9})?|\.\d{1,9}))(%?)")
 _HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
 _WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
 _NO_COLOUR: Final = re.compile(
@@ -540,11 +540,11 @@ def _calculated(function: str, arguments: str) -> Colour | None:
     values = [float(number) * (2.55 if share else 1.0) for number, share in parts]
     if not values[2:]:
         return None
-    first, second, third, *alpha = values
-    if alpha and alpha[0] < FAINT * (255 if parts[3][1] else 1):
+    hue, *_ = values
+    if values[3:] and values[3] < FAINT * (255 if parts[3][1] else 1):
         return CLEAR
+    red, green, blue = (max(0.0, min(255.0, x)) for x in values[:3])
     if function == "hsl":
-        shares = hls_to_rgb(first / 360, third / 255, second / 255)
-        first, second, third = (255 * share for share in shares)
-    red, green, blue = (max(0, min(255, round(x))) for x in (first, second, third))
-    return red, green, blue
+        shares = hls_to_rgb(hue / 360, blue / 255, green / 255)
+        red, green, blue = (255 * share for share in shares)
+    return round(red), round(green), round(blue)

@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from app.mail.html import read
 from app.mail.limits import MAX_HTML_ELEMENTS
+from app.mail.style import CLEAR, colour_of
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,8 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<p style='color:whitesmoke'>",
         "<p style='color:white'><i style='background:#fff'>",
         "<p style='font-size:0'><i style='font-size:1em'>",
+        "<p style='font-size:0'><font color=red>",
+        "<p style='font-size:0'><i size=7>",
         "<p style='display:none'><i style='display:inline;font-size:9px'>",
         "<style>.x {display:none}</style><p class='a x'>",
         "<style>#y{font-size:0}</style><p id=y>",
@@ -313,6 +316,28 @@ def test_a_page_of_copied_elements_is_read_in_part():
 def test_a_comment_inside_a_word_is_a_defect(source, marked):
     """The word is read as one."""
     assert marked == ("html-comment-in-word" in read(source).defects)
+
+
+@pytest.mark.parametrize(
+    ("written", "colour"),
+    [
+        ("#0f0", (0, 255, 0)),
+        ("#0f08", (0, 255, 0)),
+        ("#00ff0004", CLEAR),
+        ("rgb(300, 0, 10)", (255, 0, 10)),
+        ("rgb(-255,-1,+7)", (0, 0, 7)),
+        ("rgb(100% 0% 20% / 100%)", (255, 0, 51)),
+        ("rgb(0 0 0 / 1%)", CLEAR),
+        ("hsl(120, 100%, 50%)", (0, 255, 0)),
+        ("hsl(-120deg 300% 50%)", (0, 0, 255)),
+        ("hsl(240, 100%, 200%)", (255, 255, 255)),
+        ("hsla(0, -9%, 20%, 1)", (51, 51, 51)),
+        ("rgb(1, 2)", None),
+    ],
+)
+def test_a_colour_is_that_of_a_browser(written, colour):
+    """Numbers end where the screen does."""
+    assert colour == colour_of(written)
 
 
 @pytest.mark.parametrize(
