@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
+from email.utils import make_msgid
 from typing import TYPE_CHECKING, Final
 
 from itsdangerous import BadData, URLSafeTimedSerializer
@@ -190,7 +190,7 @@ def mail(
         raise InvalidSetting(msg)
     count = len(digest.entries) + digest.more
     made["Subject"] = f"Postbayes: {count:,} held or unsure"
-    made["Date"] = formatdate(digest.until.timestamp())
+    made["Date"] = digest.until
     made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
     # No automatic replies, such as holiday notices (RFC 3834).
     made["Auto-Submitted"] = "auto-generated"

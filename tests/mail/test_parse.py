@@ -257,6 +257,7 @@ FILES = (
             ],
         ),
         ([PLAIN, ATTACHED], [("plain", "plain one")]),
+        ([RICH, ATTACHED], [("html", "rich one")]),
         ([PLAIN, ("text/html", "<p>&nbsp;")], [("html", ""), ("plain", "plain one")]),
         (
             [PLAIN, ("text/html", "<img src=x>")],
@@ -417,16 +418,14 @@ def test_verdicts_of_other_filters_are_not_seen():
     assert (Header("subject", "a"),) == message.headers
 
 
-def test_raw_bytes_in_a_header_are_in_the_charset_of_the_body():
+@pytest.mark.parametrize(
+    ("charset", "subject"),
+    [("koi8-r", "Привет, как дела"), ("iso-8859-2", "Zażółć gęślą jaźń")],
+)
+def test_raw_bytes_in_a_header_are_in_the_charset_of_the_body(charset, subject):
     """Programs that do not encode headers use one charset for everything."""
-    subject = "Привет, как дела"
-    raw = (
-        b"Subject: "
-        + subject.encode("koi8-r")
-        + b"\nContent-Type: text/plain; charset=koi8-r\n\n"
-        + subject.encode("koi8-r")
-    )
-    message = parse(raw)
+    head = f"Subject: {subject}\nContent-Type: text/plain; charset={charset}"
+    message = parse(f"{head}\n\n{subject}".encode(charset))
 
     assert subject == message.header("subject") == message.texts[0].content
     assert ("header-8bit",) == message.defects

@@ -95,18 +95,20 @@ def test_a_long_digest_says_how_many_there_are_beside(app, monkeypatch):
     monkeypatch.setattr("app.services.digest.MOST_LISTED", 2)
     ids = scored(app, *map(spam, range(20, 25)))
     found = listed(app)
-    _, text, html = sent(found)
+    read, text, html = sent(found)
 
     assert {*ids[3:]} == {entry.line.digest for entry in found.entries}
     assert 3 == found.more
     assert "not listed: 3" in text
     assert "not listed: 3" in html
+    assert "Postbayes: 5 held or unsure" == read["subject"]
 
 
 def test_a_mail_names_each_message_with_a_link_that_opens(app):
     """In its text and in its HTML."""
     (id_,) = scored(app, spam(21))
-    read, text, html = sent(listed(app))
+    digest = listed(app)
+    read, text, html = sent(digest)
     (link,) = [each.strip() for each in text.split() if "/ui/digest/" in each]
 
     assert ("default", id_) == LINKS.open(link.rpartition("/")[2])
@@ -116,6 +118,7 @@ def test_a_mail_names_each_message_with_a_link_that_opens(app):
     assert "Postbayes: 1 held or unsure" == read["subject"]
     assert "UTC: 1\n" in text
     assert "auto-generated" == read["auto-submitted"]
+    assert digest.until.replace(microsecond=0) == read["date"].datetime
 
 
 def test_a_long_subject_is_broken_and_an_empty_one_is_named(app):
