@@ -12,6 +12,7 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 import numba
@@ -88,7 +89,16 @@ config.CACHE_LOCATOR_CLASSES = ",".join(  # type: ignore[attr-defined]
 
 
 class _Cache(caching.FunctionCache):
-    """Code on disk, where there is a folder for it and space."""
+    """Code on disk, where there is a folder for it and space, and it can be read."""
+
+    def load_overload(self, *asked: Any) -> Any:
+        with suppress(OSError):
+            try:
+                return super().load_overload(*asked)  # type: ignore[no-untyped-call]
+            except (EOFError, UnpicklingError):
+                # Cut short by a power cut, since numba does not wait for the disk.
+                self.flush()  # type: ignore[no-untyped-call]
+        return None
 
     def save_overload(self, *code: Any) -> None:
         with suppress(OSError):

@@ -86,3 +86,24 @@ def test_a_kernel_runs_without_space_for_its_code(kernels):
     (kernels / "kernel.py").write_text(NO_SPACE + KERNEL)
 
     assert ["1", "0"] == run(kernels)
+
+
+@pytest.mark.parametrize("left", [0, 30], ids=["nothing", "part"])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"], ids=["index", "code"])
+def test_a_kernel_whose_code_was_cut_short_is_compiled_anew(kernels, kind, left):
+    """As a power cut leaves a file that was renamed before it was on the disk."""
+    run(kernels)
+    (file,) = (kernels / "__pycache__").glob(f"kernel.fill-*.{kind}")
+    os.truncate(file, left)
+
+    assert [["1", "0"], ["1", "1"]] == [run(kernels) for _ in range(2)]
+
+
+def test_a_kernel_whose_code_cannot_be_read_is_compiled(kernels):
+    """As where root was the first to run it, and others may not read its files."""
+    run(kernels)
+    (file,) = (kernels / "__pycache__").glob("kernel.fill-*.nbi")
+    file.unlink()
+    file.mkdir()
+
+    assert ["1", "0"] == run(kernels)
