@@ -63,7 +63,7 @@ class MessageHistory:
     ----------
     scored : datetime or None
         When it was last scored; None if that is not, or no longer, stored.
-    verdicts : tuple of HistoryLine
+    entries : tuple of HistoryEntry
         Its newest lines in the history, newest first.
     rows : tuple of LedgerRow
         Its rows in the ledger, oldest first.
@@ -74,7 +74,7 @@ class MessageHistory:
 
     profile: str
     scored: datetime | None
-    verdicts: tuple[HistoryLine, ...]
+    entries: tuple[HistoryEntry, ...]
     rows: tuple[LedgerRow, ...]
     now: Classified | None
 
@@ -293,25 +293,6 @@ class VerdictHistory:
             lines = history.lines_at(connection, row.id, places)
             return self._entries(connection, row.id, lines)
 
-    def message(
-        self, profile: str, digest: bytes, *, strongest: int
-    ) -> tuple[list[HistoryEntry], MessageHistory]:
-        """Return the lines of one message, and its other stored data.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is no such profile.
-        UnknownMessage
-            If no data of it are stored.
-        DatabaseUnavailable
-            If it cannot be read.
-        """
-        (found,) = self.stored(digest, profile=profile, strongest=strongest)
-        row = self.live.find(profile).row
-        with reading(self.engine) as connection:
-            return self._entries(connection, row.id, found.verdicts), found
-
     def stored(
         self, digest: bytes, *, profile: str | None, strongest: int
     ) -> list[MessageHistory]:
@@ -332,6 +313,8 @@ class VerdictHistory:
             If there is no such profile.
         UnknownMessage
             If no data of the message are stored.
+        DatabaseUnavailable
+            If it cannot be read.
         """
         asked = self.live if profile is None else (self.live.find(profile),)
         found = [
@@ -354,10 +337,9 @@ class VerdictHistory:
             rows = ledger.of_message(connection, profile.row.id, digest)
             stored = scored.get_many(connection, profile.row.id, [digest])
             remembered = stored.get(digest)
-            verdicts = history.of_message(
-                connection, profile.row.id, digest, limit=LINES
-            )
-        if not rows and remembered is None and not verdicts:
+            lines = history.of_message(connection, profile.row.id, digest, limit=LINES)
+            entries = self._entries(connection, profile.row.id, lines)
+        if not rows and remembered is None and not entries:
             return None
         kept = (row for row in reversed(rows) if row.kept)
         seen = remembered or next(kept, None)
@@ -371,7 +353,7 @@ class VerdictHistory:
         return MessageHistory(
             profile=profile.row.name,
             scored=None if remembered is None else remembered.time,
-            verdicts=tuple(verdicts),
+            entries=tuple(entries),
             rows=tuple(rows),
             now=now,
         )

@@ -35,7 +35,7 @@ from app.services.upkeep import (
     merge_runs,
     two_halves,
 )
-from app.storage import hidden, retention, scored, undo_work
+from app.storage import hidden, retention, scored, tables, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
     checkpoint,
@@ -44,7 +44,7 @@ from app.storage.database.engine import (
     with_short_timeout,
     writing,
 )
-from app.storage.retention import Limits
+from app.storage.retention import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -366,23 +366,24 @@ class Maintenance:
         return self.clock() - timedelta(days=days)
 
     @property
-    def _limits(self) -> Limits:
+    def _kept(self) -> tuple[Kept, ...]:
         kept = self.settings
-        return Limits(
-            vectors=self._days_ago(kept.vector_days) if kept.vector_days else None,
-            scored=self._days_ago(kept.scored_days),
-            scored_rows=kept.scored_rows,
-            scored_bytes=kept.scored_bytes,
-            history=self._days_ago(kept.history_days),
-            history_rows=kept.history_rows,
-            ahead=self._ahead,
+        since, before = map(self._days_ago, (kept.scored_days, kept.history_days))
+        return (
+            Kept(tables.scored, since, kept.scored_rows, kept.scored_bytes),
+            Kept(tables.history, before, kept.history_rows),
         )
+
+    @property
+    def _vectors_since(self) -> datetime | None:
+        days = self.settings.vector_days
+        return self._days_ago(days) if days else None
 
     def _expire(self) -> None:
         """Begin to look for old data."""
         self.live.drop_idle()
         there = {each.row.id for each in self.live}
-        self.recent.forget(before=self._limits.scored, profiles=there)
+        self.recent.forget(before=self._kept[0].since, profiles=there)
         for act in self.on_expire:
             act()
         if self.settings.event_days:
@@ -419,7 +420,11 @@ class Maintenance:
         if self._looked_at is not None and not self._expiring:
             with reading(self.engine) as connection:
                 due, self._looked_at = retention.due(
-                    connection, self._limits, after=self._looked_at
+                    connection,
+                    self._kept,
+                    vectors=self._vectors_since,
+                    ahead=self._ahead,
+                    after=self._looked_at,
                 )
             self._expiring.extend(due)
         return 0.0 if self._looked_at is None else FORGET_SECONDS
@@ -489,9 +494,8 @@ class Maintenance:
 
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; return whether more may be left."""
-        limits, mine = self._limits, profile.row.id
-        deleted = 0
-        for table, before, most, size in limits.of_tables:
+        mine, deleted = profile.row.id, 0
+        for table, before, most, size in self._kept:
             with reading(self.engine) as connection:
                 upto = scored.last_over(
                     connection, table, mine, keep=most, keep_bytes=size
@@ -502,7 +506,7 @@ class Maintenance:
                     table,
                     mine,
                     before=before,
-                    ahead=limits.ahead,
+                    ahead=self._ahead,
                     upto=upto,
                     limit=FORGOTTEN_ROWS,
                 )
@@ -518,7 +522,7 @@ class Maintenance:
 
     def _drop(self, profile: CachedProfile) -> bool:
         """Drop a few old vectors of a profile; return whether more may be left."""
-        before = self._limits.vectors
+        before = self._vectors_since
         if before is None:
             return False
         if merge_runs(self.engine, profile.row, "sealed"):

@@ -43,7 +43,7 @@ from app.storage.database.dialect import chunks, upsert, where_given
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Table
 
@@ -61,37 +61,23 @@ BYTES: Final = 1024 * 1024
 PROFILES: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What is kept of each profile.
+class Kept(NamedTuple):
+    """What is kept of each profile in a table of messages or lines.
 
     Parameters
     ----------
-    vectors, scored, history : datetime or None
-        Since when vectors of the ledger, scored messages and lines of the history are
-        kept; None keeps all.
-    ahead : datetime or None
-        Scored messages and lines of a later time are dropped: a clock that was ahead
-        wrote them, and they would stay until then.  None keeps them.
-    scored_rows, scored_bytes, history_rows : int
-        How many of these are kept, and the bytes of scored messages together.
+    table : Table
+        `scored` or `history`.
+    since : datetime
+        Time of the oldest rows.
+    rows, bytes : int
+        How many of the newest rows, and the bytes of scored messages together.
     """
 
-    vectors: datetime | None
-    scored: datetime
-    scored_rows: int
-    scored_bytes: int
-    history: datetime
-    history_rows: int
-    ahead: datetime | None
-
-    @property
-    def of_tables(self) -> tuple[tuple[Table, datetime, int, int], ...]:
-        """Of each table: since when rows are kept, how many, and how many bytes."""
-        return (
-            (tables.scored, self.scored, self.scored_rows, self.scored_bytes),
-            (tables.history, self.history, self.history_rows, 0),
-        )
+    table: Table
+    since: datetime
+    rows: int
+    bytes: int = 0
 
 
 def time_of(connection: Connection) -> datetime:
@@ -100,12 +86,22 @@ def time_of(connection: Connection) -> datetime:
 
 
 def due(
-    connection: Connection, limits: Limits, *, after: int
+    connection: Connection,
+    kept: Iterable[Kept],
+    *,
+    vectors: datetime | None,
+    ahead: datetime | None,
+    after: int,
 ) -> tuple[list[int], int | None]:
     """Return which of the next profiles have anything too old or too much.
 
     Parameters
     ----------
+    vectors : datetime or None
+        Since when vectors of the ledger are kept; None keeps all.
+    ahead : datetime or None
+        Rows of a later time are dropped: a clock that was ahead wrote them, and they
+        would stay until then.  None keeps them.
     after : int
         The key behind which to look; 0 for the first profiles.
 
@@ -118,16 +114,16 @@ def due(
     others = select(profile.id).where(profile.id > after).order_by(profile.id)
     last = connection.scalar(others.offset(PROFILES - 1).limit(1))
     too_much: list[Any] = []
-    for table, since, most, size in limits.of_tables:
+    for table, since, most, size in kept:
         row, mine = table.c, table.c.profile_id == profile.id
         held = func.sum(row.get("bytes", literal(0)))
         many = select((func.count() > most) | (held > size)).where(mine)
         too_much += [exists().where(mine, row.time < since), many.scalar_subquery()]
-        if limits.ahead is not None:
-            too_much.append(exists().where(mine, row.time > limits.ahead))
-    if limits.vectors is not None:
+        if ahead is not None:
+            too_much.append(exists().where(mine, row.time > ahead))
+    if vectors is not None:
         row = tables.ledger.c
-        old = row.vector.is_not(None), row.time < limits.vectors
+        old = row.vector.is_not(None), row.time < vectors
         too_much.append(exists().where(row.profile_id == profile.id, *old))
     upto = where_given((profile.id, le, last))
     found = select(profile.id).where(profile.id > after, *upto, or_(*too_much))

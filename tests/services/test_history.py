@@ -158,14 +158,14 @@ def test_an_entry_says_how_the_message_is_taught_now(app):
 def test_a_message_is_explained_when_somebody_looks(app):
     """By what is stored of it; its lines say what was decided then."""
     digest = score(app, spam(9)).observation.digest
-    entries, found = app.history.message("default", digest, strongest=5)
+    (found,) = app.history.stored(digest, profile="default", strongest=5)
 
-    assert [digest] == [each.line.digest for each in entries]
+    assert [digest] == [each.line.digest for each in found.entries]
     assert found.now.explanation.reasons
     with pytest.raises(UnknownMessage):
-        app.history.message("default", parse_id("ab" * 16), strongest=5)
+        app.history.stored(parse_id("ab" * 16), profile="default", strongest=5)
     with pytest.raises(UnknownProfile):
-        app.history.message("nobody", digest, strongest=5)
+        app.history.stored(digest, profile="nobody", strongest=5)
 
 
 def test_unsure_messages_are_reviewed_first_and_each_once(app):

@@ -157,9 +157,9 @@ def why(
 def _lines(found: MessageHistory, *, explained: bool) -> Iterator[str | Text]:
     yield f"profile {found.profile}"
     events = [(row.time, _taught(row)) for row in found.rows]
-    events += [(line.time, _decided(line)) for line in found.verdicts]
+    events += [(each.line.time, _decided(each.line)) for each in found.entries]
     # The history may be switched off.
-    if found.scored is not None and not found.verdicts:
+    if found.scored is not None and not found.entries:
         events.append((found.scored, "scored"))
     for time, event in sorted(events):
         yield f"{time:%Y-%m-%d %H:%M:%S} UTC  {event}"
@@ -208,7 +208,7 @@ def _document(found: MessageHistory) -> dict[str, object]:
     return {
         "profile": found.profile,
         "scored": found.scored,
-        "verdicts": [fields_of(line, *of_verdict) for line in found.verdicts],
+        "verdicts": [fields_of(each.line, *of_verdict) for each in found.entries],
         "feedback": [
             fields_of(row, *TaughtOut.model_fields)
             | {"verdict_before": _verdict_before(row)}

@@ -150,18 +150,12 @@ class MessageHistoryOut(AnswerDocument):
     """
 
     @classmethod
-    def of(
-        cls,
-        profile: str,
-        digest: bytes,
-        entries: list[HistoryEntry],
-        stored: MessageHistory,
-    ) -> Self:
+    def of(cls, digest: bytes, stored: MessageHistory) -> Self:
         """Return the document of a message."""
         return cls(
             id=digest.hex(),
-            profile=profile,
-            entries=[HistoryEntryOut.of(entry) for entry in entries],
+            profile=stored.profile,
+            entries=[HistoryEntryOut.of(entry) for entry in stored.entries],
             taught=[TaughtOut.describing(row) for row in stored.rows],
             now=stored.now and ClassifyOut.of(Delivered.of(stored.now)),
         )

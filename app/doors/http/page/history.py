@@ -123,10 +123,10 @@ async def message_history(
 
     `now` explains it with what is learned now, from its stored features.
     """
-    entries, stored = await in_database(
-        app.history.message, name, digest, strongest=explain
+    (stored,) = await in_database(
+        app.history.stored, digest, profile=name, strongest=explain
     )
-    return MessageHistoryOut.of(name, digest, entries, stored)
+    return MessageHistoryOut.of(digest, stored)
 
 
 async def teachable(

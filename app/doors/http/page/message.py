@@ -191,8 +191,8 @@ async def digest_page(
     Programs that follow the links of a mail teach nothing: that takes a button.
     """
     profile, digest = links_of(app.settings).open(token)
-    entries, found = await in_database(
-        app.history.message, profile, digest, strongest=STRONGEST_OF_LINK
+    (found,) = await in_database(
+        app.history.stored, digest, profile=profile, strongest=STRONGEST_OF_LINK
     )
     row = app.live.find(profile).row
     return render(
@@ -200,7 +200,7 @@ async def digest_page(
         "digest.html",
         here="",
         token=token,
-        entries=entries,
+        entries=found.entries,
         now=found.now,
         labels=row.labels,
         spam_labels=row.spam_labels,
