@@ -43,7 +43,7 @@ from app.services.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.sessions import Sessions, add_person, remove_person, set_password
 from app.services.startup import open_database, require_startable, specify
 from app.services.undo import Undo
-from app.services.webhook import Webhook, webhook_of
+from app.services.webhook import webhook_of
 from app.services.writer import AutoLearn, Writer
 from app.settings import PREFIX, Settings
 from app.storage import profiles
@@ -330,9 +330,18 @@ class Application:
 
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
-        for thread in reversed(self._threads()):
-            thread.start()
-            self._opened.callback(thread.stop)
+        # Stopped in the opposite order: the webhook posts the feedback of the writer.
+        for thread in (
+            self.webhook,
+            self.follow_scheduler,
+            self.decay_scheduler,
+            self.scheduler,
+            self.notifier,
+            self.writer,
+        ):
+            if thread is not None:
+                thread.start()
+                self._opened.callback(thread.stop)
 
     def stop(self) -> None:
         """Finish the waiting work, and close the database."""
@@ -371,19 +380,6 @@ class Application:
         keep_log(settings)
         left = (name for name in changed if name not in RELOADED)
         return Reloaded(tuple(taken), tuple(left))
-
-    def _threads(self) -> list[Writer | Notifier | Scheduler | Webhook]:
-        """Return the threads in the order in which they are stopped."""
-        threads = (
-            self.writer,
-            self.notifier,
-            self.scheduler,
-            self.decay_scheduler,
-            self.follow_scheduler,
-            # Last: it posts the feedback of the writer.
-            self.webhook,
-        )
-        return [thread for thread in threads if thread is not None]
 
     def create_profile(self, name: str, **given: Any) -> None:
         """Create a profile, as `app.services.profiles.create_profile`; here at once."""

@@ -295,16 +295,10 @@ class Writer(threading.Thread):
 
         # From here on the rows are durable: whatever fails below, the answer is that
         # they were learned.
+        name = profile.row.name
         try:
             self._apply(profile, rows_of(outcomes), answer, known=known)
-        except Exception as error:  # noqa: BLE001  they are learned all the same
-            self._log_behind(profile, error)
-        answer()
-
-    def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
-        """Log that memory is behind the ledger of a profile."""
-        name = profile.row.name
-        if isinstance(error, DatabaseUnavailable):
+        except DatabaseUnavailable as error:
             # The maintenance and the notifier follow every profile.
             self._log.warning(
                 "feedback to the profile %r is stored, and takes effect as soon as "
@@ -312,8 +306,9 @@ class Writer(threading.Thread):
                 name,
                 error,
             )
-            return
-        self._log.error("the profile %r is behind its ledger", name, exc_info=error)
+        except Exception as error:  # noqa: BLE001  they are learned all the same
+            self._log.error("the profile %r is behind its ledger", name, exc_info=error)
+        answer()
 
 
 def _refuse(jobs: list[_Job], error: Exception) -> None:

@@ -87,8 +87,12 @@ def page(
         The lines, newest first, and the place to continue from, if older lines were not
         examined.
     """
-    last = None
-    stretch = _stretch(criteria, before)
+    last, time = None, _HISTORY.c.time
+    # The conditions that the index can answer.
+    stretch = [
+        *where_given((time, ge, criteria.since), (time, lt, criteria.until)),
+        *where_place(_AT, lt, before),
+    ]
     if criteria.looks:
         last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
     conditions = *stretch, *_conditions(criteria), *where_place(_AT, ge, last)
@@ -171,15 +175,6 @@ def _at(profile_id: int, place: int, *stretch: ColumnElement[bool]) -> Any:
         .offset(place)
         .limit(1)
     )
-
-
-def _stretch(
-    criteria: HistoryFilter, before: Place | None
-) -> list[ColumnElement[bool]]:
-    """Return the conditions that the index can answer."""
-    time = _HISTORY.c.time
-    found = where_given((time, ge, criteria.since), (time, lt, criteria.until))
-    return found + where_place(_AT, lt, before)
 
 
 def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:

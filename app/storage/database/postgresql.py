@@ -157,7 +157,10 @@ class TimedConnection(psycopg.Connection[Any]):
             self.pgconn.finish()
             raise
         except psycopg.Error as error:
-            _hide_rows(error)
+            # DETAIL has the row that violates a constraint, CONTEXT the line that was
+            # copied: words of mail, which tracebacks would put into the log.
+            if message := error.diag.message_primary:
+                error.args = (message,)
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 self.never_writes = self.read_only is None
             # The session has ended, but a pooler closes the connection later, and
@@ -209,16 +212,6 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
         "letter of mail. Create a database with createdb -E UTF8 -l C.UTF-8 -T "
         "template0 NAME, and give its URL."
     )
-
-
-def _hide_rows(error: psycopg.Error) -> None:
-    """Remove from an error the rows and values that PostgreSQL quotes.
-
-    DETAIL has the row that violates a constraint, CONTEXT the line that was copied:
-    words of mail, which tracebacks would put into the log.
-    """
-    if message := error.diag.message_primary:
-        error.args = (message,)
 
 
 class _SilentError(psycopg.OperationalError):
