@@ -166,7 +166,7 @@ class LiveKeys:
     """The keys and the people of the database, in the memory of a process."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
         self._version: tuple[int, ...] = ()
         self._keyring = Keyring()
         self._used: dict[str, float] = {}
@@ -178,7 +178,7 @@ class LiveKeys:
         """Read keys and people again if anything has changed."""
         # One at a time: an older reading must not replace a newer one, and let a key in
         # that was revoked in between.
-        with self._refreshing, reading(with_short_timeout(self._engine)) as connection:
+        with self._refreshing, reading(with_short_timeout(self.engine)) as connection:
             version = access.version(connection)
             # Made with the first session, perhaps while this is read.
             if self.secret is None:
@@ -201,7 +201,7 @@ class LiveKeys:
             If it cannot be stored.
         """
         if self.secret is None:
-            with writing(self._engine) as connection:
+            with writing(self.engine) as connection:
                 self.secret = access.add_secret(connection, SECRET, token_bytes(32))
         return self.secret
 
@@ -224,7 +224,7 @@ class LiveKeys:
         used = dict(self._used)
         if not used:
             return
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             access.keys_used(
                 connection,
                 {

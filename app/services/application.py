@@ -154,7 +154,6 @@ class Application:
             self.keys = LiveKeys(self.engine)
             self.keys.refresh()
             self.sessions = Sessions(
-                self.engine,
                 self.keys,
                 idle=3600 * settings.session_hours,
                 most=86_400 * settings.session_days,
@@ -172,9 +171,8 @@ class Application:
                 aliases=self.aliases,
                 ready=self._ready,
             )
-            self.lists = LiveLists(self.engine, self.live, self.recipients.levels)
+            self.lists = LiveLists(self.live, self.recipients.levels)
             self.correspondents = Correspondents(
-                self.engine,
                 self.live,
                 self.recipients,
                 believed=settings.authserv_id if settings.correspondents else (),
@@ -197,7 +195,6 @@ class Application:
         )
         refreshes = self.keys.refresh, self.lists.refresh
         self.maintenance = Maintenance(
-            self.engine,
             self.live,
             self.recent,
             settings,
@@ -236,15 +233,13 @@ class Application:
         # Other processes may score messages that are taught here.
         company = settings.workers > 1 or is_server
         self.recall = Recall(
-            self.engine,
             self.live,
             self.recent,
             write_behind=2 * INTERVAL if company else 0.0,
         )
-        self.figures = Figures(self.live, self.engine)
-        self.teachers = Teachers(self.live, self.figures, settings)
+        self.figures = Figures(self.live)
+        self.teachers = Teachers(self.figures, settings)
         self.feedback = Feedback(
-            self.live,
             self.writer,
             self.recall,
             self._clock,
@@ -253,15 +248,15 @@ class Application:
             teachers=self.teachers,
             webhook=self.webhook,
         )
-        self.undo = Undo(self.engine, self.live)
+        self.undo = Undo(self.live)
         self.follower = SiteFollower(self.engine, settings, self._clock)
         # A thread of its own, since it waits for other sites.
         self.follow_scheduler = (
             Scheduler("site follower", self.follower) if settings.follow else None
         )
-        self.words = partial(word_state, self.live, self.engine)
-        self.ledgers = partial(ledger_page, self.live, self.engine)
-        self.history = VerdictHistory(self.live, self.engine)
+        self.words = partial(word_state, self.live)
+        self.ledgers = partial(ledger_page, self.live)
+        self.history = VerdictHistory(self.live)
         recorder = None
         if self.recent.on and settings.history_days and settings.history_rows:
             recorder = VerdictRecorder(self.recent, self.live)

@@ -156,7 +156,6 @@ class Correspondents:
         If the stored correspondents cannot be read.
     """
 
-    engine: Engine
     live: LiveProfiles
     recipients: Recipients
     _: KW_ONLY
@@ -332,7 +331,7 @@ class Correspondents:
         if not self.on:
             return
         with self._storing:
-            with reading(self.engine) as connection:
+            with reading(self.live.engine) as connection:
                 known = _Known(lists.correspondents_in_parts(connection))
             with self._lock:
                 for row in self._waiting.values():
@@ -353,7 +352,7 @@ class Correspondents:
                 waiting = dict(self._waiting)
             if not waiting:
                 return
-            with writing(with_short_timeout(self.engine)) as connection:
+            with writing(with_short_timeout(self.live.engine)) as connection:
                 there = {row.id for row in profiles.list_all(connection)}
                 found = (row for row in waiting.values() if row.profile_id in there)
                 lists.add_correspondents(connection, found)
@@ -376,7 +375,7 @@ class Correspondents:
         """
         if not self.on:
             return
-        short = with_short_timeout(self.engine)
+        short = with_short_timeout(self.live.engine)
         with self._storing:
             for profile_id in sorted(self._touched):
                 with writing(short) as connection:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from app.access.rights import Principal
     from app.features.observation import Observation
-    from app.services.cache import LiveProfiles
     from app.services.clock import WriteHealth
     from app.services.figures import Teachers
     from app.services.live import LiveProfile
@@ -138,7 +137,6 @@ class Feedback:
     not wait: the caller asks `Recall` first, and waits for the answer in its own way.
     """
 
-    live: LiveProfiles
     writer: Writer
     recall: Recall
     clock: Callable[[], datetime]
@@ -216,7 +214,7 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        live = self.live.get(profile)
+        live = self.recall.live.get(profile)
         live.row.require_label(given["label"])
         specification = live.specification
         observation = observe(raw, specification.views, specification.key)
@@ -245,7 +243,7 @@ class Feedback:
         UnknownMessage, UnknownProfile, UnknownLabel, DatabaseUnavailable
             As `teach_by_id`.
         """
-        live = self.live.get(profile)
+        live = self.recall.live.get(profile)
         live.row.require_label(given["label"])
         if not stored:
             raise UnknownMessage(
@@ -273,7 +271,7 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        live = self.live.get(profile)
+        live = self.recall.live.get(profile)
         dropped = self.recall.recent.drop(live.row.id, digest)
         return self._submit(
             live, digest, label=None, source=source, via=via, dropped=dropped
@@ -289,7 +287,7 @@ class Feedback:
         DatabaseUnavailable
             If it cannot be looked up.
         """
-        specification = self.live.find(profile).specification
+        specification = self.recall.live.find(profile).specification
         observation = observe(raw, specification.views, specification.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Engine
 
     from app.services.cache import LiveProfiles
     from app.services.live import CachedProfile
@@ -131,7 +130,6 @@ class Figures:
     """Computes the live figures of profiles."""
 
     live: LiveProfiles
-    engine: Engine
 
     def __post_init__(self) -> None:
         """Begin without figures."""
@@ -169,7 +167,7 @@ class Figures:
         return by_source(self._scored(self.live.find(profile), window))
 
     def _scored(self, live: CachedProfile, window: int) -> Scored:
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             return scores.newest(
                 connection, live.row.id, spam_labels=live.row.spam_labels, window=window
             )
@@ -308,7 +306,6 @@ class Teachers:
         refused, and the sources that may teach all the same.
     """
 
-    live: LiveProfiles
     figures: Figures
     settings: Settings
     # By the key of a profile: the revision that it was looked at, and the suspects.
@@ -326,7 +323,7 @@ class Teachers:
         """
         seen: dict[int, tuple[int, frozenset[str]]] = {}
         until = time.monotonic() + WATCHED_SECONDS
-        for cached in self.live:
+        for cached in self.figures.live:
             profile = cached.row
             revision, known = self._seen.get(profile.id, (0, frozenset[str]()))
             # Nobody is a suspect by fewer labels than these.

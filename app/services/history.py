@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
     from app.classifier.statement import Origin
     from app.classifier.verdict import Candidate, Count, Place
@@ -238,7 +238,6 @@ class VerdictHistory:
     """Reads the history of profiles, and the stored data of messages."""
 
     live: LiveProfiles
-    engine: Engine
 
     def page(
         self,
@@ -258,7 +257,7 @@ class VerdictHistory:
             If the history cannot be read.
         """
         row = self.live.find(profile).row
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             lines, further = history.page(
                 connection, row.id, criteria, before=before, limit=limit, depth=DEPTH
             )
@@ -278,7 +277,7 @@ class VerdictHistory:
             If the history cannot be read.
         """
         row = self.live.find(profile).row
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             found = history.untaught(connection, row.id, depth=REVIEWED)
             newest = {each.digest: each for each in reversed(found)}
             ranked = sorted(
@@ -333,7 +332,7 @@ class VerdictHistory:
     def _look_up(
         self, profile: CachedProfile, digest: bytes, strongest: int
     ) -> MessageHistory | None:
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             rows = ledger.of_message(connection, profile.row.id, digest)
             stored = scored.get_many(connection, profile.row.id, [digest])
             remembered = stored.get(digest)
@@ -370,7 +369,7 @@ class VerdictHistory:
         """
         row = self.live.find(profile).row
         since = now() - timedelta(days=days)
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             return history.counts(connection, row.id, since=since, step=step)
 
     @staticmethod

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import Engine
 
     from app.classifier.shading import Shading
     from app.classifier.snapshot import Snapshot
@@ -134,7 +133,6 @@ class LedgerPage:
 
 def ledger_page(
     live: LiveProfiles,
-    engine: Engine,
     profile: str,
     selection: Selection,
     *,
@@ -154,7 +152,7 @@ def ledger_page(
     row = live.find(profile).row
     if label is not None:
         row.require_label(label)
-    with reading(engine) as connection:
+    with reading(live.engine) as connection:
         found = ledger.lines(
             connection, row.id, selection, label=label, before=before, limit=limit + 1
         )
@@ -217,9 +215,7 @@ class WordState:
     views: Mapping[str, WordInView]
 
 
-def word_state(
-    live: LiveProfiles, engine: Engine, profile: str, word: str
-) -> WordState:
+def word_state(live: LiveProfiles, profile: str, word: str) -> WordState:
     """Return the counts of a word.
 
     Raises
@@ -231,7 +227,7 @@ def word_state(
     """
     loaded = live.get(profile)
     features = meant(word, loaded.specification.key)
-    with reading(engine) as connection:
+    with reading(live.engine) as connection:
         folded = folded_revision(connection, loaded.row.id)
         epochs = {
             view: runs.history(connection, loaded.row, view=view, feature=feature)

@@ -136,7 +136,6 @@ class LiveLists:
         If the lists cannot be read at the start.
     """
 
-    engine: Engine
     live: LiveProfiles
     levels: Callable[[str], Iterable[str]]
 
@@ -154,7 +153,8 @@ class LiveLists:
     def refresh(self) -> None:
         """Read the lists that have changed."""
         # One at a time: an older reading must not replace a newer one.
-        with self._refreshing, reading(with_short_timeout(self.engine)) as connection:
+        short = with_short_timeout(self.live.engine)
+        with self._refreshing, reading(short) as connection:
             versions = lists.versions(connection)
             if versions == self._versions:
                 return

@@ -337,7 +337,6 @@ class Recall:
         Time until another worker has stored a scored message.  Unit: seconds.
     """
 
-    engine: Engine
     live: LiveProfiles
     recent: RecentMessages
     _: KW_ONLY
@@ -394,7 +393,7 @@ class Recall:
             return self._read(self.live.find(profile).row, digest)
 
     def _read(self, profile: ProfileRow, digest: bytes) -> StoredMessage:
-        with reading(with_short_timeout(self.engine)) as connection:
+        with reading(with_short_timeout(self.live.engine)) as connection:
             latest = ledger.latest_of(connection, profile.id, {digest}).get(digest)
             kept: LedgerRow | ScoredRow | None = latest
             if latest is None or latest.forgotten or not latest.kept:

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
-    from sqlalchemy import Engine
-
     from app.services.cache import LiveProfiles
     from app.services.clock import SteadyClock
     from app.services.live import CachedProfile
@@ -228,7 +226,6 @@ class Maintenance:
         old data are looked for.
     """
 
-    engine: Engine
     live: LiveProfiles
     recent: RecentMessages
     settings: Settings
@@ -242,7 +239,7 @@ class Maintenance:
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        self._folding = Folding(self.engine)
+        self._folding = Folding(self.live.engine)
         self._failures = Failures()
         self._log_has_words = False
         # Queues of profile keys; the first is next.  A profile that is in no queue
@@ -278,7 +275,7 @@ class Maintenance:
             If the step could not be stored; nothing of it is stored.
         """
         # Only this thread waits for a server that hangs.
-        probe(self.engine)
+        probe(self.live.engine)
         now = time.monotonic()
         if now >= self._follow_at:
             self._follow()
@@ -287,7 +284,7 @@ class Maintenance:
             self._expire()
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         if now >= self._checkpoint_at:
-            if checkpoint(self.engine, emptied=self._log_has_words):
+            if checkpoint(self.live.engine, emptied=self._log_has_words):
                 self._log_has_words = False
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         try:
@@ -308,7 +305,7 @@ class Maintenance:
     def _follow(self) -> None:
         """Take over changes of other processes, and store waiting data."""
         self.live.refresh()
-        short = with_short_timeout(self.engine)
+        short = with_short_timeout(self.live.engine)
         # First: a failure of the others must not keep scored messages in memory.
         self.recent.flush(short)
         for act in self.on_follow:
@@ -388,8 +385,8 @@ class Maintenance:
             act()
         if self.settings.event_days:
             before = self._days_ago(self.settings.event_days)
-            expire_events(self.engine, before=before)
-        with reading(self.engine) as connection:
+            expire_events(self.live.engine, before=before)
+        with reading(self.live.engine) as connection:
             # By both clocks: a machine whose own is a month slow would drop all that
             # others have stored since.
             present = max(self.clock(), retention.time_of(connection))
@@ -411,14 +408,14 @@ class Maintenance:
         """Store the mark of the clock, unless it is much as before."""
         mark, old = self.clock.mark, self._marked
         if old is None or max(abs(mark[n] - old[n]) for n in range(2)) >= MARKED:
-            with writing(self.engine) as connection:
+            with writing(self.live.engine) as connection:
                 retention.put_clock_mark(connection, mark)
             self._marked = mark
 
     def _look(self) -> float:
         """Look for old data in the next profiles; return as a call does."""
         if self._looked_at is not None and not self._expiring:
-            with reading(self.engine) as connection:
+            with reading(self.live.engine) as connection:
                 due, self._looked_at = retention.due(
                     connection,
                     self._kept,
@@ -432,7 +429,7 @@ class Maintenance:
     def _join(self, profile: CachedProfile) -> float:
         """Have a few messages of an interrupted import join; return as a call does."""
         mine = profile.row.id
-        with writing(self.engine) as connection:
+        with writing(self.live.engine) as connection:
             for key, into in hidden.joining(connection).items():
                 if into == mine:
                     hidden.join_some(connection, key, profile.row)
@@ -442,14 +439,14 @@ class Maintenance:
     def _remove(self) -> float:
         """Remove a little of an unfinished import; return as a call does."""
         if self._abandoned:
-            with writing(self.engine) as connection:
+            with writing(self.live.engine) as connection:
                 if not hidden.remove_step(connection, self._abandoned[-1]):
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
 
     def _undo(self, profile: CachedProfile) -> float:
         """Carry out a little of an undo; return as a call does."""
-        rows, left = carry_out(self.engine, profile.row)
+        rows, left = carry_out(self.live.engine, profile.row)
         profile.apply(rows)
         return FOLLOW_SECONDS if left else 0.0
 
@@ -496,11 +493,11 @@ class Maintenance:
         """Drop a few scored messages of a profile; return whether more may be left."""
         mine, deleted = profile.row.id, 0
         for table, before, most, size in self._kept:
-            with reading(self.engine) as connection:
+            with reading(self.live.engine) as connection:
                 upto = scored.last_over(
                     connection, table, mine, keep=most, keep_bytes=size
                 )
-            with writing(self.engine) as connection:
+            with writing(self.live.engine) as connection:
                 deleted += scored.expire(
                     connection,
                     table,
@@ -515,7 +512,7 @@ class Maintenance:
     def _erase(self, profile: CachedProfile) -> bool:
         """Erase a few forgotten messages; return whether more may be left."""
         upto = self._erasable.get(profile.row.id)
-        if upto is None or not erase_some(self.engine, profile.row, upto=upto):
+        if upto is None or not erase_some(self.live.engine, profile.row, upto=upto):
             return False
         self._log_has_words = True
         return True
@@ -525,10 +522,10 @@ class Maintenance:
         before = self._vectors_since
         if before is None:
             return False
-        if merge_runs(self.engine, profile.row, "sealed"):
+        if merge_runs(self.live.engine, profile.row, "sealed"):
             return True
         prepare = partial(retention.prepare, before=before, limit=DROPPED_ROWS)
-        dropped = two_halves(self.engine, profile.row, prepare, retention.write)
+        dropped = two_halves(self.live.engine, profile.row, prepare, retention.write)
         return dropped is not None
 
 

@@ -186,7 +186,6 @@ class Sessions:
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
 
-    engine: Engine
     keys: LiveKeys
     _: KW_ONLY
     idle: float
@@ -222,7 +221,7 @@ class Sessions:
     def _renewed(self, person: Person, hashed: str) -> Person:
         renewed = False
         # Where nothing can be stored, people sign in all the same; it waits.
-        with suppress(DatabaseUnavailable), writing(self.engine) as connection:
+        with suppress(DatabaseUnavailable), writing(self.keys.engine) as connection:
             renewed = access.renew_password(connection, person, hashed)
         if not renewed:
             # If it was changed since it was proved, the session is of no use.
@@ -255,7 +254,7 @@ class Sessions:
             )
         check_password(new)
         self._proved(name, password, host, wrong="the current password is wrong")
-        set_password(self.engine, name, new, actor=principal.name)
+        set_password(self.keys.engine, name, new, actor=principal.name)
         self.keys.refresh()
         return self.begin(self.keys.people[name])
 
@@ -301,7 +300,7 @@ class Sessions:
         return self._signed_in(person)
 
     def _signed_in(self, person: Person) -> str:
-        with writing(self.engine) as connection:
+        with writing(self.keys.engine) as connection:
             note(connection, "signed in", person.name, actor=f"user:{person.name}")
         return self.begin(person)
 

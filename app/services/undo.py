@@ -92,7 +92,6 @@ class Undone:
 class Undo:
     """Takes back teachings exactly; an undo can itself be undone."""
 
-    engine: Engine
     live: LiveProfiles
 
     def __call__(
@@ -122,7 +121,7 @@ class Undo:
         """
         require_something(selection)
         live = self.live.find(profile)
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             plan = undo_work.plan(
                 connection, live.row, selection, source="", time=now()
             )
@@ -210,7 +209,7 @@ class Undo:
         given = _TOKEN.fullmatch(confirm or "")
         upto = None if given is None else int(given[1])
         # A read transaction: it may take a while for many rows, and blocks nobody.
-        with reading(self.engine) as connection:
+        with reading(self.live.engine) as connection:
             if undo_work.pending(connection, live.row.id):
                 return None
             plan = undo_work.plan(
@@ -230,7 +229,7 @@ class Undo:
 
     def _record(self, live: CachedProfile, plan: Plan) -> bool:
         """Record a plan; return whether it was still valid."""
-        with writing(self.engine) as connection:
+        with writing(self.live.engine) as connection:
             begun = undo_work.begin(connection, live.row, plan)
             if begun and not plan.empty:
                 who, undo = plan.undo.source, plan.undo.name
@@ -245,7 +244,7 @@ class Undo:
             "an earlier undo must be finished first; a running service does so once "
             "the database is back. This undo was not recorded"
         ):
-            for rows in steps(self.engine, live.row):
+            for rows in steps(self.live.engine, live.row):
                 live.apply(rows)
                 finished |= {row.source for row in rows}
         return finished
@@ -269,7 +268,7 @@ class Undo:
         )
         with nullcontext() if undone.name is None else explaining(stored):
             live = self.live.find(undone.profile)
-            for rows in steps(self.engine, live.row):
+            for rows in steps(self.live.engine, live.row):
                 # Added to memory if no row is missing before them; otherwise the
                 # maintenance follows the ledger and adds them within a second.
                 live.apply(rows)

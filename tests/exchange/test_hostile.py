@@ -190,7 +190,7 @@ def require_whole(engine, name):
     assert audited(engine, name).sound
     live = LiveProfiles(engine, lambda _: SPECIFICATION)
     live.refresh()
-    assert Figures(live, engine)(name, window=100).profile == name
+    assert Figures(live)(name, window=100).profile == name
     exported(engine, live.get(name).row, contents="ledger")
 
 

@@ -177,7 +177,6 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         imported(engine, data, "late")
     else:
         upkeep = Maintenance(
-            engine,
             LiveProfiles(engine, lambda _: Specification()),
             RecentMessages(rows=0, store_words=True),
             Settings(scored_days=1, scored_rows=9, vector_days=0),
@@ -319,7 +318,6 @@ def maintained(engine):
     live = LiveProfiles(engine, lambda _: Specification())
     live.refresh()
     upkeep = Maintenance(
-        engine,
         live,
         RecentMessages(rows=0, store_words=True),
         Settings(scored_days=1, scored_rows=9, vector_days=0),

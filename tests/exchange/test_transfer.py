@@ -806,7 +806,6 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     live.refresh()
     recent = RecentMessages(rows=9, store_words=True)
     upkeep = Maintenance(
-        engine,
         live,
         recent,
         Settings(scored_days=1, scored_rows=9, vector_days=0),

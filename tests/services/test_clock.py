@@ -182,7 +182,7 @@ def started(database_url, wall):
         app.scheduler.stop()
         yield app
         upkeep = Maintenance(
-            app.engine, app.live, app.recent, app.settings, clock=app.maintenance.clock
+            app.live, app.recent, app.settings, clock=app.maintenance.clock
         )
         while upkeep():
             pass
@@ -230,9 +230,7 @@ def kept_after(times, seen, database_url):
                     for n, time in enumerate(seen)
                 ]
                 scored.put_many(connection, row.id, new)
-            upkeep = Maintenance(
-                app.engine, app.live, app.recent, app.settings, clock=times.clock
-            )
+            upkeep = Maintenance(app.live, app.recent, app.settings, clock=times.clock)
             while upkeep():
                 pass
             with reading(app.engine) as connection:

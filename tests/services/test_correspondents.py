@@ -46,7 +46,7 @@ def app(database_url):
 def another(app, **more):
     """Return the correspondents of another process on the database."""
     given = {"believed": (SERVER,), "clock": now, **more}
-    return Correspondents(app.engine, app.live, app.recipients, **given)
+    return Correspondents(app.live, app.recipients, **given)
 
 
 def write(known, *recipients, sender=ANN, **more):

@@ -282,7 +282,6 @@ def upkeep_of(engine):
     """Return the house-keeping of a service, and its profiles."""
     live = LiveProfiles(engine, specify(Settings()))
     upkeep = Maintenance(
-        engine,
         live,
         RecentMessages(rows=0, store_words=True),
         Settings(scored_days=1, scored_rows=1, vector_days=0),

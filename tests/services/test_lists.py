@@ -230,9 +230,8 @@ def test_an_older_reading_does_not_replace_a_newer_one(app, monkeypatch):
 def test_the_maintenance_looks_for_changes(app, database_url):
     """A change by any process is found within half a second."""
     with running(database_url=database_url) as other:
-        lists = LiveLists(other.engine, other.live, other.recipients.levels)
+        lists = LiveLists(other.live, other.recipients.levels)
         upkeep = Maintenance(
-            other.engine,
             other.live,
             RecentMessages(rows=0, store_words=True),
             Settings(scored_days=1, scored_rows=1, vector_days=0),

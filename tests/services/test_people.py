@@ -74,7 +74,7 @@ def keys(engine):
 @pytest.fixture
 def sessions(engine, keys, clock):
     """Sessions of an hour, and of a day in all."""
-    return Sessions(engine, keys, idle=HOUR, most=24 * HOUR, clock=clock, steady=clock)
+    return Sessions(keys, idle=HOUR, most=24 * HOUR, clock=clock, steady=clock)
 
 
 def name(found):
@@ -333,7 +333,7 @@ def test_a_form_is_of_the_page_that_was_made_for_somebody(sessions, clock):
 def test_two_processes_sign_with_one_secret(engine, keys, sessions):
     """Whichever makes it."""
     others = LiveKeys(engine)
-    other = Sessions(engine, others, idle=HOUR, most=HOUR)
+    other = Sessions(others, idle=HOUR, most=HOUR)
     token = sessions.token("x")
     keys.make_secret()
     others.make_secret()

@@ -183,7 +183,7 @@ def undo(
     settings = load_settings()
     name = profile or settings.profile
     with opened_database(settings) as engine:
-        reverse = Undo(engine, load_profiles(engine, settings))
+        reverse = Undo(load_profiles(engine, settings))
         if dry_run:
             undone = reverse.forecast(name, selection)
         else:
