@@ -99,7 +99,7 @@ def export(
     All counts, and the sealed sums of a ledger (`app.storage.retention`), are in memory
     at once, as in a service.
     """
-    classes = runs.read_messages(connection, profile.id, profile.labels)
+    classes = runs.read_messages(connection, profile)
     views: dict[str, dict[str, int]] = {}
     for row in sorted(classes, key=attrgetter("view", "label")):
         counts = views.setdefault(row.view, {})

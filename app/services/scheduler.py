@@ -44,7 +44,7 @@ from app.storage.database.engine import (
     with_short_timeout,
     writing,
 )
-from app.storage.retention import Kept
+from app.storage.scored import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -492,17 +492,14 @@ class Maintenance:
     def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of a profile; return whether more may be left."""
         mine, deleted = profile.row.id, 0
-        for table, before, most, size in self._kept:
+        for kept in self._kept:
             with reading(self.live.engine) as connection:
-                upto = scored.last_over(
-                    connection, table, mine, keep=most, keep_bytes=size
-                )
+                upto = scored.last_over(connection, kept, mine)
             with writing(self.live.engine) as connection:
                 deleted += scored.expire(
                     connection,
-                    table,
+                    kept,
                     mine,
-                    before=before,
                     ahead=self._ahead,
                     upto=upto,
                     limit=FORGOTTEN_ROWS,

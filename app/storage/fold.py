@@ -258,7 +258,7 @@ def _messages_apart(connection: Connection, profile: ProfileRow, held: History) 
     counted = Counter(
         {
             runs.Key(profile.id, row.epoch, row.view, row.label): row.messages
-            for row in runs.read_messages(connection, profile.id, profile.labels)
+            for row in runs.read_messages(connection, profile)
         }
     )
     counted.subtract(dict(runs.changes(held, profile.id, profile.labels)))

@@ -45,11 +45,12 @@ from app.storage.fold import folded_revision
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
     from app.storage.runs import RunPart
+    from app.storage.scored import Kept
 
 # Vectors of a batch, but for the last row: the names of their features are rows, which
 # are written under SQLite's one lock.  Sixty-four messages have half of it.
@@ -59,25 +60,6 @@ BYTES: Final = 1024 * 1024
 # Profiles of which one query looks for what is too old: it takes 2 ms where there is
 # nothing, and nothing else goes on meanwhile.
 PROFILES: Final = 1000
-
-
-class Kept(NamedTuple):
-    """What is kept of each profile in a table of messages or lines.
-
-    Parameters
-    ----------
-    table : Table
-        `scored` or `history`.
-    since : datetime
-        Time of the oldest rows.
-    rows, bytes : int
-        How many of the newest rows, and the bytes of scored messages together.
-    """
-
-    table: Table
-    since: datetime
-    rows: int
-    bytes: int = 0
 
 
 def time_of(connection: Connection) -> datetime:

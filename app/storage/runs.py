@@ -411,24 +411,22 @@ def add_messages(connection: Connection, changed: Sequence[tuple[Key, int]]) -> 
         connection.execute(delete(_MESSAGES).filter_by(**key._asdict(), messages=0))
 
 
-def read_messages(
-    connection: Connection, profile_id: int, labels: Sequence[str]
-) -> Sequence[ClassRow]:
+def read_messages(connection: Connection, profile: ProfileRow) -> Sequence[ClassRow]:
     """Return all rows of a profile.
 
     Raises
     ------
     InconsistentCounts
-        If one has a label that is not one of `labels`.
+        If one has a label that the profile has not.
     """
-    query = select(_MESSAGES).filter_by(profile_id=profile_id)
+    query = select(_MESSAGES).filter_by(profile_id=profile.id)
     found = connection.execute(query).all()
     for row in found:
-        if row.label not in labels:
+        if row.label not in profile.labels:
             raise InconsistentCounts(
                 f"The counts of {row.view} in {row.epoch} have the label "
                 f"{row.label!r}, but the labels of the profile are "
-                f"{', '.join(labels)}."
+                f"{', '.join(profile.labels)}."
             )
     return found
 
@@ -471,7 +469,7 @@ def history(
     found = look_up(connection, profile, view, feature)
     none = np.zeros((2, len(profile.labels)), np.int64)
     counts = []
-    for row in read_messages(connection, profile.id, profile.labels):
+    for row in read_messages(connection, profile):
         if row.view == view:
             both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
             of = row.epoch, row.label, *both.tolist(), row.messages

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter, gt, le
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import (
@@ -140,23 +140,28 @@ def copy(
     return (rows[-1]["time"], rows[-1]["digest"]) if rows else None
 
 
-def last_over(
-    connection: Connection,
-    table: Table,
-    profile_id: int,
-    *,
-    keep: int,
-    keep_bytes: int = 0,
-) -> Place | None:
-    """Return time and digest of the newest row beyond the limits, if any.
+class Kept(NamedTuple):
+    """What is kept of each profile in a table of messages or lines.
 
     Parameters
     ----------
     table : Table
         `scored` or `history`.
-    keep, keep_bytes : int
-        Number of the newest rows that may be stored, and of their bytes in `scored`.
+    since : datetime
+        Time of the oldest rows.
+    rows, bytes : int
+        How many of the newest rows, and the bytes of scored messages together.
     """
+
+    table: Table
+    since: datetime
+    rows: int
+    bytes: int = 0
+
+
+def last_over(connection: Connection, kept: Kept, profile_id: int) -> Place | None:
+    """Return time and digest of the newest row beyond the limits, if any."""
+    table = kept.table
     newest = (table.c.time.desc(), table.c.digest.desc())
     size = table.c.get("bytes", literal(0))
     ranked = (
@@ -168,7 +173,7 @@ def last_over(
         .where(table.c.profile_id == profile_id)
         .subquery()
     )
-    over = or_(ranked.c.place > keep, ranked.c.total > keep_bytes)
+    over = or_(ranked.c.place > kept.rows, ranked.c.total > kept.bytes)
     first = select(*ranked.c["time", "digest"]).where(over).order_by(ranked.c.place)
     row = connection.execute(first.limit(1)).first()
     return None if row is None else (row.time, row.digest)
@@ -176,10 +181,9 @@ def last_over(
 
 def expire(
     connection: Connection,
-    table: Table,
+    kept: Kept,
     profile_id: int,
     *,
-    before: datetime,
     ahead: datetime | None = None,
     upto: Place | None,
     limit: int,
@@ -188,17 +192,16 @@ def expire(
 
     Parameters
     ----------
-    table : Table
-        `scored` or `history`.
-    before, ahead : datetime
-        Rows of earlier and of later verdicts are deleted.
+    ahead : datetime or None
+        Rows of later verdicts are deleted too.
     upto : (datetime, bytes) or None
         Rows up to this one, from `last_over`, are deleted too.
     limit : int
         Largest number of rows of either kind, oldest first; fewer if they are large.
     """
+    table = kept.table
     place = table.c.time, table.c.digest
-    expired = or_(table.c.time < before, *where_place(place, le, upto))
+    expired = or_(table.c.time < kept.since, *where_place(place, le, upto))
     deleted = _delete_oldest(connection, table, profile_id, expired, limit)
     if ahead is not None:
         # One query for both would read all rows in between.

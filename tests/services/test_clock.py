@@ -276,15 +276,9 @@ def test_verdicts_from_the_future_are_found_without_reading_all(database_url):
     with disposing(app.engine) as engine:
         for _ in few_and_many(engine, live):
             with counting(engine) as counted, writing(engine) as connection:
-                scored.expire(
-                    connection,
-                    tables.scored,
-                    live.row.id,
-                    before=MARCH,
-                    ahead=MARCH + AHEAD,
-                    upto=None,
-                    limit=100,
-                )
+                kept = scored.Kept(tables.scored, MARCH, 100)
+                ahead, mine = MARCH + AHEAD, live.row.id
+                scored.expire(connection, kept, mine, ahead=ahead, upto=None, limit=100)
             found.append(counted.instructions)
     few, many = found
 

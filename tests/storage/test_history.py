@@ -144,17 +144,11 @@ def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
     put(engine, profile, *(line(n) for n in range(8)))
 
     def expire(*, minutes, keep, limit=100):
+        since = MARCH + timedelta(minutes=minutes)
+        kept = scored.Kept(tables.history, since, keep)
         with writing(engine) as connection:
-            return scored.expire(
-                connection,
-                tables.history,
-                profile.id,
-                before=MARCH + timedelta(minutes=minutes),
-                upto=scored.last_over(
-                    connection, tables.history, profile.id, keep=keep
-                ),
-                limit=limit,
-            )
+            upto = scored.last_over(connection, kept, profile.id)
+            return scored.expire(connection, kept, profile.id, upto=upto, limit=limit)
 
     assert 2 == expire(minutes=2, keep=100)
     assert 2 == expire(minutes=2, keep=3, limit=2)

@@ -338,7 +338,9 @@ def test_a_class_count_is_never_negative(engine):
     def change(**views):
         sums = History({202603: State(views)})
         with writing(engine) as connection:
-            runs.add_messages(connection, runs.changes(sums, profile.id, LABELS))
+            runs.add_messages(
+                connection, runs.changes(sums, profile.id, profile.labels)
+            )
 
     change(words=words({"a": 1}), pairs=words({"x": 1}))
     before = rows_of(engine, tables.class_count, profile)

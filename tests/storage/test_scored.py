@@ -50,21 +50,11 @@ def left(engine, profile, messages):
 
 def expire(engine, profile, *, minutes, keep=100, keep_bytes=10**9, limit=100):
     """Forget all that was scored before that minute, and all but the newest."""
+    since = MARCH + timedelta(minutes=minutes)
+    kept = scored.Kept(tables.scored, since, keep, keep_bytes)
     with writing(engine) as connection:
-        return scored.expire(
-            connection,
-            tables.scored,
-            profile.id,
-            before=MARCH + timedelta(minutes=minutes),
-            upto=scored.last_over(
-                connection,
-                tables.scored,
-                profile.id,
-                keep=keep,
-                keep_bytes=keep_bytes,
-            ),
-            limit=limit,
-        )
+        upto = scored.last_over(connection, kept, profile.id)
+        return scored.expire(connection, kept, profile.id, upto=upto, limit=limit)
 
 
 def test_a_scored_message_comes_back_as_it_was(engine):
