@@ -453,7 +453,7 @@ class Transfer:
                 if not whole:
                     hidden.begin_to_join(connection, new.row, profile)
                 else:
-                    _, left_out = hidden.join_at_once(connection, new.row.id, profile)
+                    left_out = hidden.join_at_once(connection, new.row.id, profile)
                     # An export that is valid by itself is valid in any profile. Another
                     # may still be valid in this one: it may prune counts that only the
                     # profile has.

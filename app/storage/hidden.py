@@ -228,12 +228,10 @@ def join_some(
     return len(places), left_out
 
 
-def join_at_once(
-    connection: Connection, hidden_id: int, into: ProfileRow
-) -> tuple[int, int]:
-    """Do all steps of `join_some`; return their sums."""
-    steps = [*iter(partial(join_some, connection, hidden_id, into), (0, 0))]
-    return sum(moved for moved, _ in steps), sum(left_out for _, left_out in steps)
+def join_at_once(connection: Connection, hidden_id: int, into: ProfileRow) -> int:
+    """Do all steps of `join_some`; return how many rows were deleted."""
+    steps = iter(partial(join_some, connection, hidden_id, into), (0, 0))
+    return sum(left_out for _, left_out in steps)
 
 
 def join(engine: Engine, hidden: ProfileRow, into: ProfileRow) -> int:

@@ -536,9 +536,9 @@ def upsert(
     connection.execute(statement, rows)
 
 
-def values_of(source: object, names: Iterable[str], **more: object) -> dict[str, Any]:
+def values_of(of: object, names: Iterable[str], /, **more: object) -> dict[str, Any]:
     """Return attributes of an object by their names, and further values."""
-    return {**more, **{name: getattr(source, name) for name in names}}
+    return more | {name: getattr(of, name) for name in names}
 
 
 def where_given(
