@@ -231,12 +231,8 @@ class Application:
         )
         self.inspect = partial(inspect, self.live, self.recent, witnesses)
         # Other processes may score messages that are taught here.
-        company = settings.workers > 1 or is_server
-        self.recall = Recall(
-            self.live,
-            self.recent,
-            write_behind=2 * INTERVAL if company else 0.0,
-        )
+        behind = 2 * INTERVAL if settings.workers > 1 or is_server else 0.0
+        self.recall = Recall(self.live, self.recent, write_behind=behind)
         self.figures = Figures(self.live)
         self.teachers = Teachers(self.figures, settings)
         self.feedback = Feedback(

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app.errors import (
@@ -28,13 +27,7 @@ from app.errors import (
 from app.services.access import expire_events
 from app.services.clock import JUMP, Failures
 from app.services.undo import carry_out
-from app.services.upkeep import (
-    DROPPED_ROWS,
-    Folding,
-    erase_some,
-    merge_runs,
-    two_halves,
-)
+from app.services.upkeep import Folding, erase_some, merge_runs, seal_some
 from app.storage import hidden, retention, scored, tables, undo_work
 from app.storage.database import engine
 from app.storage.database.engine import (
@@ -519,11 +512,8 @@ class Maintenance:
         before = self._vectors_since
         if before is None:
             return False
-        if merge_runs(self.live.engine, profile.row, "sealed"):
-            return True
-        prepare = partial(retention.prepare, before=before, limit=DROPPED_ROWS)
-        dropped = two_halves(self.live.engine, profile.row, prepare, retention.write)
-        return dropped is not None
+        merged = merge_runs(self.live.engine, profile.row, "sealed")
+        return merged or seal_some(self.live.engine, profile.row, before=before)
 
 
 def _in_turn(before: Iterable[int], now: Collection[int]) -> list[int]:

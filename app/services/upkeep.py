@@ -168,11 +168,11 @@ def _folded(engine: Engine, row: ProfileRow) -> int:
         return folded_revision(connection, row.id)
 
 
-# Rows erased in one transaction.
+# Rows erased, or sealed, in one transaction.
 DROPPED_ROWS: Final = 64
 
 
-def two_halves(
+def prepare_and_write(
     engine: Engine,
     profile: ProfileRow,
     prepare: Callable[[Connection, ProfileRow], Prepared | None],
@@ -198,7 +198,13 @@ def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
     emptied.
     """
     prepare = partial(retention.prepare_erasure, upto=upto, limit=DROPPED_ROWS)
-    return two_halves(engine, profile, prepare, retention.write) is not None
+    return prepare_and_write(engine, profile, prepare, retention.write) is not None
+
+
+def seal_some(engine: Engine, profile: ProfileRow, *, before: datetime) -> bool:
+    """Drop a few old vectors and seal their sums; return whether there were any."""
+    prepare = partial(retention.prepare, before=before, limit=DROPPED_ROWS)
+    return prepare_and_write(engine, profile, prepare, retention.write) is not None
 
 
 def merge_runs(
@@ -210,7 +216,7 @@ def merge_runs(
     take room.
     """
     prepare = partial(runs.prepare_merge, kind=kind, whole=whole)
-    return two_halves(engine, profile, prepare, _write_merge) is not None
+    return prepare_and_write(engine, profile, prepare, _write_merge) is not None
 
 
 def _write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
@@ -264,7 +270,7 @@ class Folding:
     def _step(self, profile: ProfileRow, *, limit: int, **how: Any) -> Step | None:
         """Do a step, as `app.storage.fold.prepare`, even if other processes fold."""
         prepare = partial(folding.prepare, limit=limit, **how)
-        step = two_halves(self._engine, profile, prepare, folding.write)
+        step = prepare_and_write(self._engine, profile, prepare, folding.write)
         if step is not None:
             self._marks[profile.id] = step.upto
         while merge_runs(self._engine, profile, "counts"):
