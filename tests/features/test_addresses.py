@@ -40,6 +40,7 @@ def words(**headers):
             ["from:shape:a", "from:shape:a", "from:(other-address-shown)"],
         ),
         ({"message_id": "<20020101.AB12@x.example>"}, ["message-id:shape:9.a9"]),
+        ({"subject": "a@mail.x.example", "x_sender": "a@mail.x.example"}, []),
     ],
 )
 def test_addresses_are_described(headers, expected):
