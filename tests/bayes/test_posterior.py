@@ -79,6 +79,15 @@ def test_log_odds_of_several_classes_sum_their_probabilities():
     assert math.log(0.6 / 0.4) == pytest.approx(log_odds(joint, spam), rel=1e-14)
 
 
+def test_log_odds_of_many_messages_are_those_of_each():
+    """In the shape of the messages."""
+    joints = np.arange(18.0).reshape(2, 3, 3) ** 2
+    spam = np.array([False, True, True])
+    found = log_odds(joints, spam)
+
+    assert [[log_odds(each, spam) for each in row] for row in joints] == found.tolist()
+
+
 @pytest.mark.parametrize(
     ("joint", "expected"),
     [
