@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from functools import partial
@@ -64,6 +65,15 @@ def test_the_folder_of_a_service_that_runs_is_left():
         os.environ[SHARED] = str(first)
 
     assert (True, True) == there
+
+
+def test_the_folder_of_a_service_is_none_for_those_who_clean_up():
+    """They lock a folder before they delete old files in it, and skip it otherwise."""
+    with counting(2):
+        folder = os.open(os.environ[SHARED], os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
 
 
 def test_what_is_of_nobody_who_is_known_to_be_dead_is_left(temporary, monkeypatch):

@@ -78,10 +78,17 @@ def _held(folder: Path) -> Iterator[None]:
     # Locked before it gets its name: another service that starts now finds either no
     # lock file in the folder or a held one.  Workers do not inherit the lock.
     new = folder / f"{_LOCK}.new"
-    with new.open("xb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(folder / _LOCK)
-        yield
+    # In a folder that is locked itself, systemd-tmpfiles(8) leaves files that have not
+    # changed for days, as that with the time of the start.
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        with new.open("xb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            new.rename(folder / _LOCK)
+            yield
+    finally:
+        os.close(place)
 
 
 def _remove_those_of_the_dead() -> None:
