@@ -354,6 +354,9 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
         # Learned data is as private as the mail.
         part.touch(mode=0o600, exist_ok=False)
         yield part
+        # Else a power cut might leave an empty file under the name.
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
         part.replace(path)
     except OSError as error:
         msg = f"{path} cannot be written: {error.strerror or error}"

@@ -135,6 +135,22 @@ def test_a_state_that_cannot_be_written_leaves_no_file_behind(tmp_path):
     assert ["imap.json"] == [each.name for each in tmp_path.iterdir()]
 
 
+def test_a_state_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """A power cut may come after the rename, and leave what was not written."""
+    state = StateFile(tmp_path / "imap.json", "POSTBAYES_IMAP_STATE")
+    state.write("old")
+    flushed = []
+
+    def fsync(file):
+        flushed.append((os.fstat(file).st_ino, state.read()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    state.write("new")
+
+    assert [(state.path.stat().st_ino, "old")] == flushed
+    assert "new" == state.read()
+
+
 def test_a_state_that_root_writes_belongs_to_the_owner_of_the_folder(tmp_path):
     """The service's user can continue from it."""
     user = os.geteuid() or 65534
