@@ -159,9 +159,7 @@ class Application:
                 most=86_400 * settings.session_days,
                 refused=self.tally.sign_in_refused,
             )
-            self.provider = provider_of(
-                settings, self.sessions, self.tally.sign_in_refused
-            )
+            self.provider = provider_of(settings, self.sessions)
             self.gate = Gate(
                 self.keys, settings, self.sessions, refused=self.tally.refused
             )
@@ -259,7 +257,6 @@ class Application:
         self.delivery = Delivery(
             self.classify,
             self.recipients,
-            self.tally,
             recorder,
             words=settings.store_words,
             webhook=self.webhook,

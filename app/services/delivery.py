@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
     from app.services.history import VerdictRecorder
-    from app.services.metrics import Tally
     from app.services.recipients import Recipients
     from app.services.webhook import Webhook
 
@@ -106,7 +105,6 @@ class Delivery:
 
     classify: Classify
     recipients: Recipients
-    tally: Tally
     recorder: VerdictRecorder | None = None
     _: KW_ONLY
     words: bool = True
@@ -183,7 +181,7 @@ class Delivery:
         """
         begun = time.perf_counter()
         shared = self.recipients.shared(recipients)
-        with self.tally.delivering(door):
+        with self.classify.tally.delivering(door):
             asked, answered = self._answered(
                 self.address(recipients),
                 lambda chosen: self.classify.each(
@@ -242,7 +240,7 @@ class Delivery:
         """
         begun = time.perf_counter()
         people = [*addressed.recipients]
-        with self.tally.delivering(door):
+        with self.classify.tally.delivering(door):
             addressed, answers = self._answered(
                 addressed,
                 lambda chosen: self.classify.each(

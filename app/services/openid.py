@@ -32,7 +32,7 @@ from app.services.clock import Buckets, Failures
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from app.services.sessions import Sessions
     from app.settings import Settings
@@ -74,8 +74,9 @@ class OpenIDProvider:
         Client secret of this service at the provider.
     claim : str
         The claim with the name of a person: `email` or `preferred_username`.
-    refused : callable
-        Is given the reason of each refusal: `provider` or `rate`.
+    sessions : Sessions
+        The sessions of the people who sign in; a refusal is counted as one of them,
+        for the reason `provider` or `rate`.
     """
 
     issuer: str
@@ -84,7 +85,6 @@ class OpenIDProvider:
     _: KW_ONLY
     claim: str
     sessions: Sessions
-    refused: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         """Begin without the addresses of the provider."""
@@ -164,7 +164,7 @@ class OpenIDProvider:
         """
         wait = self._turns.take(network(host or ""))
         if wait:
-            self.refused("rate")
+            self.sessions.refused("rate")
             what = "too many sign-ins came from this address"
             raise TooManyRequests.until(what, wait)
         try:
@@ -172,7 +172,7 @@ class OpenIDProvider:
             name = self._identify(answer["code"], begun, back)
             return self.sessions.sign_in_as(name), begun["there"]
         except Unauthenticated as error:
-            self.refused("provider")
+            self.sessions.refused("provider")
             log.warning("a sign-in at %s was refused: %s", self.host, shown(str(error)))
             if error.confidential:
                 raise Unauthenticated(
@@ -372,9 +372,7 @@ def _is_safe(address: object) -> bool:
     return parts.scheme == "https" or parts.hostname in _HERE
 
 
-def provider_of(
-    settings: Settings, sessions: Sessions, refused: Callable[[str], None]
-) -> OpenIDProvider | None:
+def provider_of(settings: Settings, sessions: Sessions) -> OpenIDProvider | None:
     """Return the provider of the settings; None without one.
 
     Raises
@@ -386,14 +384,8 @@ def provider_of(
     issuer, client = settings.oidc_issuer, settings.oidc_client_id
     if issuer is None or client is None or secret is None:
         return None
-    return OpenIDProvider(
-        issuer,
-        client,
-        secret,
-        claim=settings.oidc_claim,
-        sessions=sessions,
-        refused=refused,
-    )
+    claim = settings.oidc_claim
+    return OpenIDProvider(issuer, client, secret, claim=claim, sessions=sessions)
 
 
 def oidc_secret(settings: Settings) -> str | None:

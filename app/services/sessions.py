@@ -181,7 +181,7 @@ class Sessions:
         A session ends this long after its last page, and after its start.  Unit:
         seconds.
     refused : callable
-        Is given the reason of each refusal: `password` or `rate`.
+        Is given the reason of each refusal: `password`, `rate` or `provider`.
     clock, steady : callable
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """

@@ -73,7 +73,7 @@ def asked(app, witness, autolearn=None):
 def delivery(app, witness):
     """Return the delivery with a witness."""
     recorder = VerdictRecorder(app.recent, app.live)
-    return Delivery(asked(app, witness), app.recipients, app.tally, recorder)
+    return Delivery(asked(app, witness), app.recipients, recorder)
 
 
 def test_without_a_witness_nothing_changes(app):

@@ -131,9 +131,10 @@ class Feedback:
 class Classify:
     """Classifies by the words that are known."""
 
-    def __init__(self, labels, made_of):
+    def __init__(self, labels, made_of, tally):
         self.labels = labels
         self.made_of = made_of
+        self.tally = tally
 
     def __call__(self, profile, raw, *, strongest):
         """Classify one message."""
@@ -216,9 +217,9 @@ class Application:
         self.made_of = dict.fromkeys(self.labels, service)
         self.recipients = Recipients(self.labels, site="default", aliases={})
         self.feedback = Feedback(self.labels)
-        self.classify = Classify(self.labels, self.made_of)
         self.tally = Tally()
-        self.delivery = Delivery(self.classify, self.recipients, self.tally)
+        self.classify = Classify(self.labels, self.made_of, self.tally)
+        self.delivery = Delivery(self.classify, self.recipients)
         self.correspondents = Correspondents()
         self.live = Live(self.labels, self.made_of, self.feedback.learned)
 
