@@ -15,7 +15,7 @@ import contextvars
 import os
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +80,8 @@ def _allocate() -> None:
     """
     for path in _files():
         try:
+            # Somebody may have cleaned up.
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             with path.open("ab") as file:
                 os.posix_fallocate(file.fileno(), 0, _ALLOCATED)
         except OSError as error:
@@ -90,7 +92,9 @@ def _allocate() -> None:
 def discard() -> None:
     """Remove the files of a worker that cannot start: nobody reads its counts."""
     for path in _files():
-        path.unlink(missing_ok=True)
+        # What kept the worker from making them keeps nothing there.
+        with suppress(OSError):
+            path.unlink()
 
 
 def _workers(folder: Path) -> list[str]:

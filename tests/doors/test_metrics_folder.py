@@ -12,7 +12,7 @@ import pytest
 
 from app.doors.cli.serve import counting
 from app.doors.service import create
-from app.services.metrics import SHARED
+from app.services.metrics import SHARED, Tally
 from tests.support import command
 
 # A service that is killed.
@@ -112,12 +112,23 @@ def test_a_worker_that_cannot_start_leaves_no_counters(temporary, monkeypatch, c
     assert [] == list(temporary.iterdir())
 
 
+def test_a_worker_counts_although_somebody_has_removed_the_folder(
+    temporary, monkeypatch
+):
+    """It takes the place of one that has died; the others count into their files."""
+    monkeypatch.setenv(SHARED, str(temporary / "removed"))
+    Tally()
+
+    assert 3 == len(list(temporary.glob("removed/*.db")))
+
+
 def test_a_worker_whose_counters_have_no_room_says_so(temporary, monkeypatch, caplog):
     """As any other that cannot start."""
-    monkeypatch.setenv(SHARED, str(temporary / "missing"))
+    (temporary / "file").touch()
+    monkeypatch.setenv(SHARED, str(temporary / "file"))
     monkeypatch.setenv("POSTBAYES_WORKERS", "2")
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{temporary}/some.db")
     with pytest.raises(SystemExit):
         create()
 
-    assert "for the counters of a worker cannot be written: No such file" in caplog.text
+    assert "for the counters of a worker cannot be written: File exists" in caplog.text
