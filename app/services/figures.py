@@ -124,6 +124,11 @@ class LiveFigures:
     curve: tuple[Slice, ...]
     sources: tuple[SourceFigures, ...]
 
+    @property
+    def suspects(self) -> tuple[SourceFigures, ...]:
+        """The sources that are suspects."""
+        return suspects(self.sources)
+
 
 @dataclass(eq=False)
 class Figures:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from app.doors.documents import AnswerDocument, OfProfileOut
-from app.services.figures import suspects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,7 +126,7 @@ class FiguresOut(ErrorsOut):
     @classmethod
     def of_figures(cls, figures: LiveFigures) -> Self:
         """Return the document of live figures."""
-        found = {each.source for each in suspects(figures.sources)}
+        found = {each.source for each in figures.suspects}
         return cls.of(
             figures.errors,
             figures,

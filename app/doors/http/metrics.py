@@ -19,7 +19,6 @@ from app.doors.http.guard import Guarded, asking
 from app.doors.http.page.profiles import WINDOW
 from app.doors.http.routes import App, Who, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
-from app.services.figures import suspects
 from app.services.profiles import learned
 
 if TYPE_CHECKING:
@@ -212,7 +211,7 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
         # An undefined figure has no sample, not a zero.
         if pct is not None:
             yield name, (profile,), pct / 100.0
-    suspect = suspects(figures.sources)
+    suspect = figures.suspects
     for each in figures.sources:
         its, whose = each.errors, (profile, each.source)
         yield "source_suspect", whose, int(each in suspect)
