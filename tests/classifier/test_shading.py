@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.classifier.explain import attribute
 from app.classifier.learn import delta
-from app.classifier.shading import shade
+from app.classifier.shading import STEPS, shade
 from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
@@ -96,6 +96,21 @@ def test_a_word_of_spam_is_dark_on_its_side():
     assert "free" in [each["feature"] for each in free.features]
     (feature,) = [each for each in free.features if each["feature"] == "free"]
     assert (4, {"ham": 0, "spam": 4}) == (feature["places"], feature["messages"])
+
+
+def test_a_shade_is_the_strength_beside_the_strongest_piece():
+    """A step darker from each share of it on, by all that its features add."""
+    shown = [
+        (each.shade, sum(feature["log_odds"] for feature in each.features))
+        for each in segments(shaded(LETTER)[1])
+        if each.shade
+    ]
+    strongest = max(abs(strength) for _, strength in shown)
+
+    assert {1, 2, 3} == {abs(steps) for steps, _ in shown}
+    for steps, strength in shown:
+        darker = sum(abs(strength) >= step * strongest for step in STEPS)
+        assert math.copysign(darker, strength) == steps
 
 
 def test_a_word_in_several_places_adds_the_same_part_in_each():

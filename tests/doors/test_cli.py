@@ -670,13 +670,15 @@ def test_profiles_are_listed_with_what_they_have_learned(run, index):
 
 
 def test_a_profile_is_renamed_and_keeps_what_it_has_learned(run, index):
-    """Under the name that another has it cannot go on."""
+    """It cannot go on under the name of another, or under one that cannot be used."""
     run("profiles", "--create", "old")
     run("learn", "--index", index, "--profile", "old")
 
     taken = run("profiles", "--rename", "old", "default")
+    unusable = run("profiles", "--rename", "old", "new name")
     code, out, _ = run("profiles", "--rename", "old", "new@example.org")
 
+    assert (78, True) == (unusable[0], "got 'new name'" in unusable[2])
     assert (65, True) == (taken[0], "the profile 'default' already exists" in taken[2])
     assert (0, False) == (code, "old" in out)
     assert "new@example.org  revision 20  learned 10 ham, 10 spam" in out
