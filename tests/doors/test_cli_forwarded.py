@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -96,6 +98,25 @@ def test_a_profile_that_is_named_learns(forward, teacher):
     forward(attached(SPAM[0]), "--profile", "site")
 
     assert {"label": "spam", "profile": "site", "source": ANN} == teacher.asked[0][1]
+
+
+def test_it_compiles_nothing(teacher):
+    """The unit of Postfix in Debian 13 has ``MemoryDenyWriteExecute=yes``."""
+    program = (
+        "import sys; sys.modules['numba'] = None; from app.doors.cli.main import *"
+    )
+    program += "; main(sys.argv[1:])"
+    url = f"--url=http://127.0.0.1:{teacher.server_port}"
+    command = ["forwarded", "--label=spam", f"--sender={ANN}", url]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        input=attached(SPAM[0]),
+        capture_output=True,
+        check=False,
+    )
+
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert SPAM[0] == teacher.asked[0][0]
 
 
 @pytest.mark.parametrize("sender", ["", " ", "\t"])

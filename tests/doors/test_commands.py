@@ -99,7 +99,6 @@ def test_a_service_imports_what_it_serves_with_and_no_more():
         "app.services.application",
         "fastapi",
         "numpy",
-        "scipy",
         "sqlalchemy",
     ] == needed
 

@@ -154,3 +154,21 @@ def test_one_of_several_workers_is_the_first():
     assert "True True False False False True False False" == " ".join(
         ran.stdout.split()
     )
+
+
+def test_a_process_that_may_execute_no_new_memory_says_so_in_a_sentence(tmp_path):
+    """As under ``MemoryDenyWriteExecute=yes``; before the database is made."""
+    program = """if True:
+        from llvmlite import binding
+        def refused(): raise PermissionError(13, "cannot allocate executable memory")
+        binding.check_jit_execution = refused
+        from app.doors.cli.main import main
+        main(["serve"])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert 78 == done.returncode
+    assert done.stderr.startswith(b"postbayes: this process may not execute memory")
+    assert [] == [*tmp_path.iterdir()]

@@ -29,7 +29,7 @@ def fill(into):
 
 found = np.zeros(1, np.int64)
 fill(found)
-print(found[0], sum(fill.stats.cache_hits.values()))
+print(found[0], sum(fill.dispatcher.stats.cache_hits.values()))
 """
 NO_SPACE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
 
@@ -40,8 +40,9 @@ def kernels(tmp_path):
     folder = tmp_path / "app/kernels"
     folder.mkdir(parents=True)
     (tmp_path / "app/__init__.py").touch()
-    source = Path(app.kernels.__file__)
-    (folder / "__init__.py").write_bytes(source.read_bytes())
+    for name in ("__init__.py", "compiler.py", "../errors.py"):
+        source = Path(app.kernels.__file__).parent / name
+        (folder / name).write_bytes(source.read_bytes())
     (folder / "one.py").write_text(ONE.format(number=1))
     (folder / "kernel.py").write_text(KERNEL)
     return folder

@@ -21,7 +21,9 @@ for module in iter_modules(kernels.__path__):
             # Of the lab alone.
             continue
         # Those that are not kept on disk are compiled into the others.
-        if getattr(kernel, "signatures", None) == [] and kernel.stats.cache_path:
+        if not isinstance(kernel, kernels.Kernel) or kernel.dispatcher.signatures:
+            continue
+        if kernel.dispatcher.stats.cache_path:
             print(name)
 """
 

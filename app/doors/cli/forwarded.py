@@ -72,8 +72,8 @@ def _teach(
     A message that an earlier try taught is counted too, and does not change.
     """
     # Imported here, since strangers write to such an address too: without a known
-    # sender the command takes a fifth of the CPU time (0.24 s), which is mostly
-    # imports.
+    # sender the command takes less than a third of the CPU time (0.28 s), which is
+    # mostly imports.
     from app.doors.cli.client import ask, url_of  # noqa: PLC0415
     from app.doors.documents.message import FeedbackOut  # noqa: PLC0415
     from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415

@@ -35,6 +35,7 @@ from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import ServiceManager, allow_files, remember_reload
 from app.doors.serving.sockets import Inet, addresses_of
 from app.errors import InvalidSetting
+from app.kernels import load_compiler
 from app.services.access import list_keys
 from app.services.follow import followed_sites
 from app.services.log import keep_log
@@ -146,6 +147,7 @@ def serve(
             os.environ[f"POSTBAYES_{name.upper()}"] = str(given)
     keep_log(settings)
     allow_files(FILES)
+    load_compiler()
     _require_free(settings)
     # Before an older database is migrated; and once, because uvicorn would restart
     # failing workers again and again.
