@@ -227,9 +227,14 @@ class Writer(threading.Thread):
                 _refuse([job for job in left if not replaced or job.requeued], error)
                 if again:
                     # Loading takes as long as at a start; others are taught meanwhile.
-                    threading.Thread(
+                    thread = threading.Thread(
                         target=self._requeue, args=(profile, again), daemon=True
-                    ).start()
+                    )
+                    try:
+                        thread.start()
+                    # There is no room for one; this thread must go on.
+                    except RuntimeError:
+                        _refuse(again, error)
 
     def _requeue(self, replaced: LiveProfile, jobs: list[_Job]) -> None:
         """Queue jobs for the profile that replaced theirs, once it is loaded."""

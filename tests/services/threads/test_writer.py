@@ -274,6 +274,27 @@ def test_who_waits_for_a_successor_is_told_that_there_is_none(engine, live):
         assert 0 == live.snapshot.revision
 
 
+def test_where_no_thread_can_wait_for_a_successor_others_are_taught(
+    engine, live, monkeypatch
+):
+    """Its limit of threads or memory keeps no service from learning."""
+
+    def lacking(_):
+        raise RuntimeError("can't start new thread")
+
+    other = LiveProfile(created(engine, "other"), Snapshot.empty(Specification()))
+    replaced(engine, live.row)
+    writer = Writer(engine)
+    writer.start()
+    monkeypatch.setattr(threading.Thread, "start", lacking)
+    with pytest.raises(ProfileReplaced):
+        writer.submit(live, teaching(spam(1), "spam")).result(PATIENCE)
+    taught = writer.submit(other, teaching(ham(1), "ham")).result(PATIENCE)
+    writer.stop()
+
+    assert "learned" == taught.outcome.kind
+
+
 def test_who_was_handed_on_keeps_nobody_else_from_it(engine, live):
     """A profile may be replaced again and again, and others have just come."""
 
