@@ -27,13 +27,16 @@ from app.exchange.format import (
     SUM,
     UNDOS,
     read_names,
+    read_rows,
     read_undo,
     surveyed_rows,
     write_names,
+    write_rows,
     write_sum,
 )
 from app.exchange.survey import survey
-from app.ledger.sums import MOST_OCCURRENCES
+from app.ledger.entry import LedgerRow
+from app.ledger.sums import MOST_OCCURRENCES, Amounts, encode_sum
 from app.ledger.vector import encode_names
 from app.services.cache import LiveProfiles
 from app.services.figures import Figures
@@ -354,15 +357,20 @@ def test_a_view_that_cannot_be_stored_is_refused(engine, view):
         imported(engine, altered(data, views={view: {"ham": 1}}), "new")
 
 
-def many(messages, occurrences):
-    """Return a block of one feature of the word "a", in spam."""
+def statistics(messages, occurrences):
+    """Return statistics of one feature of the word "a", in spam."""
     counts = FeatureCounts.of_counts(
         np.array([0, messages]),
         np.array([feature("a")]),
         np.array([[0, occurrences]]),
         np.array([[0, 1]]),
     )
-    return SUM, write_sum(202603, State(words=counts), ("ham", "spam"))
+    return State(words=counts)
+
+
+def many(messages, occurrences):
+    """Return a block of the statistics."""
+    return SUM, write_sum(202603, statistics(messages, occurrences), ("ham", "spam"))
 
 
 def counted(engine, *blocks):
@@ -397,6 +405,30 @@ def test_what_is_added_up_block_by_block_is_refused_as_well(engine):
 
     with pytest.raises(MalformedExport, match="occurrences, more than"):
         imported(engine, counted(engine, *blocks), "new")
+
+
+def test_the_sums_of_a_ledger_are_added_up_as_well():
+    """Row by row, as its messages are."""
+    half = encode_sum(statistics(1, MOST_OCCURRENCES // 2), ("ham", "spam"))
+    rows = [
+        LedgerRow.of_sum(
+            half,
+            profile_id=1,
+            revision=revision,
+            epoch=202603,
+            encoded_names=None,
+            feature_set=1,
+            source="ann",
+            time=APRIL,
+        )
+        for revision in (1, 2, 3)
+    ]
+
+    assert 1 == len(
+        read_rows(write_rows(rows[:1], words=True), ("ham", "spam"), Amounts())
+    )
+    with pytest.raises(MalformedExport, match="occurrences, more than"):
+        read_rows(write_rows(rows, words=True), ("ham", "spam"), Amounts())
 
 
 @pytest.mark.parametrize("folded", [True, False])
