@@ -196,6 +196,15 @@ def test_the_shares_of_the_levels_sum_to_the_log_odds(site):
         assert {"ham": 341, "spam": 312} == explanation.summands[0].messages
 
 
+def test_the_weights_are_those_of_the_level_that_knows_most():
+    """A new profile has fitted none."""
+    own, site = taught(), taught()
+    site.fusion = replace(site.fusion, fitted_messages=500)
+
+    for levels in ({"own": own, "site": site}, {"own": site, "site": own}):
+        assert site.fusion is backed_off(levels_of(**levels)).fusion
+
+
 def test_more_labels_have_the_verdicts_of_two_at_every_level():
     """Bit for bit, with and without the levels above."""
     labels = Specification(labels=("ham", "list", "spam"))
