@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import importlib
 import json
@@ -374,19 +373,6 @@ def test_a_lack_of_memory_is_no_defect(run, index, monkeypatch, error):
     assert 75 == code
     assert err.startswith("postbayes: there is not enough memory")
     assert "Traceback" not in err
-
-
-def test_a_system_without_executable_memory_is_named(run, index, monkeypatch):
-    """A service would fail so at each start, and is not started again."""
-
-    def forbidden(*_, **__):
-        raise PermissionError(errno.EACCES, "cannot allocate executable memory. This")
-
-    monkeypatch.setattr(learning.Learn, "batches", forbidden)
-    code, _, err = run("learn", "--index", index)
-
-    assert 78 == code
-    assert "set MemoryDenyWriteExecute=false" in err
 
 
 def test_an_empty_password_file_is_refused(run, monkeypatch, tmp_path):

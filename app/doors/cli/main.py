@@ -330,13 +330,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(75)  # EX_TEMPFAIL
         if not isinstance(error, OSError):
             raise
-        # In the words of llvmlite, which would be tried again and again.
-        if "executable memory" in str(error):
-            complain(
-                "the system permits no executable memory, which the compiled kernels "
-                "need; for a unit of systemd, set MemoryDenyWriteExecute=false"
-            )
-            sys.exit(78)  # EX_CONFIG
         complain(f"input or output failed: {errors.reason(error)}")
         sys.exit(74)  # EX_IOERR
 
