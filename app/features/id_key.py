@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from app.errors import InvalidSetting
-from app.kernels.hashing import siphash
+from app.kernels import hashing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ class IdKey:
     def ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the keyed ids of some ids, in their order."""
         keyed = np.empty(ids.size, np.uint64)
-        siphash(
+        hashing.siphash(
             np.ascontiguousarray(ids).view(np.uint64),
             np.frombuffer(self.secret, "<u8"),
             keyed,

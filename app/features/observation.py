@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
 from app.features.id_key import keyable
-from app.kernels.text import joined, paired, quoted
+from app.kernels import text as kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -255,7 +255,7 @@ class FeatureNames(Sequence[str]):
         most = 6 * int(np.add.reduce(sizes)) + 3 * self.at.size
         into = np.empty(most, np.uint8)
         text = np.frombuffer(self.text, np.uint8)
-        size = quoted(text, self.bounds, self.at, self.words, into)
+        size = kernel.quoted(text, self.bounds, self.at, self.words, into)
         return b"[" + into[:size].tobytes() + b"]"
 
     def take(self, places: NDArray[np.intp]) -> FeatureNames:
@@ -325,9 +325,9 @@ def pair_names(
         None if a pair has another word.
     """
     made, places = np.empty((2, pairs.size), np.int64)
-    if not paired(words, pairs.left, pairs.right, places):
+    if not kernel.paired(words, pairs.left, pairs.right, places):
         return None
-    joined(pairs.left, pairs.right, made)
+    kernel.joined(pairs.left, pairs.right, made)
     left, right = np.divmod(places.take(made.argsort()), max(words.size, 1))
     both = zip(names_at(names, left), names_at(names, right), strict=True)
     return FeatureNames.of([f"{first} {second}" for first, second in both], 2)

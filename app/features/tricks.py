@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED, disguises
+from app.kernels import text as kernel
+from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED
 
 # Confusables that NFKC leaves apart: the Cyrillic and Greek letters that look
 # like Latin ones (Unicode Technical Standard 39, confusables.txt).
@@ -85,7 +86,7 @@ def is_mixed(text: str) -> bool:
 
 def _seen(text: str) -> int:
     """Return the disguises that `app.kernels.text.disguises` finds in a text."""
-    return disguises(np.frombuffer(text.encode(), np.uint8))
+    return kernel.disguises(np.frombuffer(text.encode(), np.uint8))
 
 
 def as_latin(word: str) -> str:

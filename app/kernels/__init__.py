@@ -7,6 +7,7 @@ bit, with a few plain lines, and run it with checked indices.
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property, update_wrapper
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -68,8 +69,14 @@ class Kernel(Generic[P, R]):
     @cached_property
     def dispatcher(self) -> Any:
         """What numba has made of the function."""
-        made = load_compiler().made
-        return made(self.py_func, cached=self._cached, **self._options)
+        compiler, function = load_compiler(), self.py_func
+        made = compiler.made(function, cached=self._cached, **self._options)
+        # From now on, a call by the name in the module, as all of a verdict are, goes to
+        # it directly: by way of this object, a verdict takes 4 % longer.
+        names = vars(sys.modules[function.__module__])
+        if names.get(function.__name__) is self:
+            names[function.__name__] = made
+        return made
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Call the compiled function."""

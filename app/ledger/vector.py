@@ -67,8 +67,8 @@ from app.bayes.models.chain import Runs, require_runs, with_beginnings
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.observation import FeatureNames, Pairs
-from app.kernels.columns import LOW, read_column, read_ids, write_column, write_ids
-from app.kernels.text import paired, unpaired
+from app.kernels import columns, text
+from app.kernels.columns import LOW
 from app.zstd import Dictionary, packed, packer, unpacked
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def encode(views: Mapping[str, SparseCounts]) -> bytes:
     low: list[bytes] = []
     parts = []
     for view in sorted(views):
-        kind, n, columns = _payload(view, views[view], views, low)
-        parts += [write_name(view), bytes((kind,)), COUNT.pack(n), *columns]
+        kind, n, blocks = _payload(view, views[view], views, low)
+        parts += [write_name(view), bytes((kind,)), COUNT.pack(n), *blocks]
     kept = b"".join(low)
     before = COUNT.pack(len(kept)) + kept
     return sealed(VERSION, before, b"".join(parts), kind="vector")
@@ -238,7 +238,7 @@ def _payload(
     if isinstance(x, Runs) and (runs := x.numbers).size <= MOST_RUNS:
         return _RUNS, runs.size, [_column(runs, differences=True)]
     by_id = np.empty((LOW + 1) * x.size, np.uint8)
-    write_ids(x.ids, by_id)
+    columns.write_ids(x.ids, by_id)
     low.append(by_id[: LOW * x.size].tobytes())
     high = by_id[LOW * x.size :].tobytes()
     if ones:
@@ -249,7 +249,7 @@ def _payload(
 def _column(numbers: NDArray[np.int64], *, differences: bool = False) -> bytes:
     """Return some numbers, or the first and the differences of successive ones."""
     into = np.empty(1 + _WIDTHS[-1] * numbers.size, np.uint8)
-    return into[: write_column(numbers, differences, into)].tobytes()
+    return into[: columns.write_column(numbers, differences, into)].tobytes()
 
 
 def _read_column(
@@ -261,7 +261,7 @@ def _read_column(
         raise ValueError(f"a number of {width} bytes is unknown")
     column = np.frombuffer(body, np.uint8, n * width, at + 1)
     numbers = np.empty(n, np.int64)
-    read_column(column, width, differences, numbers)
+    columns.read_column(column, width, differences, numbers)
     return numbers, at + 1 + n * width
 
 
@@ -273,7 +273,7 @@ def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> NDArray[np.int64] | 
     """
     words = views[_WORDS].ids if _WORDS in views else x.ids[:0]
     places = np.empty(x.size, np.int64)
-    if not paired(words, x.left, x.right, places):
+    if not text.paired(words, x.left, x.right, places):
         return None
     places.sort()
     return places
@@ -283,7 +283,7 @@ def _pairs(places: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> Pair
     """Return the pairs at some places of `_places`."""
     words = views[_WORDS].ids if _WORDS in views else places[:0]
     left, right, ids = np.empty((3, places.size), np.int64)
-    if not unpaired(words, places, left, right, ids):
+    if not text.unpaired(words, places, left, right, ids):
         raise ValueError("a pair is of no words")
     ids.sort()
     return Pairs(ids, np.ones_like(ids), left, right)
@@ -359,7 +359,7 @@ def _features(
     n = low.shape[0]
     ids = np.empty(n, np.int64)
     high = np.frombuffer(body, np.uint8, n, at)
-    increasing = read_ids(low.reshape(-1), high, ids)
+    increasing = columns.read_ids(low.reshape(-1), high, ids)
     counts, at = np.ones_like(ids), at + n
     if counted:
         counts, at = _read_column(body, at, n)

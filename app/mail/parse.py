@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.kernels.text import with_lf
+from app.kernels import text as kernel
 from app.mail import headers, html
 from app.mail.encoding import decode_text, decode_transfer, without_uuencoded
 from app.mail.limits import (
@@ -335,7 +335,7 @@ def _with_lf(content: bytes) -> bytes:
     if b"\r" not in content:
         return content
     into = np.empty(len(content), np.uint8)
-    size = with_lf(np.frombuffer(content, np.uint8), into)
+    size = kernel.with_lf(np.frombuffer(content, np.uint8), into)
     return into[:size].tobytes()
 
 

@@ -29,7 +29,7 @@ def fill(into):
 
 found = np.zeros(1, np.int64)
 fill(found)
-print(found[0], sum(fill.dispatcher.stats.cache_hits.values()))
+print(found[0], sum(fill.stats.cache_hits.values()))
 """
 NO_SPACE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
 
