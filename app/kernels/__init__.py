@@ -71,8 +71,8 @@ class Kernel(Generic[P, R]):
         """What numba has made of the function."""
         compiler, function = load_compiler(), self.py_func
         made = compiler.made(function, cached=self._cached, **self._options)
-        # From now on, a call by the name in the module, as all of a verdict are, goes to
-        # it directly: by way of this object, a verdict takes 4 % longer.
+        # From now on, calls by the name in the module, as those of a verdict, go to it
+        # directly: by way of this object, a verdict takes 4 % longer.
         names = vars(sys.modules[function.__module__])
         if names.get(function.__name__) is self:
             names[function.__name__] = made
