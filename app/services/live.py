@@ -285,12 +285,16 @@ class LiveProfile:
         with the new ones.
         """
         turned = load(engine, self.row, self.specification)
-        while True:
-            with self._learning:
-                if turned.revision >= self.revision:
-                    self._answer_as(turned)
-                    return
+        while not self.take_over(turned):
             turned.follow(engine)
+
+    def take_over(self, turned: LiveProfile) -> bool:
+        """Take over another's counts, if as new; return whether they were."""
+        with self._learning:
+            known = turned.revision >= self.revision
+            if known:
+                self._answer_as(turned)
+        return known
 
     def _answer_as(self, other: LiveProfile) -> None:
         """Take over another's counts, but not its policy, which may be older."""

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from app.classifier.explain import Explanation, ListedFeature, Summand
 from app.classifier.rule import VerdictRule
-from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
 from app.doors.documents.message import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
@@ -23,7 +22,9 @@ from tests.support.application import served
 from tests.support.messages import HAM, SPAM
 
 RAW = {"content-type": "message/rfc822"}
-LABELS = ("späm", "ham\u2028", '"')
+SPECIFICATION = SimpleNamespace(
+    labels=("späm", "ham\u2028", '"'), verdict=VerdictRule()
+)
 
 texts = st.text(max_size=9)
 counts = st.integers(0, 2**63)
@@ -87,10 +88,9 @@ answers = st.builds(
         families=st.dictionaries(texts, summed, max_size=3),
         summands=st.lists(entries, max_size=3).map(tuple),
     ),
-    specification=st.just(Specification()),
+    specification=st.just(SPECIFICATION),
     profile=texts,
     levels=st.just(()),
-    labels=st.just(LABELS),
     revision=counts,
 )
 taught = st.builds(
@@ -104,12 +104,7 @@ taught = st.builds(
         row=st.builds(SimpleNamespace, revision=counts),
     ),
     verdict_before=st.none() | verdicts,
-    profile=st.just(
-        SimpleNamespace(
-            row=SimpleNamespace(labels=LABELS),
-            specification=SimpleNamespace(verdict=VerdictRule()),
-        )
-    ),
+    profile=st.just(SimpleNamespace(specification=SPECIFICATION)),
 )
 
 

@@ -391,7 +391,7 @@ def test_several_labels_are_learned_and_explained(database_url):
         teach(app, SPAM[2], "phishing")
         classified = app.classify("default", SPAM[2], strongest=3)
 
-    assert "phishing" == classified.labels[classified.verdict.label]
+    assert "phishing" == classified.specification.labels[classified.verdict.label]
     assert "spam" == classified.verdict.decision
     assert classified.verdict.log_odds == pytest.approx(
         sum(entry.log_odds for entry in classified.explanation.summands), abs=1e-9
