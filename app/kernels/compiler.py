@@ -57,12 +57,10 @@ class CacheBesideSource(_OfAllSources, caching.InTreeCacheLocator):
         found = cls(py_func, py_file)
         # Numba ignores folders that it cannot write, so an image on a read-only disk
         # would compile everything at each start.
-        kept = Path(found.get_cache_path())  # type: ignore[no-untyped-call]
+        kept = Path(found.get_cache_path())
         if any(kept.glob(f"*.{py_func.__name__}-*.nbi")):
             return found
-        writable: CacheBesideSource | None = super().from_function(  # type: ignore[no-untyped-call]
-            py_func, py_file
-        )
+        writable: CacheBesideSource | None = super().from_function(py_func, py_file)
         return writable
 
 
@@ -86,15 +84,15 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, *asked: Any) -> Any:
         with suppress(OSError):
             try:
-                return super().load_overload(*asked)  # type: ignore[no-untyped-call]
+                return super().load_overload(*asked)
             except (EOFError, UnpicklingError):
                 # Cut short by a power cut, since numba does not wait for the disk.
-                self.flush()  # type: ignore[no-untyped-call]
+                self.flush()
         return None
 
     def save_overload(self, *code: Any) -> None:
         with suppress(OSError):
-            super().save_overload(*code)  # type: ignore[no-untyped-call]
+            super().save_overload(*code)
 
 
 def made(function: Callable[..., Any], *, cached: bool, **options: Any) -> Any:
@@ -105,7 +103,7 @@ def made(function: Callable[..., Any], *, cached: bool, **options: Any) -> Any:
         # Without a folder, each process compiles the kernels that it calls.  A mail
         # server may run a command under a user without a home.
         with suppress(RuntimeError):
-            dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001
+            dispatcher._cache = _Cache(function)  # noqa: SLF001
     return dispatcher
 
 
