@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from functools import cached_property, update_wrapper
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from app.errors import InvalidSetting
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+COMPILER: Final = "app.kernels.compiler"
+"""The module that imports numba."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -33,7 +35,7 @@ def load_compiler() -> Any:
         If the process may not execute memory that it has written.
     """
     try:
-        return import_module("app.kernels.compiler")
+        return import_module(COMPILER)
     except PermissionError as error:
         raise InvalidSetting(
             "this process may not execute memory that it has written, which compiled "

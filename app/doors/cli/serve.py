@@ -35,7 +35,7 @@ from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import ServiceManager, allow_files, remember_reload
 from app.doors.serving.sockets import Inet, addresses_of
 from app.errors import InvalidSetting
-from app.kernels import load_compiler
+from app.kernels import COMPILER, load_compiler
 from app.services.access import list_keys
 from app.services.follow import followed_sites
 from app.services.log import keep_log
@@ -286,13 +286,13 @@ class _Workers(Multiprocess):
 
 
 def _fork_workers() -> None:
-    """Make uvicorn fork its workers from a process that has imported their modules.
+    """Make uvicorn fork its workers from a process with their modules, and with numba.
 
     By default, `spawn` makes each worker import them again, which takes 2 s and 200 MB
     (`benchmarks/start.py`).  A fork of this process would inherit its locks.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([service.__name__])
+    context.set_forkserver_preload([COMPILER, service.__name__])
     _subprocess.spawn = context  # type: ignore[assignment]
 
 
