@@ -258,6 +258,26 @@ def test_workers_that_begin_while_their_parent_is_killed_end_too(service):
 
 
 @on_sqlite
+def test_workers_that_finish_a_request_let_nobody_else_wait(service):
+    """New connections are refused meanwhile, so that a proxy goes on to the next."""
+    service.environment["POSTBAYES_WORKERS"] = "2"
+    service.start()
+    with socket.create_connection(("127.0.0.1", service.port)) as slow:
+        slow.sendall(
+            b"POST /classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+            b"Content-Type: message/rfc822\r\nExpect: 100-continue\r\n\r\n"
+        )
+        begun = slow.recv(1024)
+        service.process.send_signal(signal.SIGTERM)
+
+        assert nobody_listens(service)
+        assert begun.startswith(b"HTTP/1.1 100")
+        slow.sendall(b"a: b\n")
+        assert slow.recv(1024).startswith(b"HTTP/1.1 200")
+    assert 0 == service.process.wait()
+
+
+@on_sqlite
 def test_what_a_service_that_was_killed_counted_into_is_removed(service, tmp_path):
     """By the next start, though its workers live a little longer than it."""
     service.environment |= {"POSTBAYES_WORKERS": "2", "TMPDIR": str(tmp_path)}

@@ -260,9 +260,13 @@ class _Workers(Multiprocess):
         self._reloading = list(self.processes)
 
     def terminate_all(self) -> None:
-        """Ask all workers to end."""
+        """Ask all workers to end, and leave the port to them."""
         self._manager.stopping()
         super().terminate_all()
+        # Otherwise new connections would wait here for the last request in progress,
+        # and then be reset, instead of being refused at once.
+        for each in self.sockets:
+            each.close()
 
     def handle_signals(self) -> None:
         """Act on signals, and on a SIGHUP as soon as a worker can handle it."""
