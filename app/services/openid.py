@@ -29,6 +29,7 @@ from app.errors import (
 from app.mail.encoding import shown
 from app.services.client import NoAnswer, ask
 from app.services.clock import Buckets, Failures
+from app.services.log import SparingLog
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class OpenIDProvider:
         """Begin without the addresses of the provider."""
         self.host = urlsplit(self.issuer).hostname or self.issuer
         self._failures = Failures()
+        self._log = SparingLog(log)
         # Guessing is impossible here; this bounds the requests that others can make
         # this service send to the provider.
         self._turns = Buckets(1 / 3, 30)
@@ -173,7 +175,11 @@ class OpenIDProvider:
             return self.sessions.sign_in_as(name), begun["there"]
         except Unauthenticated as error:
             self.sessions.refused("provider")
-            log.warning("a sign-in at %s was refused: %s", self.host, shown(str(error)))
+            # Any browser can repeat a refusal, and can name an error of its own.
+            more = self._log.passes("" if "error" in answer else str(error))
+            if more is not None:
+                why = shown(": ".join((str(error), *getattr(error, "__notes__", ()))))
+                log.warning("a sign-in at %s was refused: %s%s", self.host, why, more)
             if error.confidential:
                 raise Unauthenticated(
                     f"the answer of {self.host} cannot be trusted; sign in again. The "
@@ -194,7 +200,7 @@ class OpenIDProvider:
         if "code" not in answer:
             why = answer.get("error", "the answer has no code")
             msg = f"{self.host} has not signed you in: {shown(why, 100)}"
-            raise Unauthenticated(msg)
+            raise _described(Unauthenticated(msg), answer)
         return begun
 
     def _identify(self, code: str, begun: Mapping[str, str], back: str) -> str:
@@ -333,7 +339,7 @@ class OpenIDProvider:
         ):
             known = document if isinstance(document, dict) else {"error": status}
             why = f"{place} answered {str(known.get('error'))[:100]!r}"
-            raise Unauthenticated(why, confidential=True)
+            raise _described(Unauthenticated(why, confidential=True), known)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
         if not isinstance(document, dict):
@@ -354,6 +360,13 @@ class OpenIDProvider:
             f"nobody can sign in at {self.host} at the moment; try again in a minute. "
             "The log of Postbayes has the reason"
         )
+
+
+def _described(error: Unauthenticated, answer: Mapping[str, Any]) -> Unauthenticated:
+    """Return an error with what a provider says about it (RFC 6749 section 5.2)."""
+    if "error_description" in answer:
+        error.add_note(str(answer["error_description"])[:500])
+    return error
 
 
 def _is_safe(address: object) -> bool:

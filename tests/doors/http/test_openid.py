@@ -432,6 +432,39 @@ def test_the_provider_has_signed_nobody_in(make, provider):
     assert "has not signed you in: <b>denied" in sentence(answer)
 
 
+def test_the_log_has_what_a_provider_says_about_an_error(make, provider, caplog):
+    """On both ways: through the browser, and about a code."""
+    client = make()
+    back = provider.authorize(begin(client)) | {
+        "error": "invalid_request",
+        "error_description": "a pushed request is required",
+    }
+    del back["code"]
+    finish(client, back)
+    said = {"error": "invalid_client", "error_description": "the secret has expired"}
+    provider.said["/realm/token"] = 401, said
+    sign_in(client, provider)
+
+    assert "signed you in: invalid_request: a pushed request is required" in caplog.text
+    assert "answered 'invalid_client': the secret has expired" in caplog.text
+
+
+def test_strangers_fill_no_log(make, provider, caplog):
+    """A refusal that they repeat is logged once a minute, and does not hide others."""
+    client = make()
+    for number in range(5):
+        finish(client, {"code": str(number), "state": ""})
+        back = provider.authorize(begin(client)) | {"error": f"error{number}"}
+        del back["code"]
+        finish(client, back)
+    provider.claims["email"] = "eve@example.org"
+    sign_in(client, provider)
+
+    assert 3 == len([line for line in caplog.messages if "was refused: " in line])
+    assert "'eve@example.org'" in caplog.messages[-1]
+    assert {"provider": 11.0} == refusals(client)
+
+
 def test_the_answer_of_another_provider(make, provider):
     """The issuer in the answer is checked (RFC 9207)."""
     client = make()
