@@ -220,6 +220,8 @@ def keep_log(settings: Settings) -> None:
             json_lines = settings.log_format == "json"
             handler.setFormatter(JsonFormat() if json_lines else TextFormat())
             logger.setLevel(settings.log_level.upper())
+    # Those of Python would be lines without a time, in a log of JSON as well.
+    logging.captureWarnings(True)
     # Postbayes logs its start and its end itself, once.
     for name in ("alembic", "uvicorn", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -6,6 +6,7 @@ import json
 import logging
 import shlex
 import sys
+import warnings
 
 import pytest
 from hypothesis import given
@@ -128,6 +129,19 @@ def test_what_asyncio_repeats_is_logged_once_a_minute(caplog):
     assert [None, OSError, KeyError] == [
         record.exc_info and record.exc_info[0] for record in caplog.records
     ]
+
+
+def test_warnings_of_python_are_lines_of_the_log(caplog):
+    """Beside the log, they would be lines without a time, and no JSON."""
+    with warnings.catch_warnings():
+        # An earlier test may have captured those of a context that has ended.
+        logging.captureWarnings(False)
+        warnings.simplefilter("always")
+        keep_log(Settings())
+        warnings.warn("an algorithm is old", UserWarning, stacklevel=1)
+        logging.captureWarnings(False)
+
+    assert "UserWarning: an algorithm is old" in caplog.text
 
 
 def test_only_some_kinds_of_lines_are_remembered():
