@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import httpx2
@@ -19,6 +20,7 @@ from app.services.startup import opened_database
 from app.settings import Settings, load_settings
 from app.storage.database.engine import open_engine
 from tests.support.application import running
+from tests.support.command import Command
 from tests.support.messages import ham
 
 PASSWORD = b"correct horse\n"
@@ -49,6 +51,25 @@ def test_a_key_is_printed_once_and_stored_as_its_digest(run):
     assert listed.startswith(
         "mx1  classify, teach  profiles ann  labels spam  from 192.0.2.0/24  made "
     )
+
+
+@pytest.mark.usefixtures("run")
+def test_a_key_that_cannot_be_printed_is_revoked(tmp_path):
+    """Nobody has seen it, and another one of its name can be made."""
+    err = tmp_path / "err"
+    made = Command(
+        ["keys", "create", "mx1", "--right", "teach"],
+        environment=os.environ,
+        folder=tmp_path,
+        out="/dev/full",
+        err=err,
+    )
+    code = made.wait()
+    (key,) = stored()
+
+    assert 74 == code
+    assert key.revoked_at is not None
+    assert "shown only now" not in err.read_text()
 
 
 def test_a_key_is_revoked_by_its_name(run):

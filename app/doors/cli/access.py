@@ -129,7 +129,12 @@ def keys(
     )
     with opened_database(load_settings(), make=True) as engine:
         add_key(engine, key, actor=this_user())
-    show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
+        try:
+            show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
+        except OSError:
+            # Nobody has seen it, and its name would be taken.
+            revoke_key(engine, key_name, actor=this_user())
+            raise
     if not as_json:
         ERR.print(
             f"the key {name} is shown only now; the database stores only its digest"
