@@ -54,12 +54,13 @@ it applies to the whole body, so a slow trickle of bytes cannot hold a connectio
 """
 BODY_SPARE_SECONDS: Final = 5.0
 """Extra time for a route to report a late body before the connection is cut."""
-IDLE_SECONDS: Final = 125
+IDLE_SECONDS: Final = 620
 """Longest wait for another request on a connection.  Unit: seconds.
 
 A proxy must be the first to close its connections to the service: a request that it
 sends while the service closes one is lost, and its client gets 502.  nginx keeps them
-for 60 s, Traefik for 90 s, Caddy for 120 s.
+for 60 s, Traefik for 90 s, Caddy for 120 s, and the load balancers of Oracle Cloud for
+300 s and of Google Cloud for 600 s, which nobody can change.
 """
 ANSWER_SECONDS: Final = 60.0
 """Longest wait for a client that does not read its answer.  Unit: seconds.
