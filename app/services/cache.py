@@ -30,6 +30,7 @@ from app.errors import (
 )
 from app.services.clock import Failures
 from app.services.live import CachedProfile, Loading, diverged, load, newest_epoch
+from app.services.log import SparingLog
 from app.services.recipients import above
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
@@ -97,6 +98,7 @@ class LiveProfiles:
         # Why the counts of a profile cannot be loaded, by its key.
         self._errors: dict[int, Exception] = {}
         self._failures = Failures()
+        self._log = SparingLog(log)
         self._opened = 0
         # Last-read version of all profiles together, and of each by its key.
         self._total: Row[*tuple[Any, ...]] | None = None
@@ -345,7 +347,7 @@ class LiveProfiles:
                 live.adopt(row, self.specify(row))
             if row.name != self.site:
                 seconds = time.monotonic() - begun
-                log.info("the profile %r was loaded in %.1f s", row.name, seconds)
+                self._note(row.name, "was loaded in", f"{seconds:.1f} s")
         finally:
             loading.ended.set_result(live)
 
@@ -393,7 +395,16 @@ class LiveProfiles:
         cached.drop()
         self._dropped = True
         self._again.add(cached.row.id)
-        log.info("the counts of %r were dropped from memory: %s", cached.row.name, why)
+        self._note(cached.row.name, "was dropped from memory:", why)
+
+    def _note(self, name: str, what: str, more: str) -> None:
+        """Log what happened to a profile, the same thing once a minute.
+
+        If the memory is too small for the profiles in use, each request causes two.
+        """
+        left_out = self._log.passes(f"{what} {name}")
+        if left_out is not None:
+            log.info("the profile %r %s %s%s", name, what, more, left_out)
 
     def _refresh(self) -> None:
         with reading(with_short_timeout(self.engine)) as connection:

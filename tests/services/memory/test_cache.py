@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,21 @@ def test_what_was_dropped_answers_as_before(app):
     assert before == after
     assert before != taught
     assert taught == verdict(app, ANN)
+
+
+def test_what_comes_and_goes_at_each_request_fills_no_log(app, caplog):
+    """Each profile is logged when it comes and when it goes, once a minute."""
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        for name in (ANN, BOB):
+            verdict(app, name)
+            drop(app, name)
+    lines = [line for line in caplog.messages if "the profile '" in line]
+
+    assert [ANN, ANN, BOB, BOB] == [line.split("'")[1] for line in lines]
+    assert ["was loaded in", "was dropped from"] * 2 == [
+        " ".join(line.split()[3:6]) for line in lines
+    ]
 
 
 def test_the_profile_of_the_site_stays(app):
