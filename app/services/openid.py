@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -282,7 +283,7 @@ class OpenIDProvider:
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
         from joserfc import jwt  # noqa: PLC0415
         from joserfc.errors import JoseError  # noqa: PLC0415
-        from joserfc.jwk import KeySet  # noqa: PLC0415
+        from joserfc.jwk import KeySet, import_key  # noqa: PLC0415
         from joserfc.jws import JWSRegistry  # noqa: PLC0415
 
         # Fetched each time, because a provider may change its keys at any time.
@@ -293,9 +294,12 @@ class OpenIDProvider:
             strict_check_header=False,
         )
         try:
-            read = jwt.decode(
-                str(token), KeySet.import_key_set(keys), registry=registry
-            )
+            known = []
+            for each in keys["keys"]:
+                # One that is not understood is ignored (RFC 7517 section 5).
+                with suppress(JoseError, ValueError, TypeError, KeyError):
+                    known.append(import_key(each))
+            read = jwt.decode(str(token), KeySet(known), registry=registry)
             claims = CodeIDToken(
                 read.claims,
                 read.header,

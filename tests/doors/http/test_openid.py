@@ -538,6 +538,23 @@ def test_an_address_that_anybody_can_read_along(make, provider):
     assert 503 == answer.status_code
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kty": "EC", "crv": "of tomorrow", "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "Ed25519", "x": "AA"},
+        {"kty": "of tomorrow"},
+        {},
+    ],
+)
+def test_a_key_that_is_not_understood_is_ignored(make, provider, other):
+    """A provider may publish one for others, and signs with a known one."""
+    keys = [other | {"kid": "two"}, provider.key.as_dict(private=False)]
+    provider.said["/realm/keys"] = 200, {"keys": keys}
+
+    assert 303 == sign_in(make(), provider).status_code
+
+
 def test_keys_that_are_none(make, provider):
     """Without valid keys, no token can be checked."""
     provider.said["/realm/keys"] = 200, {"keys": [{"kty": "RSA", "n": "!"}]}
