@@ -79,7 +79,7 @@ class Provider(http.server.ThreadingHTTPServer):
     def token(self, form, authorization):
         """Return the tokens for a code."""
         given = base64.b64decode(authorization.removeprefix("Basic ")).decode()
-        if given != f"{CLIENT}:{SECRET}":
+        if "token_endpoint_auth_methods_supported" in self.metadata:
             given = f"{form.get('client_id')}:{form.get('client_secret')}"
         query = self.codes.pop(form["code"], {})
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
