@@ -331,17 +331,18 @@ def test_a_form_is_of_the_page_that_was_made_for_somebody(sessions, clock):
 
 
 def test_two_processes_sign_with_one_secret(engine, keys, sessions):
-    """Whichever makes it."""
-    others = LiveKeys(engine)
+    """Whichever makes it, and one that starts later as well."""
+    others, later = LiveKeys(engine), LiveKeys(engine)
     other = Sessions(others, idle=HOUR, most=HOUR)
     token = sessions.token("x")
     keys.make_secret()
     others.make_secret()
     others.refresh()
+    later.refresh()
 
     assert "" == token
     assert other.is_token(sessions.token("x"), "x") is False
-    assert keys.secret == others.secret
+    assert keys.secret == others.secret == later.secret
     assert 32 == len(keys.secret)
 
 

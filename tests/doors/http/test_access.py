@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from app.access.rights import Right
 from app.doors.http.app import create_app
+from app.errors import InvalidInput
 from app.services.access import expire_events, list_events, list_keys, made_key
 from app.services.application import Application
 from app.services.clock import Buckets
@@ -138,8 +139,10 @@ def test_a_refusal_names_the_right_that_lacks_and_those_that_are_there(applicati
     key = add(app, rights=[Right.READ])
     with serving(app) as client:
         answer = client(STRANGER, key).post("/classify", content=b"Subject: x")
+        text = client.local.get("/metrics").text
 
     assert 403 == answer.status_code
+    assert 'postbayes_access_refused_total{reason="right"} 1.0' in text
     assert "lacks the right 'classify'; it has: read" in answer.json()["detail"]
 
 
@@ -253,6 +256,15 @@ def test_a_key_expires_within_a_century(application, expires, status):
 
     assert status == refused.status_code
     assert [] == listed.json()["keys"]
+
+
+@pytest.mark.parametrize("limit", ["profiles", "labels", "networks"])
+def test_a_key_has_as_many_limits_as_somebody_may_write(limit):
+    """Every process keeps them in memory."""
+    made_key("mx1", ["read"], **{limit: ["192.0.2.1"] * 1000})
+
+    with pytest.raises(InvalidInput, match="at most 1000 profiles"):
+        made_key("mx1", ["read"], **{limit: ["192.0.2.1"] * 1001})
 
 
 def test_health_and_the_reference_are_for_everybody(application):
@@ -594,6 +606,7 @@ def test_what_somebody_did_is_on_record(application):
         ["key:mx1", "undo", "default"],
         ["key:mx1", "policy changed", "default"],
     ] == [[each["who"], each["act"], each["object"]] for each in found["events"]]
+    assert {"rights": ["read"]} == found["events"][1]["details"]
     assert [["test", "key created", "mx1"]] == [
         [each["who"], each["act"], each["object"]] for each in older["events"]
     ]

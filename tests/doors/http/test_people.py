@@ -87,12 +87,13 @@ def test_a_page_sends_a_stranger_to_sign_in_and_back(make):
     assert 200 == client.get("/history").status_code
 
 
-def test_the_cookie_of_https_is_for_https(make):
-    """The rule also holds behind a proxy that terminates TLS."""
+@pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
+def test_the_cookie_of_https_is_for_https(make, scheme, secure):
+    """The rule also holds behind a proxy, whether or not it terminates TLS."""
     client = make(proxies=("10.0.0.1",))(("10.0.0.1", 1))
-    client.headers |= {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
+    client.headers |= {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": scheme}
 
-    assert "Secure" in sign_in(client, "anna").headers["set-cookie"]
+    assert secure == ("Secure" in sign_in(client, "anna").headers["set-cookie"])
 
 
 def test_a_wrong_password_is_told_and_slowed(make):

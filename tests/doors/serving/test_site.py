@@ -14,7 +14,7 @@ from app.settings import Settings
 
 RAW = {"content-type": "message/rfc822"}
 SPAM = b"From: win@prizes.example\nSubject: Win\n\nfree money\n"
-SITE = Site(["filter.example.org", "mx.example.org."])
+SITE = Site(["Filter.example.org", "mx.example.org."])
 
 
 @pytest.mark.parametrize(
