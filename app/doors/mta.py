@@ -126,8 +126,8 @@ def parse_flag(text: str) -> tuple[str, str] | None:
 
     Examples
     --------
-    >>> parse_flag("X-Spam-Flag: YES")
-    ('X-Spam-Flag', 'YES')
+    >>> parse_flag("X-Spam-Flag: YES"), parse_flag(" ")
+    (('X-Spam-Flag', 'YES'), None)
     """
     if not text.strip():
         return None
@@ -388,12 +388,12 @@ class PointsAnswer:
 
 
 def printable(text: str) -> str:
-    """Return the text of a feature in characters safe for headers, logs and terminals.
+    r"""Return the text of a feature in characters safe for headers, logs and terminals.
 
     Examples
     --------
-    >>> printable("subject:grüße"), printable("free money")
-    ('subject:gr??e', 'free_money')
+    >>> printable("subject:grüße"), printable("free money"), printable("a\r\n\x1b")
+    ('subject:gr??e', 'free_money', 'a???')
     """
     shown = text.replace(" ", "_")
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in shown)

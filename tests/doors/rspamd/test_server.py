@@ -116,6 +116,16 @@ def test_a_large_message_is_scored_by_its_beginning():
     assert (200, "add header") == (status, answer["action"])
 
 
+def test_white_space_is_no_message():
+    """It passes as an empty message does, and teaches nothing."""
+    (_, scanned), (learned, _) = ask(
+        request("/checkv2", message=b" \r\n"),
+        request("/learnspam", message=b" \r\n"),
+    )
+
+    assert (True, 400) == (scanned["is_skipped"], learned)
+
+
 def test_every_error_has_a_status():
     """An error that is added to the tree is answered somehow."""
     assert PostbayesError in server.STATUS

@@ -43,6 +43,7 @@ def test_a_message_is_learned_once_and_moved():
         ("bob@example.org", ["Deliver-To: bob@example.org", "Rcpt: carl"]),
         ("default", ["Rcpt: bob@example.org", "Rcpt: carl"]),
         ("default", ["Rcpt: ", "Deliver-To:"]),
+        ("bob@example.org", ["Rcpt: ", "User: bob@example.org"]),
     ],
 )
 def test_the_recipients_say_which_profile_learns(profile, headers):

@@ -139,6 +139,15 @@ def test_who_hangs_up_before_asking_gets_no_answer(sent):
     assert b"" == answer(sent)
 
 
+def test_as_many_fields_are_read_as_a_request_may_have():
+    """The last one counts like the first."""
+    fields = ["a: b"] * (MAX_FIELDS - 2)
+
+    assert b"X-Postbayes-Profile: bob@example.org\n" in answer(
+        request("HEADERS SPAMC/1.5", *fields, "User: bob@example.org")
+    )
+
+
 def test_what_ends_among_its_fields_has_no_message():
     """The answer is that of an empty one."""
     assert answer(b"CHECK SPAMC/1.5\r\nUser: ann").startswith(b"SPAMD/1.0 66 ")

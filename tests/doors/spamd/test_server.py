@@ -52,10 +52,16 @@ def test_the_user_says_which_profile_answers():
     """A user with a profile has his own; others, and several, have the site's."""
     profiles = [
         answer(request("HEADERS SPAMC/1.5", f"User: {user}"))
-        for user in ("Bob+lists@Example.org", "carl", "bob@example.org, carl", ",")
+        for user in (
+            "Bob+lists@Example.org",
+            "bob@example.org, ",
+            "carl",
+            "bob@example.org, carl",
+            ",",
+        )
     ]
 
-    assert [True, False, False, False] == [
+    assert [True, True, False, False, False] == [
         b"X-Postbayes-Profile: bob@example.org\n" in each for each in profiles
     ]
 
