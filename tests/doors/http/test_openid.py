@@ -530,9 +530,10 @@ def test_a_provider_that_does_not_answer_as_one(make, provider, caplog, path, sa
     assert "nobody can sign in at " in caplog.text
 
 
-def test_an_address_that_anybody_can_read_along(make, provider):
-    """Secrets are sent only over https."""
-    provider.metadata["token_endpoint"] = "http://id.example.org/token"  # noqa: S105
+@pytest.mark.parametrize("address", ["http://id.example.org/token", 7, None])
+def test_an_address_that_anybody_can_read_along(make, provider, address):
+    """Secrets are sent only over https, and to an address."""
+    provider.metadata["token_endpoint"] = address
     answer = make().get("/ui/sign-in/oidc")
 
     assert 503 == answer.status_code
