@@ -106,6 +106,8 @@ def test_a_wrong_password_is_told_and_slowed(make):
     assert 'value="anna"' in answers[0].text
     assert "ng" not in re.findall(r'type="password"[^>]*', answers[0].text)[0][20:]
     assert "set-cookie" not in answers[0].headers
+    assert int(answers[5].headers["retry-after"]) > 0
+    assert int(answers[5].headers["content-length"]) == len(answers[5].content) > 0
 
 
 def test_whoever_signs_out_is_out(make):

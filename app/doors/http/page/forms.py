@@ -42,7 +42,7 @@ from app.mail.limits import MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from app.doors.documents.message import ProblemOut
 
@@ -216,18 +216,26 @@ def _form_page(path: str) -> str:
 class FormAgain(Response):
     """The page of a refused form, with what was typed, and with the problem on top.
 
-    It is asked for like any page, by a request within the request.
+    It is asked for like any page, by a request within the request; headers that are set
+    here, such as Retry-After, are added to its own.
     """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self._page = page
+        del self.headers["Content-Length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the page."""
         path = self._page
         page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
-        await scope["app"].router(page, receive, send)
+
+        async def with_headers(event: Message) -> None:
+            if event["type"] == "http.response.start":
+                event["headers"] = [*event["headers"], *self.raw_headers]
+            await send(event)
+
+        await scope["app"].router(page, receive, with_headers)
 
 
 async def problem_page(request: Request, problem: ProblemOut) -> Response:
