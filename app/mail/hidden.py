@@ -23,6 +23,7 @@ from app.mail.style import (
     IMAGE,
     SHIFTED,
     TEXT_SIZE,
+    UNKNOWN,
     WHITE,
     Colour,
     Rules,
@@ -42,11 +43,16 @@ _UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
 _OPENED: Final = frozenset({"details", "dialog", "summary"})
 # Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
 _CELLS: Final = frozenset({"table", "td", "th"})
+# What browsers show in a size and in colours of its own; links have only the latter.
+_CONTROLS: Final = frozenset({"button", "select", "textarea"})
+_SHADED: Final = _CONTROLS | {"mark"}
 # What hides, shows or colours text, and what colours the ground behind it.
 _CANDIDATES: Final = (
     "[hidden],[style],font[color],font[size],[bgcolor],[background],body[text],"
     "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN))
 )
+# What shows text where an outer element would hide it.
+_SHOWING: Final = "a[href]," + ",".join(sorted(_SHADED))
 # All attributes that `_state` reads.
 _ATTRIBUTES: Final = (
     *("class", "id", "style", "hidden", "popover", "open"),
@@ -115,13 +121,32 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     """
     rules = read_rules(sheet)
     styles = Styles(rules)
+    selector = _candidates(rules)
+    hidden = _find(root, selector, styles)
+    # Asked for only where they matter, because pages are full of links.
+    if hidden and any(node.css_first(_SHOWING) for node, _ in hidden.values()):
+        hidden = _find(root, f"{selector},{_SHOWING}", styles)
+    if hidden is None:
+        return None
+    # A page that shows nothing at all is rather one that is not understood.
+    return " ".join(
+        _take(node, shown)
+        for node, shown in hidden.values()
+        if shown or node.tag not in _PAGE
+    )
+
+
+def _find(
+    root: LexborNode, selector: str, styles: Styles
+) -> dict[int, tuple[LexborNode, set[int]]] | None:
+    """Return the hidden elements, with what they show; None for too many elements."""
     states: dict[int, _State] = {}
     derived: dict[tuple[object, ...], _State] = {}
     equal: dict[_State, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
     # One match for each selector that fits, and what is above an element comes before
     # it.
-    matches = {node.mem_id: node for node in root.css(_candidates(rules))}
+    matches = {node.mem_id: node for node in root.css(selector)}
     steps = max(map(len, styles.steps.values()), default=0)
     if len(matches) > MAX_HTML_ELEMENTS or len(matches) * steps > _MAX_STEPS:
         return None
@@ -130,7 +155,7 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
         tag, of = node.tag or "", node.attributes
         # Most cells of a page have the attributes and the surroundings of others.  No
         # state is freed in this loop, so its identity stays its own.
-        key = id(above), tag, *map(of.get, _ATTRIBUTES, _ABSENT)
+        key = id(above), tag, "href" in of, *map(of.get, _ATTRIBUTES, _ABSENT)
         state = derived.get(key)
         if state is None:
             state = _state(tag, of, at, above, styles)
@@ -141,12 +166,7 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
         if above.hider and not state.hider:
             hidden[above.hider][1].add(at)
         states[at] = state
-    # A page that shows nothing at all is rather one that is not understood.
-    return " ".join(
-        _take(node, shown)
-        for node, shown in hidden.values()
-        if shown or node.tag not in _PAGE
-    )
+    return hidden
 
 
 def _candidates(rules: Rules) -> str:
@@ -194,7 +214,7 @@ def _state(
     if style.size is not None:
         whole = TEXT_SIZE if tag in _CELLS else size
         size = style.size[0] * (whole if style.size[1] else 1.0)
-    elif tag == "font" and "size" in attributes:
+    elif tag in _CONTROLS or (tag == "font" and "size" in attributes):
         size = TEXT_SIZE
     gone = gone or above.gone
     unseen = above.unseen if unseen is None else unseen
@@ -202,8 +222,13 @@ def _state(
     opacity = style.opacity * above.opacity
     right, down = above.right + style.right, above.down + style.down
     indent = above.indent if style.indent is None else style.indent
-    colour = style.colour or colour_of(get("color")) or above.colour
-    ground = style.ground or colour_of(get("bgcolor")) or above.ground
+    colour, ground = above.colour, above.ground
+    if tag in _SHADED:
+        colour, ground = UNKNOWN, IMAGE
+    elif tag == "a" and "href" in attributes:
+        colour = UNKNOWN
+    colour = style.colour or colour_of(get("color")) or colour
+    ground = style.ground or colour_of(get("bgcolor")) or ground
     if get("background"):
         ground = IMAGE
     if tag in _PAGE:

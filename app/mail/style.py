@@ -125,8 +125,8 @@ IMAGE: Final = (-255, -255, -255)
 """The ground of an image, on which text of any colour may be readable."""
 CLEAR: Final = (-999, -999, -999)
 """No colour: what is behind can be seen."""
-# Of text that may be readable on anything.
-_UNKNOWN: Final = (999, 999, 999)
+UNKNOWN: Final = (999, 999, 999)
+"""Of text that may be readable on anything."""
 # The sixteen of HTML 4.01, and those that are nearly white (CSS Color 4, 6.1).
 _NAMED: Final[dict[str, Colour]] = {
     "white": WHITE, "snow": (255, 250, 250), "ghostwhite": (248, 248, 255),
@@ -254,7 +254,7 @@ def read_rules(sheet: str) -> Rules:
     return {name: found[name] for name in order}
 
 
-_DOUBT: Final = {"color": _UNKNOWN, "background-color": IMAGE}
+_DOUBT: Final = {"color": UNKNOWN, "background-color": IMAGE}
 
 
 # The elements of a page share few styles: without this, and without the cache below,
@@ -479,14 +479,14 @@ def _colour(value: str) -> Colour | None:
     for word in _WORD.findall(value):
         found = colour_of(word)
         if found is not None or not _NO_COLOUR.match(word):
-            return found or _UNKNOWN
+            return found or UNKNOWN
     return None
 
 
 def _ground(value: str) -> Colour | None:
     """Return the colour of a ground, unless what is behind it can be seen."""
     colour = _colour(value)
-    return None if colour == CLEAR else IMAGE if colour == _UNKNOWN else colour
+    return None if colour == CLEAR else IMAGE if colour == UNKNOWN else colour
 
 
 _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
