@@ -21,6 +21,7 @@ from app.mail.style import (
     CLEAR,
     FAINT,
     IMAGE,
+    INHERITED,
     SHIFTED,
     TEXT_SIZE,
     UNKNOWN,
@@ -227,15 +228,18 @@ def _state(
         colour, ground = UNKNOWN, IMAGE
     elif tag == "a" and "href" in attributes:
         colour = UNKNOWN
-    colour = style.colour or colour_of(get("color")) or colour
-    ground = style.ground or colour_of(get("bgcolor")) or ground
+    own = style.colour or colour_of(get("color"))
+    colour = above.colour if own == INHERITED else own or colour
+    own = style.ground or colour_of(get("bgcolor"))
+    ground = ground if own in {None, CLEAR} else own
     if get("background"):
         ground = IMAGE
     if tag in _PAGE:
         # Many programs show the content in a page of their own.
         gone = unseen = flat = False
         opacity, right, down, indent = 1.0, 0.0, 0.0, 0.0
-        colour = style.colour or colour_of(get("text"))
+        own = style.colour or colour_of(get("text"))
+        colour = None if own == INHERITED else own
     beside = right + min(indent, 0.0)
     hides = gone or unseen or flat or size <= _TINY or opacity <= FAINT
     hides = hides or min(beside, down) <= SHIFTED

@@ -77,17 +77,21 @@ _FOUR: Final = ("top", "right", "bottom", "left")
 _ROOMS: Final = (*[f"padding-{side}" for side in _FOUR], "min-height", "min-width")
 # Of a length that is not known: the text may be on the screen.
 _FAR: Final = 1e6
-# Values, from their beginning: those that show an element, and those that hide it.
+# Values, those that show an element from their beginning.
 _DISPLAYED: Final = re.compile(
-    r"none\b|block|inline-(?:block|flex|grid)|inline|flex|grid|table|list-item|contents"
-    r"|flow|ruby|-webkit-|-moz-|inherit|initial|unset|revert"
+    r"none\Z|block|inline-(?:block|flex|grid)|inline|flex|grid|table|list-item|contents"
+    r"|flow|ruby|math|-webkit-|-moz-|inherit|initial|unset|revert|var\("
 )
 _GONE: Final = {
-    "clip": re.compile(r"rect\((?:[\s,]*[01](?:px)?){4}"),
-    "clip-path": re.compile(r"inset\((?:[5-9]\d|100)%|(?:circle|ellipse)\(0"),
+    "clip": re.compile(r"rect\((?:[ ,]*[01](?:px)?){4} ?\)"),
+    "clip-path": re.compile(
+        r"inset\((?:[5-9]\d|100)%[^()]*\)|(?:circle|ellipse)\(0[^()]*\)"
+    ),
     "content-visibility": re.compile("hidden"),
     "filter": re.compile(r"opacity\(0(?:\.0\d*)?%?\)"),
-    "transform": re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}"),
+    "transform": re.compile(
+        r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}[^()]*\)"
+    ),
 }
 _CLIPPED: Final = re.compile("hidden|clip")
 _MOVED: Final = re.compile("absolute|fixed|relative")
@@ -112,13 +116,17 @@ _BLOCKS: Final = frozenset(
     | {"main", "menu", "nav", "ol", "p", "pre", "section", "summary", "ul"}
 )
 _TABLES: Final = frozenset({"table", "tbody", "td", "tfoot", "th", "thead", "tr"})
+# What may stand before the size of a font.
+_STYLED: Final = re.compile(
+    r"\A(?:(?:normal|italic|oblique|small-caps|bold(?:er)?|lighter|[1-9]\d{0,3}) )*"
+)
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
 _NUMBER: Final = re.compile(r"([+-]?(?:\d{1,6}(?:\.\d{0,9})?|\.\d{1,9}))(%?)")
 _HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
 _WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
 _NO_COLOUR: Final = re.compile(
-    r"none|inherit|initial|unset|currentcolor|important|no-repeat|repeat|scroll|fixed"
-    r"|center|top|left|right|bottom|auto|cover|contain|-?\d"
+    r"none|inherit|initial|unset|revert|no-repeat|repeat(?:-[xy])?|scroll|fixed"
+    r"|center|top|left|right|bottom|auto|cover|contain|-?\d+(?:px|pt|r?em|v[hw])?"
 )
 WHITE: Final = (255, 255, 255)
 IMAGE: Final = (-255, -255, -255)
@@ -127,6 +135,9 @@ CLEAR: Final = (-999, -999, -999)
 """No colour: what is behind can be seen."""
 UNKNOWN: Final = (999, 999, 999)
 """Of text that may be readable on anything."""
+INHERITED: Final = (-1, -1, -1)
+"""Of text that has the colour of what is around it."""
+_SAME_COLOUR: Final = frozenset({"inherit", "unset", "currentcolor"})
 # The sixteen of HTML 4.01, and those that are nearly white (CSS Color 4, 6.1).
 _NAMED: Final[dict[str, Colour]] = {
     "white": WHITE, "snow": (255, 250, 250), "ghostwhite": (248, 248, 255),
@@ -326,11 +337,14 @@ def _parsed(text: str) -> Declared:
         name, _, value = declaration.partition(":")
         name = name.strip()
         read = _PROPERTIES.get(name)
-        x = None if read is None else read(value[:_MAX_VALUE].strip())
+        value, mark, important = value.partition("!")
+        if read is None or mark + important.strip() not in {"", "!important"}:
+            continue
+        x = read(" ".join(value[:_MAX_VALUE].split()))
         if x is not None:
             each = x if isinstance(x, dict) else {_WHOLE.get(name, name): x}
             found |= each
-            if "important" in value:
+            if mark:
                 found |= {f"!{name}": x for name, x in each.items()}
     return found
 
@@ -370,6 +384,7 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
     flat = flat and not any(get(name, 0.0) > _FLAT for name in _ROOMS)
     away = any(get(name) and kind in kinds for name, kinds in _AWAY.items())
     display = get("display")
+    image, ground = get("background-image"), get("background-color")
     return Style(
         # What is placed inside it does not leave it if it is placed as well.
         (flat and bool(get("position")))
@@ -380,7 +395,7 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
         get("font-size"),
         get("opacity", 1.0),
         get("-webkit-text-fill-color") or get("color"),
-        get("background-image") or get("background-color"),
+        ground if image in {None, CLEAR} else image,
         right,
         down,
         get("text-indent") if kind != _LINE else None,
@@ -391,45 +406,51 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
 
 def _is(pattern: re.Pattern[str], value: str) -> bool:
     """Return whether a value begins with a pattern."""
-    return pattern.match(value) is not None
+    return pattern.fullmatch(value) is not None
 
 
-def _word(pattern: re.Pattern[str], other: str | None, value: str) -> str | None:
-    """Return the beginning of a value that is known, or what is given for others."""
-    found = pattern.match(value)
-    return found[0] if found else other
+def _word(pattern: re.Pattern[str], value: str) -> str:
+    """Return a value if it is known."""
+    return value if pattern.fullmatch(value) else ""
+
+
+def _display(value: str) -> str | None:
+    """Return what an element is shown as; of several words, what hides least."""
+    found = _DISPLAYED.match(value)
+    return found and ("inline" if " " in value else found[0])
 
 
 def _visibility(value: str) -> bool | None:
     """Return whether text is not visible; None if the value is invalid."""
-    return _VISIBLE.get(value.partition("!")[0].strip())
+    return _VISIBLE.get(value, False if _DEPENDS.match(value) else None)
 
 
 _VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
 
 
-def _up_to(most: float, value: str) -> bool | None:
-    """Return whether a length in a value is that small; None if there is none."""
-    found = _LENGTH.findall(value)
-    known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
-    if not known:
-        return False if _DEPENDS.match(value) else None
-    return min(known) <= most
+def _between(least: float, most: float, value: str) -> bool | None:
+    """Return whether the least length in a value is so; None if it is invalid."""
+    found = _pixels(value)
+    if not found:
+        return None
+    return not _DEPENDS.match(value) and least <= min(found) <= most
 
 
 def _pixels(value: str) -> list[float] | None:
-    """Return the lengths in a value; None if there is none."""
+    """Return the lengths that a value is; None if it is invalid."""
     if "(" in value:
         return [_FAR]
     found = _LENGTH.findall(value)
     known = [float(number) * _UNITS[unit] for number, unit in found if unit in _UNITS]
-    return known or ([0.0] if _DEPENDS.match(value) else None)
+    if known and len(known) == len(value.split()) <= len(_FOUR):
+        return known
+    return [0.0] if _DEPENDS.match(value) else None
 
 
 def _one(value: str) -> float | None:
-    """Return the first length in a value."""
+    """Return the one length that a value is."""
     found = _pixels(value)
-    return found[0] if found else None
+    return found[0] if found and not found[1:] else None
 
 
 def _around(name: str, value: str) -> dict[str, float] | None:
@@ -445,7 +466,7 @@ def _around(name: str, value: str) -> dict[str, float] | None:
 
 def _height(value: str) -> bool | None:
     """Return whether a height leaves no room; a share of an unknown one may."""
-    return False if "%" in value else _up_to(_FLAT, value)
+    return False if "%" in value else _between(0.0, _FLAT, value)
 
 
 def _size(value: str) -> tuple[float, bool] | None:
@@ -453,57 +474,70 @@ def _size(value: str) -> tuple[float, bool] | None:
 
     Examples
     --------
-    >>> [_size(value) for value in ("0", "bold 14px/2 Arial", "2em", "small", "?")]
-    [(0.0, False), (14.0, False), (2.0, True), (16.0, False), None]
+    >>> [_size(value) for value in ("0", "14px", "2em", "small", "?", "-1px")]
+    [(0.0, False), (14.0, False), (2.0, True), (16.0, False), None, None]
     """
-    found = _LENGTH.findall(value.partition("/")[0])
-    if not found:
+    found = _LENGTH.fullmatch(value)
+    if found is None:
         return (TEXT_SIZE, False) if _DEPENDS.match(value) else None
-    # Without a unit, numbers before the size are a weight.
-    number, unit = next((each for each in found if each[1]), found[-1])
+    number, unit = float(found[1]), found[2]
     share = unit in _SHARES
     factor = (_SHARES if share else _UNITS).get(unit)
-    return None if factor is None else (float(number) * factor, share)
+    # Without a unit, it depends on the doctype.
+    if factor is None or number < 0 or (not unit and 0 < number <= _FLAT):
+        return None
+    return number * factor, share
+
+
+def _font(value: str) -> tuple[float, bool]:
+    """Return the size in the short form of a font.
+
+    Examples
+    --------
+    >>> _font("bold 14px/2 Arial"), _font("400 0 a"), _font("caption")
+    ((14.0, False), (0.0, False), (16.0, False))
+    """
+    size = re.split("[ /]", _STYLED.sub("", value, 1), maxsplit=1)[0]
+    return _size(size) or (TEXT_SIZE, False)
 
 
 def _opacity(value: str) -> float | None:
     """Return an opacity, 0 to 1."""
-    found = _LENGTH.match(value)
+    found = _LENGTH.fullmatch(value)
     if found is None or found[2] not in {"", "%"}:
-        return None
+        return 1.0 if _DEPENDS.match(value) else None
     return min(1.0, float(found[1]) * (0.01 if found[2] else 1.0))
 
 
-def _colour(value: str) -> Colour | None:
-    """Return the first colour in a value; one that is not known may be any."""
-    for word in _WORD.findall(value):
-        found = colour_of(word)
-        if found is not None or not _NO_COLOUR.match(word):
-            return found or UNKNOWN
-    return None
+def _colour(value: str) -> Colour:
+    """Return the colour that a value is; one that is not known may be any."""
+    return INHERITED if value in _SAME_COLOUR else colour_of(value) or UNKNOWN
 
 
-def _ground(value: str) -> Colour | None:
-    """Return the colour of a ground, unless what is behind it can be seen."""
-    colour = _colour(value)
-    return None if colour == CLEAR else IMAGE if colour == UNKNOWN else colour
+def _ground(value: str) -> Colour:
+    """Return the colour of a ground, or that of an image if it may have another."""
+    words = [x for x in _WORD.findall(value) if not _NO_COLOUR.fullmatch(x)]
+    if len(words) > 1:
+        return IMAGE
+    return colour_of(words[0]) or IMAGE if words else CLEAR
 
 
 _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
     **{name: partial(_is, pattern) for name, pattern in _GONE.items()},
     **dict.fromkeys(_OVERFLOWS, partial(_is, _CLIPPED)),
-    **dict.fromkeys(_BOXES, partial(_up_to, _FLAT)),
+    **dict.fromkeys(_BOXES, partial(_between, 0.0, _FLAT)),
     **dict.fromkeys(("height", "max-height"), _height),
     **dict.fromkeys(("left", "top", "margin-left", "margin-top", *_ROOMS), _one),
     **{name: partial(_around, name) for name in ("margin", "padding")},
-    **dict.fromkeys(_SIDES, partial(_up_to, SHIFTED)),
+    **dict.fromkeys(_SIDES, partial(_between, -_FAR, SHIFTED)),
     "text-indent": _one,
-    "position": partial(_word, _MOVED, ""),
-    "float": partial(_word, _FLOATED, ""),
-    "display": partial(_word, _DISPLAYED, None),
+    "position": partial(_word, _MOVED),
+    "float": partial(_word, _FLOATED),
+    "display": _display,
     "visibility": _visibility,
     "opacity": _opacity,
-    **dict.fromkeys(("font", "font-size"), _size),
+    "font": _font,
+    "font-size": _size,
     **dict.fromkeys(("color", "-webkit-text-fill-color"), _colour),
     **dict.fromkeys(("background", "background-color", "background-image"), _ground),
 }
