@@ -29,7 +29,7 @@ from app.mail.style import (
     Colour,
     Rules,
     Styles,
-    colour_of,
+    legacy_colour,
     read_rules,
 )
 
@@ -44,6 +44,10 @@ _UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
 _OPENED: Final = frozenset({"details", "dialog", "summary"})
 # Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
 _CELLS: Final = frozenset({"table", "td", "th"})
+# Elements of which browsers read "bgcolor" (HTML standard, 15.3.2 and 15.3.10).
+_GROUNDED: Final = frozenset(
+    {"body", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+)
 # What browsers show in a size and in colours of its own; links have only the latter.
 _CONTROLS: Final = frozenset({"button", "select", "textarea"})
 _SHADED: Final = _CONTROLS | {"mark"}
@@ -228,17 +232,19 @@ def _state(
         colour, ground = UNKNOWN, IMAGE
     elif tag == "a" and "href" in attributes:
         colour = UNKNOWN
-    own = style.colour or colour_of(get("color"))
+    own = style.colour or (legacy_colour(get("color")) if tag == "font" else None)
     colour = above.colour if own == INHERITED else own or colour
-    own = style.ground or colour_of(get("bgcolor"))
+    own = style.ground or legacy_colour(get("bgcolor"))
     ground = ground if own in {None, CLEAR} else own
-    if get("background"):
+    # Some programs colour more by these attributes than browsers do.
+    doubtful = get("bgcolor") and not style.ground and tag not in _GROUNDED
+    if get("background") or doubtful or ground == UNKNOWN:
         ground = IMAGE
     if tag in _PAGE:
         # Many programs show the content in a page of their own.
         gone = unseen = flat = False
         opacity, right, down, indent = 1.0, 0.0, 0.0, 0.0
-        own = style.colour or colour_of(get("text"))
+        own = style.colour or legacy_colour(get("text"))
         colour = None if own == INHERITED else own
     beside = right + min(indent, 0.0)
     hides = gone or unseen or flat or size <= _TINY or opacity <= FAINT

@@ -123,6 +123,7 @@ _STYLED: Final = re.compile(
 _FUNCTION: Final = re.compile(r"(rgb|hsl)a?\(([^()]{1,60})\)")
 _NUMBER: Final = re.compile(r"([+-]?(?:\d{1,6}(?:\.\d{0,9})?|\.\d{1,9}))(%?)")
 _HEX: Final = re.compile(r"#?(?:([0-9a-f]{3,4})|([0-9a-f]{6}|[0-9a-f]{8}))\Z")
+_LEGACY: Final = re.compile(r"#?[0-9a-f]{6}\Z|#[0-9a-f]{3}\Z")
 _WORD: Final = re.compile(r"[a-z-]++\(.*|#?[\w-]++", re.DOTALL)
 _NO_COLOUR: Final = re.compile(
     r"none|inherit|initial|unset|revert|no-repeat|repeat(?:-[xy])?|scroll|fixed"
@@ -565,6 +566,23 @@ def colour_of(colour: str | None) -> Colour | None:
         return CLEAR if alpha < 255 * FAINT else (red, green, blue)
     function = _FUNCTION.match(colour)
     return _calculated(function[1], function[2]) if function else None
+
+
+def legacy_colour(colour: str | None) -> Colour | None:
+    """Return the colour of an attribute (HTML standard, 2.3.6), or None.
+
+    Examples
+    --------
+    >>> [legacy_colour(text) for text in ("white", "#FFF", "fefefe", "", "transparent")]
+    [(255, 255, 255), (255, 255, 255), (254, 254, 254), None, None]
+    >>> {legacy_colour("fff"), legacy_colour("gold")} == {UNKNOWN}
+    True
+    """
+    colour = (colour or "").strip().lower()
+    if colour in {"", "transparent"}:
+        return None
+    known = colour in _NAMED or _LEGACY.match(colour)
+    return colour_of(colour) if known else UNKNOWN
 
 
 def _calculated(function: str, arguments: str) -> Colour | None:

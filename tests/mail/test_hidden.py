@@ -159,6 +159,15 @@ def test_hidden_text_is_taken_out(opening):
         "<p style='color:white;color:inherit'>",
         "<p style='color:white;color:initial'>",
         "<font color=white style='color:unset'>",
+        # Attributes of other elements, and colours that are not those of a style.
+        "<div bgcolor=#333 style='color:#333'>",
+        "<table bgcolor=fff><tr><td><font color=white>",
+        "<body bgcolor=pink><font color=pink>",
+        "<p color=white style='margin:0'>",
+        "<font color=fff>",
+        "<font color=#ffff>",
+        "<font color='rgb(255,255,255)'>",
+        "<font color=transparent>",
         # What has colours, or a size, of its own.
         "<p style='color:white'><a href=a>",
         "<p style='color:white'><mark>",
