@@ -34,7 +34,7 @@ from app.mail.style import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from selectolax.lexbor import LexborNode
 
@@ -57,7 +57,7 @@ _CANDIDATES: Final = (
     "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN))
 )
 # What shows text where an outer element would hide it.
-_SHOWING: Final = "a[href]," + ",".join(sorted(_SHADED))
+_SHOWING: Final = _SHADED | {"a", "table"}
 # All attributes that `_state` reads.
 _ATTRIBUTES: Final = (
     *("class", "id", "style", "hidden", "popover", "open"),
@@ -128,9 +128,9 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     styles = Styles(rules)
     selector = _candidates(rules)
     hidden = _find(root, selector, styles)
-    # Asked for only where they matter, because pages are full of links.
-    if hidden and any(node.css_first(_SHOWING) for node, _ in hidden.values()):
-        hidden = _find(root, f"{selector},{_SHOWING}", styles)
+    # Asked for only where it matters, because pages are full of links.
+    if hidden and any(_may_show(*each) for each in hidden.values()):
+        hidden = _find(root, ",".join([selector, *sorted(_SHOWING)]), styles)
     if hidden is None:
         return None
     # A page that shows nothing at all is rather one that is not understood.
@@ -149,6 +149,8 @@ def _find(
     derived: dict[tuple[object, ...], _State] = {}
     equal: dict[_State, _State] = {}
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
+    old = root.prev is None or root.prev.tag != "-doctype"
+    page: Colour | None = None
     # One match for each selector that fits, and what is above an element comes before
     # it.
     matches = {node.mem_id: node for node in root.css(selector)}
@@ -158,6 +160,10 @@ def _find(
     for at, node in matches.items():
         above = _inherited(node.parent, states)
         tag, of = node.tag or "", node.attributes
+        if tag == "table" and old:
+            # HTML standard, 15.3.10.
+            above = above._replace(size=TEXT_SIZE, colour=page)
+            above = equal.setdefault(above, above)
         # Most cells of a page have the attributes and the surroundings of others.  No
         # state is freed in this loop, so its identity stays its own.
         key = id(above), tag, "href" in of, *map(of.get, _ATTRIBUTES, _ABSENT)
@@ -168,6 +174,8 @@ def _find(
                 derived[key] = state = equal.setdefault(state, state)
             else:
                 hidden[at] = node, set()
+        if tag in _PAGE:
+            page = state.colour
         if above.hider and not state.hider:
             hidden[above.hider][1].add(at)
         states[at] = state
@@ -259,20 +267,30 @@ def _state(
     )
 
 
+def _within(node: LexborNode, shown: set[int]) -> Iterator[LexborNode]:
+    """Yield the nodes of an element, except those of some elements inside."""
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        if at.mem_id not in shown:
+            yield at
+            waiting += reversed([*at.iter(include_text=True)])
+
+
+def _may_show(node: LexborNode, shown: set[int]) -> bool:
+    """Return whether an element hides text, and what may show it."""
+    nodes = [*_within(node, shown)]
+    texts = (each.text(separator="") for each in nodes if each.is_text_node)
+    return any(each.tag in _SHOWING for each in nodes) and not "".join(texts).isspace()
+
+
 def _take(node: LexborNode, shown: set[int]) -> str:
     """Remove the text of an element, except in some elements inside; return it."""
     if not shown:
         text: str = node.text(separator="")
         node.decompose()
         return text
-    texts = []
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        if at.is_text_node:
-            texts.append(at)
-        elif at.mem_id not in shown:
-            waiting += reversed([*at.iter(include_text=True)])
+    texts = [each for each in _within(node, shown) if each.is_text_node]
     pieces = [each.text(separator="") for each in texts]
     for each, piece in zip(texts, pieces, strict=True):
         # Blanks part the words that are shown.

@@ -287,6 +287,15 @@ def test_selectors_are_matched_as_by_the_parser(tags, first, more):
     assert tree.text().split() == page.text.split()
 
 
+def test_a_table_has_a_colour_of_its_own_on_old_pages():
+    """Without a doctype, its text is that of the page."""
+    source = "<div style='color:white;font-size:0'><table><tr><td>text"
+
+    assert ["text"] == read(source).text.split()
+    assert ["text"] == read(f"<!DOCTYPE html>{source}").hidden.split()
+    assert ["text"] == read(f"<body text=white><a href=b>.</a>{source}").hidden.split()
+
+
 def test_hidden_within_hidden_is_taken_out_once():
     """The inner element is freed with the outer one."""
     page = read("<p hidden>a<b hidden>b</b><i style='display:none'>c</i></p>d")
