@@ -195,8 +195,7 @@ class Commands(_PlainValues, TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Discards buffered output, without an error message.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             sys.exit(128 + signal.SIGPIPE)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -331,7 +330,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(error, OSError):
             raise
         complain(f"input or output failed: {errors.reason(error)}")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
         sys.exit(74)  # EX_IOERR
+
+
+def _discard_output() -> None:
+    """Discard what is left to write: at the end, Python would fail at it once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_lack(error: BaseException | None) -> bool:
