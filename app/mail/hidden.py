@@ -124,9 +124,9 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     str or None
         The text taken out, piece by piece, with blanks between the pieces.
     """
-    rules = read_rules(sheet)
-    styles = Styles(rules)
-    selector = _candidates(rules)
+    rules, shown = read_rules(sheet)
+    styles = Styles(rules, shown)
+    selector = _candidates({**rules, **shown})
     hidden = _find(root, selector, styles)
     # Asked for only where it matters, because pages are full of links.
     if hidden and any(_may_show(*each) for each in hidden.values()):

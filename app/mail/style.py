@@ -1,7 +1,8 @@
 """Style: what style sheets and the elements of a page declare, as browsers read it.
 
 Rules are read whose selectors are elements, classes and ids, also those inside one
-another (``.a > p .b``); others, and those for some screens only, are not.
+another (``.a > p .b``).  Others, and those for some screens only, hide nothing, and
+count for what they show.
 
 Contract of this file: the work is linear in the style sheets, and every expression in
 its input.
@@ -43,6 +44,18 @@ _SELECTOR: Final = re.compile(
 )
 _MARK: Final = re.compile(r"[.#]?[\w-]+|\*")
 _ELEMENT: Final = re.compile(r"(?<![.#\w-])[a-z]")
+# Where a selector ends in an element, which may have attributes.
+_ELEMENT_LAST: Final = re.compile(
+    r"(?<![^ ])[a-z][a-z0-9]*+(?=[.#:\[][^ ()+~|\\]*\Z|\Z)"
+)
+# Rules for parts of elements, and for those under a pointer.
+_STATE: Final = re.compile(r"^@|:(?:hover|active|focus|:|before|after)")
+_AROUND_RULES: Final = re.compile(r"@(?:media|supports|layer|container|scope)\b")
+# Media of paper, of telephones and of the night.
+_SMALL: Final = re.compile(
+    r"\A\s*(?:only\s+)?print\b|max-(?:device-)?width\s*:\s*\d{1,3}(?:\.\d*)?px"
+    r"|prefers-color-scheme\s*:\s*dark"
+)
 _EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
 # A short form declares the same as the property that matters here.
 _WHOLE: Final = {"font": "font-size", "background": "background-color"}
@@ -223,34 +236,54 @@ class _Step:
 _NOTHING: Final = Style()
 
 
-def read_rules(sheet: str) -> Rules:
-    """Return the rules of style sheets by their selectors.
+def read_rules(sheet: str) -> tuple[Rules, Rules]:
+    """Return the rules of style sheets by their selectors, and what others may show.
+
+    Returns
+    -------
+    rules : dict of str to dict
+        The rules that are understood, those that prevail last.
+    shown : dict of str to dict
+        By element, or ``*`` for all, what rules declare that show a text, and may hold
+        for it.
 
     Examples
     --------
     >>> read_rules("/* a */ .b, p#c { display: none } @media print {.d {top:0}}")
-    {'.b': {'display': 'none'}, 'p#c': {'display': 'none'}}
+    ({'.b': {'display': 'none'}, 'p#c': {'display': 'none'}}, {})
+    >>> read_rules("td[class] {opacity: 1} @supports (top: 0) {.b:not(p) {top: 0}}")
+    ({}, {'td': {'opacity': 1.0}, '*': {'top': 0.0}})
     """
     found: dict[str, Declared] = {}
-    depth, doubtful = 0, False
+    shown: dict[str, Declared] = {}
+    depth, doubtful, elsewhere = 0, False, False
     selectors: list[str] = []
     read: list[str] = []
     pieces = _BRACES.split(_OPAQUE.sub(r"\1", sheet.lower()))
     for text, brace in zip(pieces[:-1:2], pieces[1::2], strict=True):
         if brace == "{":
             # After a rule without braces, such as @import.
-            head = text.rpartition(";")[2]
-            depth += not _EVERY_SCREEN.match(head.strip())
+            head = text.rpartition(";")[2].strip()
+            depth += not _EVERY_SCREEN.match(head)
+            forms = head.replace(">", " > ").split(",")
+            selectors = [" ".join(form.split()) for form in forms]
             if depth == 1:
-                selectors = head.split(",")
-                forms = [" ".join(x.replace(">", " > ").split()) for x in selectors]
-                read = [*filter(_SELECTOR.match, forms)]
+                read = [*filter(_SELECTOR.match, selectors)]
+                elsewhere = _is_elsewhere(head)
             continue
         if depth != 1 or len(read) < len(selectors):
             doubtful = doubtful or "background" in text
-        declared = _declared(text) if depth == 1 and read else {}
+        declared = _declared(text) if depth else {}
+        if depth > 1:
+            read = []
         for name in read if declared else ():
             found[name] = found.pop(name, {}) | declared
+        shows = {} if elsewhere else _showing(declared)
+        for name in set(selectors).difference(read) if shows else ():
+            if not _STATE.search(name):
+                element = _ELEMENT_LAST.search(name)
+                known = element[0] if element else "*"
+                shown[known] = shown.get(known, {}) | shows
         depth = max(0, depth - 1)
     if doubtful:
         # Another rule, which is not read, may give them another ground.
@@ -263,7 +296,38 @@ def read_rules(sheet: str) -> Rules:
     order = sorted(
         found, key=lambda x: (x.count("#"), x.count("."), len(_ELEMENT.findall(x)))
     )
-    return {name: found[name] for name in order}
+    return {name: found[name] for name in order}, shown
+
+
+def _is_elsewhere(head: str) -> bool:
+    """Return whether rules that are inside another show nothing on a large screen."""
+    if not _AROUND_RULES.match(head):
+        return head[:1] == "@"
+    return head.startswith("@media") and all(
+        _SMALL.search(media) and "not" not in media for media in head[6:].split(",")
+    )
+
+
+def _showing(declared: Declared) -> Declared:
+    """Return the declarations that may show what others hide, but for grounds."""
+    found: Declared = {}
+    for key, value in declared.items():
+        name = key.lstrip("!")
+        if name == "display" and value != "none":
+            # In a line, an element without height hides nothing.
+            found[key] = "inline"
+        elif name == "font-size":
+            size = value[0] * (TEXT_SIZE if value[1] else 1.0)
+            found |= {key: value} if size > _FLAT else {}
+        elif name == "opacity":
+            found |= {key: value} if value > FAINT else {}
+        elif name in {"color", "-webkit-text-fill-color"}:
+            found[key] = UNKNOWN
+        elif isinstance(value, float) and value >= 0 and name not in _ROOMS:
+            found[key] = 0.0
+        elif value is False or value == "":
+            found[key] = value
+    return found
 
 
 _DOUBT: Final = {"color": UNKNOWN, "background-color": IMAGE}
@@ -274,8 +338,9 @@ _DOUBT: Final = {"color": UNKNOWN, "background-color": IMAGE}
 class Styles(dict[tuple[str, str, str, str, int, int], Style]):
     """The styles of elements, by tag, classes, id, own style, and steps above."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, shown: Rules) -> None:
         super().__init__()
+        self.shown = shown
         # By the mark that fewest elements have.
         self.steps: dict[str, list[_Step]] = {}
         known: dict[str, _Step] = {}
@@ -308,7 +373,8 @@ class Styles(dict[tuple[str, str, str, str, int, int], Style]):
             and (not step.before or step.before & (parent if step.child else above))
         ]
         found = sorted([step.rule for step in steps], key=itemgetter(0))
-        declared = [*[declared for _, declared in found], _declared(own)]
+        shown = [self.shown.get(name, {}) for name in ("*", tag)]
+        declared = [*[declared for _, declared in found], *shown, _declared(own)]
         style = _outcome(tag, declared)
         bits = sum({step.bit for step in steps})
         if bits:

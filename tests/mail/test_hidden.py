@@ -85,6 +85,15 @@ from app.mail.style import CLEAR, colour_of
         "<style>.y{font-family:'{'} .x{display:none}</style><p class=x>",
         "<style>@media screen{.x{display:none}}</style><p class=x>",
         "<style media=' ALL'>.x{display:none}</style><p class=x>",
+        # What shows it elsewhere: on paper, on a telephone, under a pointer.
+        "<style>.x{top:-9in;position:fixed} @media print{.x{top:0}}</style><p class=x>",
+        "<style>.x{display:none} @media screen and (max-width:600px), (max-width:9px)"
+        "{.x{display:block!important}}</style><p class=x>",
+        "<style>.x{color:#fff} @media (prefers-color-scheme:dark){.x{color:red}}</style>"
+        "<p class=x>",
+        "<style>.x{opacity:0} .x:hover{opacity:1} @font-face{opacity:1}</style><p class=x>",
+        "<style>.x{display:none} a[x-y]{display:inline!important}</style><p class=x>",
+        "<style>.x{font-size:0} [class]{font-size:1px;padding:9px}</style><p class=x>",
         f"<style>{'.a{color:red}' * 1_000} .x{{display:none}}</style><p class=x>",
         "<div style='margin-left:-500px'><p style='padding:0;margin:0 0 0 -500px'>",
         "<div style='height:0;overflow:hidden;position:relative'><p style='position:absolute'>",
@@ -187,6 +196,20 @@ def test_hidden_text_is_taken_out(opening):
         "<style>.x{color:#fff} .a .x{background:#00f}</style><p class=a><b class=x>",
         "<style>.x{color:#fff} @media all{.x{background:#00f}}</style><p class=x>",
         "<style>.a .x, .x:hover, .x > i, a.x {display:none}</style><p class=x>",
+        # Rules that are not understood show what they may show.
+        "<style>.x{display:none} [class]{display:block}</style><p class=x>",
+        "<style>.x{height:0;overflow:hidden} p:not(.b){height:auto}</style><p class=x>",
+        "<style>.x{opacity:0} b + p, p:nth-child(1){opacity:1}</style><p class=x>",
+        "<style>.x{visibility:hidden} p[class]{visibility:visible}</style><p class=x>",
+        "<style>.x{font-size:0} .\\78{font-size:1em}</style><p class=x>",
+        "<style>.x{position:fixed;left:-999px} p:first-child{left:9px}</style><p class=x>",
+        "<style>.x{color:#fff} [class]{color:#000}</style><p class=x>",
+        "<style>.x{display:none} @media not print{.x{display:block}}</style><p class=x>",
+        "<style>.x{display:none} @media (min-width:9px){.x{display:block}}</style><p class=x>",
+        "<style>.x{display:none} @media (max-width:9999px){.x{display:block}}</style>"
+        "<p class=x>",
+        "<style>.x{display:none} @supports (top:0){.x{display:block}}</style><p class=x>",
+        "<style>[style]{display:block!important}</style><p style='display:none'>",
         "<style media=print>.x{display:none}</style><p class=x>",
         "<svg><style><g>.x{display:none}</g></style></svg><p class=x>",
         "<style>.x > .y{display:none}</style><p class=x><b><i class=y>",
