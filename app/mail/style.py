@@ -472,7 +472,7 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
 
 
 def _is(pattern: re.Pattern[str], value: str) -> bool:
-    """Return whether a value begins with a pattern."""
+    """Return whether a value is of a pattern."""
     return pattern.fullmatch(value) is not None
 
 
