@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 
 # Precedent: libspamc's buffer for the head of a request has 8,192 bytes.
@@ -43,69 +43,22 @@ class SpamdProtocolError(Exception):
     """The input is not the spamd protocol; the message says where."""
 
 
-class RequestDecoder:
-    r"""Turns bytes into the lines of the head and pieces of the message.
-
-    Examples
-    --------
-    >>> decoder = RequestDecoder()
-    >>> list(decoder.feed(b"CHECK SPAMC/1.5\r\nUser: a"))
-    ['CHECK SPAMC/1.5']
-    >>> list(decoder.feed(b"nn\r\n\r\nSubject: "))
-    ['User: ann', '', b'Subject: ']
-    """
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-        self._lines = 0
-        self.in_message = False
-
-    def feed(self, data: bytes) -> Iterator[str | bytes]:
-        """Yield complete lines up to the empty one, and then the message.
-
-        Raises
-        ------
-        SpamdProtocolError
-            If a line is too long, or there are too many lines.
-        """
-        if self.in_message:
-            yield data
-            return
-        held = self._held
-        held += data
-        while not self.in_message:
-            end = held.find(b"\n")
-            if max(end, len(held) if end < 0 else 0) > MAX_LINE_BYTES:
-                msg = f"(a line of more than {MAX_LINE_BYTES} bytes)"
-                raise SpamdProtocolError(msg)
-            if end < 0:
-                return
-            line = held[:end].removesuffix(b"\r").decode("utf-8", "replace")
-            del held[: end + 1]
-            self._lines += 1
-            # The first line is the command.
-            self.in_message = not line and self._lines > 1
-            if line and self._lines > MAX_FIELDS + 1:
-                raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
-            yield line
-        if held:
-            yield bytes(held)
-            held.clear()
-
-
 def command(line: str) -> tuple[str, tuple[int, int]]:
     """Return the command of the first line, and the version of the protocol.
 
     Raises
     ------
     SpamdProtocolError
-        If the line is malformed.
+        If the line is malformed, or the command unknown.
     """
     found = _COMMAND.match(line)
     # Under rspamd's name of the protocol, only CHECK is requested.
     if found is None or (found[2] and found[1] != "CHECK"):
         raise SpamdProtocolError(shown(line))
-    return RSPAMD_CHECK if found[2] else found[1], (int(found[3]), int(found[4]))
+    name = RSPAMD_CHECK if found[2] else found[1]
+    if name not in {*_KINDS, "PING", "SKIP"}:
+        raise SpamdProtocolError(shown(name))
+    return name, (int(found[3]), int(found[4]))
 
 
 def field(line: str) -> tuple[str, str]:
@@ -211,12 +164,17 @@ class Request:
 
 
 class SpamdSession:
-    r"""The state of one connection.
+    r"""The conversation on one connection.
 
     Parameters
     ----------
     limit : int
         Largest message as transmitted.  Unit: bytes.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether a command has come; only as long as more input is needed.
 
     Examples
     --------
@@ -226,18 +184,9 @@ class SpamdSession:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._decoder = RequestDecoder()
-        self._name = ""
-        self._version = (0, 0)
-        self._fields: dict[str, str] = {}
-        self._recipients: list[str] = []
-        self._body = _Body(length=None, packed=False)
-
-    @property
-    def begun(self) -> bool:
-        """Whether any bytes of a request have come."""
-        return bool(self._name)
+        self._held = bytearray()
+        self._reading = _request(limit, self._held)
+        self.begun = next(self._reading)
 
     def receive(self, data: bytes) -> Request | bytes | None:
         """Process the next bytes of the client; empty at the end of its input.
@@ -249,160 +198,153 @@ class SpamdSession:
             needed.  After the first two, the session has ended.
         """
         try:
-            if not data:
-                return self._end()
-            for event in self._decoder.feed(data):
-                result = self._take(event)
-                if result is not None:
-                    return result
+            self.begun = self._reading.send(data)
+        except StopIteration as end:
+            result: Request | bytes = end.value
+            return result
         except SpamdProtocolError as error:
             return failure(EX_PROTOCOL, f"Bad header line: {error}")
         return None
 
-    def _take(self, event: str | bytes) -> Request | bytes | None:
-        if isinstance(event, bytes):
-            return self._add(event)
-        if not self._name:
-            name, self._version = command(event)
-            if name not in {*_KINDS, "PING", "SKIP"}:
-                raise SpamdProtocolError(shown(name))
-            self._name = name
-            # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line does,
-            # and a hang-up before reading it would discard the answer.
-            return self._alone() if self._version < (1, 5) else None
-        if not event:
-            return self._begin()
-        name, value = field(event)
-        # The first one counts: a repeated field changes nothing.
-        self._fields.setdefault(name, value)
-        if name == "rcpt":
-            self._recipients.append(value)
-        return None
 
-    def _begin(self) -> Request | bytes | None:
-        """Read the complete fields."""
-        alone = self._alone()
-        if alone is not None:
-            return alone
-        if self._asks_to("remove") and self._asks_to("set"):
-            raise SpamdProtocolError("(a message cannot be set and removed at once)")
-        self._body = _Body(length=self._length(), packed=self._packed())
-        return self._add(b"")
+def _request(limit: int, held: bytearray) -> Generator[bool, bytes, Request | bytes]:
+    """Read a request; return it, or its answer if it has no message.
 
-    def _alone(self) -> bytes | None:
-        """Return the answer to a command without a message."""
-        return {"PING": PONG, "SKIP": b""}.get(self._name)
+    Whenever it needs more input, it yields whether a command has come.
 
-    def _add(self, data: bytes) -> Request | bytes | None:
-        body = self._body
-        body.add(data)
-        if max(body.sent, body.length or 0) > self._limit:
-            sentence = (
-                f"the message has more than {self._limit} bytes; raise "
-                "POSTBAYES_MAX_REQUEST_BYTES, or lower the limit of the client "
-                "(spamc -s)"
-            )
-            return failure(EX_DATAERR, sentence)
-        # The announced length is enough, because not every client shuts down its side.
-        if body.length is not None and body.sent >= body.length:
-            return self._whole()
-        return None
-
-    def _end(self) -> Request | bytes:
+    Parameters
+    ----------
+    limit : int
+        Largest message as transmitted.  Unit: bytes.
+    held : bytearray
+        What has come of the head and is no whole line yet.
+    """
+    line = yield from _line(held, begun=False)
+    if line is None:
         # A client that hangs up before its command gets no answer.
-        if not self._name:
-            return b""
-        answer = None if self._decoder.in_message else self._begin()
-        # The answer to SKIP is empty.
-        return self._whole() if answer is None else answer
-
-    def _whole(self) -> Request:
-        body = self._body
-        if body.length is not None and body.sent != body.length:
-            raise SpamdProtocolError(
-                f"(Content-length mismatch: expected {body.length} bytes, "
-                f"got {body.sent})"
-            )
-        body.close()
-        user = self._fields.get("user", "")
-        # rspamd's User is the authenticated sender, but the mail belongs to the
-        # recipients.
-        if self._name == RSPAMD_CHECK:
-            user = ",".join(self._recipients)
-        return Request(
-            kind=_KINDS[self._name],
-            version=self._version,
-            user=user,
-            message=bytes(body.kept),
-            whole=len(body.kept) <= MAX_BYTES,
-            label=self._fields.get("message-class", "").lower(),
-            sets=self._asks_to("set"),
-            removes=self._asks_to("remove"),
+        return b""
+    name, version = command(line)
+    alone = {"PING": PONG, "SKIP": b""}.get(name)
+    # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line does, and a
+    # hang-up before reading it would discard the answer.
+    if alone is not None and version < (1, 5):
+        return alone
+    given: list[tuple[str, str]] = []
+    while line := (yield from _line(held, begun=True)):
+        if len(given) == MAX_FIELDS:
+            raise SpamdProtocolError(f"(more than {MAX_FIELDS} fields)")
+        given.append(field(line))
+    if alone is not None:
+        return alone
+    # The first one counts: a repeated field changes nothing.
+    fields = dict(reversed(given))
+    # Whether the local filter should learn or forget the message.
+    sets, removes = (
+        "local" in fields.get(verb, "").lower() for verb in ("set", "remove")
+    )
+    if sets and removes:
+        raise SpamdProtocolError("(a message cannot be set and removed at once)")
+    message = yield from _message(fields, limit, held, ended=line is None)
+    if message is None:
+        sentence = (
+            f"the message has more than {limit} bytes; raise "
+            "POSTBAYES_MAX_REQUEST_BYTES, or lower the limit of the client (spamc -s)"
         )
+        return failure(EX_DATAERR, sentence)
+    user = fields.get("user", "")
+    # rspamd's User is the authenticated sender, but the mail belongs to the recipients.
+    if name == RSPAMD_CHECK:
+        user = ",".join(value for each, value in given if each == "rcpt")
+    return Request(
+        kind=_KINDS[name],
+        version=version,
+        user=user,
+        message=message,
+        whole=len(message) <= MAX_BYTES,
+        label=fields.get("message-class", "").lower(),
+        sets=sets,
+        removes=removes,
+    )
 
-    def _asks_to(self, verb: Literal["set", "remove"]) -> bool:
-        """Return whether the local filter should learn or forget the message."""
-        return "local" in self._fields.get(verb, "").lower()
 
-    def _length(self) -> int | None:
-        text = self._fields.get("content-length")
-        if text is None:
+def _line(held: bytearray, *, begun: bool) -> Generator[bool, bytes, str | None]:
+    """Return the next line of the head; None at the end of the input.
+
+    Raises
+    ------
+    SpamdProtocolError
+        If it is too long.
+    """
+    while (end := held.find(b"\n", 0, MAX_LINE_BYTES + 1)) < 0:
+        if len(held) > MAX_LINE_BYTES:
+            raise SpamdProtocolError(f"(a line of more than {MAX_LINE_BYTES} bytes)")
+        data = yield begun
+        if not data:
+            held.clear()
             return None
-        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
-            raise SpamdProtocolError(f"(Content-length is not a number: {shown(text)})")
-        return int(text)
-
-    def _packed(self) -> bool:
-        text = self._fields.get("compress")
-        if text is None:
-            return False
-        if text.lower() != "zlib":
-            msg = f"(unknown compression: {shown(text)}; only zlib is supported)"
-            raise SpamdProtocolError(msg)
-        return True
+        held += data
+    line = held[:end].removesuffix(b"\r").decode("utf-8", "replace")
+    del held[: end + 1]
+    return line
 
 
-class _Body:
-    """The beginning of the message, decompressed if necessary."""
+def _message(
+    fields: Mapping[str, str], limit: int, held: bytearray, *, ended: bool
+) -> Generator[bool, bytes, bytes | None]:
+    """Return the beginning of the message, decompressed; None if it is too large.
 
-    def __init__(self, *, length: int | None, packed: bool) -> None:
-        self.length = length
-        self.sent = 0
-        self.kept = bytearray()
-        self._inflater = zlib.decompressobj() if packed else None
+    Raises
+    ------
+    SpamdProtocolError
+        If a field about it is malformed, its length is another than announced, or it
+        cannot be decompressed.
+    """
+    length = _length(fields.get("content-length"))
+    inflater = zlib.decompressobj() if _is_packed(fields.get("compress")) else None
+    kept, sent, data = bytearray(), 0, b""
+    while True:
+        sent += len(data)
+        # Up to one byte more than is parsed.  A thousandth of the bytes may inflate to
+        # the whole limit. zlib produces no more bytes than are requested, so only the
+        # remaining room is requested.
+        room = MAX_BYTES + 1 - len(kept)
+        if room and data:
+            try:
+                kept += inflater.decompress(data, room) if inflater else data[:room]
+            except zlib.error as error:
+                msg = f"(the message cannot be decompressed: {shown(str(error))})"
+                raise SpamdProtocolError(msg) from error
+        if max(sent, length or 0) > limit:
+            return None
+        # The announced length is enough, because not every client shuts down its side.
+        if ended or (length is not None and sent >= length):
+            break
+        # What came behind the head, and then what comes.
+        data = bytes(held) or (yield True)
+        held.clear()
+        ended = not data
+    if length is not None and sent != length:
+        msg = f"(Content-length mismatch: expected {length} bytes, got {sent})"
+        raise SpamdProtocolError(msg)
+    if inflater and len(kept) <= MAX_BYTES and not inflater.eof:
+        raise SpamdProtocolError("(the compressed message is incomplete)")
+    return bytes(kept)
 
-    def add(self, data: bytes) -> None:
-        """Add bytes, up to one more than is parsed.
 
-        Raises
-        ------
-        SpamdProtocolError
-            If the message cannot be decompressed.
-        """
-        self.sent += len(data)
-        # A thousandth of the bytes may inflate to the whole limit. zlib produces no
-        # more bytes than are requested, so only the remaining room is requested.
-        room = MAX_BYTES + 1 - len(self.kept)
-        if not room or not data:
-            return
-        if self._inflater is None:
-            self.kept += data[:room]
-            return
-        try:
-            self.kept += self._inflater.decompress(data, room)
-        except zlib.error as error:
-            msg = f"(the message cannot be decompressed: {shown(str(error))})"
-            raise SpamdProtocolError(msg) from error
+def _length(text: str | None) -> int | None:
+    """Return the announced length of a message; None if there is none."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise SpamdProtocolError(f"(Content-length is not a number: {shown(text)})")
+    return int(text)
 
-    def close(self) -> None:
-        """Raise if a compressed message was truncated.
 
-        Raises
-        ------
-        SpamdProtocolError
-            If it was.
-        """
-        if self._inflater is None or len(self.kept) > MAX_BYTES:
-            return
-        if not self._inflater.eof:
-            raise SpamdProtocolError("(the compressed message is incomplete)")
+def _is_packed(text: str | None) -> bool:
+    """Return whether the message is compressed."""
+    if text is None:
+        return False
+    if text.lower() != "zlib":
+        msg = f"(unknown compression: {shown(text)}; only zlib is supported)"
+        raise SpamdProtocolError(msg)
+    return True
