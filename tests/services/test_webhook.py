@@ -217,6 +217,8 @@ def test_an_answer_without_an_end_is_none(endless, caplog):
     while "failed" not in counts(tally) and time.monotonic() < deadline:
         time.sleep(0.01)
     webhook.stop()
+    # It waits for as long as a receiver may take, and a busy machine takes longer.
+    webhook.join(30)
 
     assert not webhook.is_alive()
     assert {"failed", "dropped"} == counts(tally).keys()

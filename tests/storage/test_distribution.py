@@ -25,12 +25,14 @@ from tests.support.messages import ham, spam
 RAW = {"content-type": "message/rfc822"}
 PROFILES = ("default", "other")
 # What looks for work in each process, as the beginnings of the statements.  Twice a
-# second: what has changed, and the undos that are not carried out.  Each minute: what
-# is too old, and what was forgotten.
+# second: what has changed, and the undos that are not carried out.  After a new
+# connection: whether the ledgers are those in memory.  Each minute: what is too old,
+# and what was forgotten.
 EXCEPTIONS = (
     "SELECT count(*) AS count_1, max(profile.created_at) AS ",
     "SELECT profile.id, profile.name, profile.revision, profile.lists, fold.",
     "SELECT DISTINCT undo_work.profile_id FROM undo_work",
+    "SELECT ledger.profile_id, ledger.revision, ledger.digest, ledger.label_before, ",
     "SELECT profile.id FROM profile WHERE profile.id > ",
     "SELECT ledger.profile_id, ledger.revision, ledger.digest, ledger.time FROM ",
 )
@@ -131,6 +133,8 @@ def log(database_url, monkeypatch):
         for number in range(3):
             for profile in PROFILES:
                 requests(client, profile, number)
+        application.engine.dispose()
+        application.live.refresh()
         # A new one, which begins with all that is done from time to time.
         maintenance = replace(application.maintenance)
         while maintenance():
