@@ -616,7 +616,9 @@ def read_named(file: Path, variable: str) -> str:
         raise InvalidSetting(msg) from error
 
 
-def read_secret(file: Path | None, variable: str, *, purpose: str) -> bytes:
+def read_secret(
+    file: Path | None, variable: str, *, purpose: str, given: bool = False
+) -> bytes:
     """Return the secret in a file, without the line end.
 
     Parameters
@@ -627,25 +629,27 @@ def read_secret(file: Path | None, variable: str, *, purpose: str) -> bytes:
         The variable that names it.
     purpose : str
         What it does, as the sentence for a missing one begins.
+    given : bool
+        Whether somebody else chose it, who decides about its length.
 
     Raises
     ------
     InvalidSetting
         If there is none, or it cannot be used.
     """
+    least, how = (1, "") if given else (MIN_SECRET, " (openssl rand -hex 32)")
     if file is None:
         raise InvalidSetting(
-            f"{purpose}: write one into a file (openssl rand -hex 32) and name it in "
-            f"{variable}"
+            f"{purpose}: write it into a file{how} and name the file in {variable}"
         )
     try:
         found = file.read_bytes().strip()
     except OSError as error:
         msg = f"{variable} names {str(file)!r}, which cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
-    if len(found) < MIN_SECRET:
+    if len(found) < least:
         raise InvalidSetting(
             f"{variable} names {str(file)!r}, which has {len(found)} bytes; a secret "
-            f"needs at least {MIN_SECRET} (openssl rand -hex 32)"
+            f"needs at least {least}{how}"
         )
     return found

@@ -436,6 +436,7 @@ def oidc_secret(settings: Settings) -> str | None:
         "POSTBAYES_OIDC_CLIENT_SECRET_FILE",
         purpose="POSTBAYES_OIDC_ISSUER needs the secret that the provider gave to this "
         "service",
+        given=True,
     )
     try:
         return secret.decode()

@@ -649,6 +649,17 @@ def test_a_secret_that_is_no_text(given):
         oidc_secret(Settings(**given))
 
 
+def test_the_provider_decides_how_long_its_secret_is(given):
+    """A short one is taken, and only an empty file is refused."""
+    file = given["oidc_client_secret_file"]
+    file.write_bytes(b"s3cret\n")
+    assert "s3cret" == oidc_secret(Settings(**given))
+
+    file.write_bytes(b"\n")
+    with pytest.raises(InvalidSetting, match=r"0 bytes; a secret needs at least 1$"):
+        oidc_secret(Settings(**given))
+
+
 @pytest.mark.parametrize("name", ["authlib", "joserfc"])
 def test_without_the_extra_the_start_says_so(given, monkeypatch, name):
     """The error names the command that installs it."""
