@@ -315,8 +315,10 @@ def test_only_the_events_that_are_wanted_are_posted(receiver, secret, database_u
     assert ["feedback", "feedback"] == [each["event"] for each in events]
 
 
-def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
+def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url, monkeypatch):
     """It is asked by another thread; a verdict comes all the same."""
+    # No machine is too busy for three verdicts in that time.
+    monkeypatch.setattr(webhooks, "TIMEOUT", 300.0)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), None)
     with running(
         database_url=database_url,
@@ -325,11 +327,10 @@ def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
         webhook_events=EVENTS,
     ) as app:
         asked = app.delivery.address([])
-        begun = time.monotonic()
         for number in range(3):
             app.delivery.answer(asked, ham(number), strongest=0, door="http")
-        # The receiver would have let the first of them wait for ten seconds.
-        assert 9 > time.monotonic() - begun
+        # A verdict that waits for the receiver comes after an attempt has failed.
+        assert {} == counts(app.tally)
         server.server_close()
 
 
