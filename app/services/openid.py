@@ -58,7 +58,8 @@ ALGORITHMS: Final = (
 _ADDRESSES: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _BEGIN_AGAIN: Final = (
-    "this sign-in was started in another browser, or too long ago; start again"
+    "this sign-in was started in another browser, before another one in this browser, "
+    "or too long ago; start again"
 )
 
 
