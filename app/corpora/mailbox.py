@@ -12,6 +12,7 @@ import json
 import os
 import re
 from base64 import b64decode
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOENT
 from pathlib import Path
@@ -61,11 +62,8 @@ def read_file(path: Path, *, label: str | None) -> CorpusMessage:
     UnreadableSource
         If the file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            return CorpusMessage(label, _whole(file.read(_BLOCK), file), str(path))
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path), path.open("rb") as file:
+        return CorpusMessage(label, _whole(file.read(_BLOCK), file), str(path))
 
 
 def _whole(begun: bytes, file: BinaryIO) -> bytes:
@@ -84,18 +82,20 @@ def list_folder(folder: Path) -> list[Path]:
     UnreadableSource
         If the folder cannot be read.
     """
-    try:
+    with reading(folder):
         return sorted(folder.iterdir())
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise the operating system's errors as `UnreadableSource`, with the reason."""
+    try:
+        yield
     except OSError as error:
-        raise unreadable(folder, error) from error
-
-
-def unreadable(path: Path, error: OSError) -> UnreadableSource:
-    """Return the error with the operating system's reason."""
-    # Drivers of stores raise their own errors, which contain only the path.
-    absent = isinstance(error, FileNotFoundError) and error.strerror is None
-    reason = os.strerror(ENOENT) if absent else error.strerror or error
-    return UnreadableSource(f"cannot read {path}: {reason}")
+        # Drivers of stores raise their own errors, which contain only the path.
+        absent = isinstance(error, FileNotFoundError) and error.strerror is None
+        reason = os.strerror(ENOENT) if absent else error.strerror or error
+        raise UnreadableSource(f"cannot read {path}: {reason}") from error
 
 
 _PARTS: Final = frozenset({"cur", "new", "tmp"})
@@ -116,13 +116,15 @@ class MailFolder:
         Its files, sorted by name.
     maildir : bool
         Whether each file is a message that a mail client may rename.
+    label : str or None
+        That of its messages; None if it has none.
     """
 
     path: Path
     use: Use | None
-    label: str | None
     files: list[Path]
     maildir: bool = False
+    label: str | None = None
 
     @property
     def left_out(self) -> bool:
@@ -139,9 +141,7 @@ def is_maildir(folder: Path) -> bool:
     return (folder / "cur").is_dir() and (folder / "new").is_dir()
 
 
-def maildir_folders(
-    folder: Path, *, label: str | None, junk_label: str | None, use: Use | None = None
-) -> Iterator[MailFolder]:
+def maildir_folders(folder: Path, use: Use | None = None) -> Iterator[MailFolder]:
     """Yield the Maildir at `folder` and its subfolders, including those left out.
 
     Parameters
@@ -149,10 +149,8 @@ def maildir_folders(
     folder : Path
         The Maildir, in either layout: Maildir++ (`.Junk/cur`, Courier and Dovecot)
         or folders in folders (`Junk/cur`, Dovecot's LAYOUT=fs).
-    junk_label : str or None
-        The label of messages in its junk folders (`Junk`, `Spam` and other
-        clients' names for them, and folders in them).  None: all messages of the
-        Maildir have `label`.
+    use : str or None
+        Its use, which folders in it inherit.
 
     Raises
     ------
@@ -173,27 +171,17 @@ def maildir_folders(
             if not path.name.startswith(".")
             and "T" not in path.name.partition(":2,")[2]
         ]
-        chosen = label_of(use, label=label, junk_label=junk_label)
-        yield MailFolder(folder, use, chosen, files, maildir=True)
+        yield MailFolder(folder, use, files, maildir=True)
     for path in inner:
         # A link to a parent folder would be followed for ever.
         if path.name in _PARTS or path.is_symlink() or not path.is_dir():
             continue
-        yield from maildir_folders(
-            path, label=label, junk_label=junk_label, use=inherited(use, path.name)
-        )
+        yield from maildir_folders(path, inherited(use, path.name))
 
 
 def inherited(use: Use | None, name: str) -> Use | None:
     """Return the use of a folder inside another; junk in the trash is trash."""
     return use if use not in {None, "junk"} else use_of(name) or use
-
-
-def label_of(
-    use: Use | None, *, label: str | None, junk_label: str | None
-) -> str | None:
-    """Return the label of the messages of a folder."""
-    return junk_label if use == "junk" and junk_label is not None else label
 
 
 def read_moving(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
@@ -264,11 +252,8 @@ def is_mbox(path: Path) -> bool:
     UnreadableSource
         If the file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            return _begins_mbox(file.read(_BLOCK))
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path), path.open("rb") as file:
+        return _begins_mbox(file.read(_BLOCK))
 
 
 def read_mailbox(
@@ -298,18 +283,15 @@ def read_mailbox(
     four mbox dialects wrote them, and unquoting a line that the sender wrote like this
     would change the message.
     """
-    try:
-        with path.open("rb") as file:
-            raw = b"" if begin else file.read(_BLOCK)
-            if begin or _begins_mbox(raw):
-                after = f" after byte {begin}" if begin else ""
-                for number, message in enumerate(_messages(file, begin, end), 1):
-                    where = f"{path}, message {number}{after}"
-                    yield CorpusMessage(label, message, where)
-                return
-            raw = _whole(raw, file)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path), path.open("rb") as file:
+        raw = b"" if begin else file.read(_BLOCK)
+        if begin or _begins_mbox(raw):
+            after = f" after byte {begin}" if begin else ""
+            for number, message in enumerate(_messages(file, begin, end), 1):
+                where = f"{path}, message {number}{after}"
+                yield CorpusMessage(label, message, where)
+            return
+        raw = _whole(raw, file)
     if _DBOX.match(raw):
         raise UnreadableSource(
             f"cannot read {path}: it is in Dovecot's dbox format; `doveadm "

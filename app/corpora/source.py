@@ -36,13 +36,12 @@ from app.corpora.mailbox import (
     inherited,
     is_maildir,
     is_mbox,
-    label_of,
     list_folder,
     maildir_folders,
     read_file,
     read_mailbox,
     read_moving,
-    unreadable,
+    reading,
     use_of,
 )
 from app.corpora.parallel import CHUNK_BYTES, chunks
@@ -179,10 +178,8 @@ def _places(folders: Iterable[MailFolder]) -> Iterator[Place]:
                 yield _size(file), partial(read_moving, file, label=folder.label)
                 continue
             read = partial(read_mailbox, file, label=folder.label)
-            try:
+            with reading(file):
                 size = file.stat().st_size
-            except OSError as error:
-                raise unreadable(file, error) from error
             if size <= CHUNK_BYTES or not is_mbox(file):
                 yield size, read
                 continue
@@ -228,7 +225,9 @@ def mail_folders(
     path : Path
         A message, an mbox, a Maildir, or a folder with any of these in it.
     junk_label : str or None
-        The label of those in junk folders, and in an mbox that is called as one.
+        The label of those in junk folders (`Junk`, `Spam` and other clients' names for
+        them, and folders in them), and in an mbox that is called as one.  None: all
+        messages have `label`.
 
     Raises
     ------
@@ -241,38 +240,32 @@ def mail_folders(
     """
     # Who names the trash by its path means it; who says what junk is means that too.
     use = use_of(path.name)
-    use = use if use == "junk" else None
-    yield from _folders(path, use, label=label, junk_label=junk_label)
+    for folder in _folders(path, use if use == "junk" else None):
+        junk = folder.use == "junk" and junk_label is not None
+        yield replace(folder, label=junk_label if junk else label)
 
 
-def _folders(
-    path: Path, use: Use | None, *, label: str | None, junk_label: str | None
-) -> Iterator[MailFolder]:
-    labelled = partial(label_of, label=label, junk_label=junk_label)
+def _folders(path: Path, use: Use | None) -> Iterator[MailFolder]:
     if is_maildir(path):
-        yield from maildir_folders(path, label=label, junk_label=junk_label, use=use)
+        yield from maildir_folders(path, use)
     elif path.is_dir():
         inner = [each for each in list_folder(path) if not each.name.startswith(".")]
         files = [each for each in inner if each.is_file()]
         named = {file: _use_of_file(use, file) for file in files}
         boxes = {file for file, own in named.items() if own != use and is_mbox(file)}
         if others := [file for file in files if file not in boxes]:
-            yield MailFolder(path, use, labelled(use), others)
+            yield MailFolder(path, use, others)
         for box in sorted(boxes):
-            own = named[box]
-            yield MailFolder(box, own, labelled(own), [box])
+            yield MailFolder(box, named[box], [box])
         for each in inner:
             # A link to a folder above would be followed for ever.
             if each.is_dir() and not each.is_symlink():
-                own = inherited(use, each.name)
-                yield from _folders(each, own, label=label, junk_label=junk_label)
+                yield from _folders(each, inherited(use, each.name))
     elif path.is_file():
-        yield MailFolder(path, use, labelled(use), [path])
+        yield MailFolder(path, use, [path])
     else:
-        try:
+        with reading(path):
             path.stat()
-        except OSError as error:
-            raise unreadable(path, error) from error
         raise UnreadableSource(f"cannot read {path}: it is neither a file nor a folder")
 
 
@@ -611,30 +604,27 @@ def summarise_index(index: Path) -> IndexSummary:
 
 def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
     """Yield line number, label and path of every line that is not blank."""
-    try:
-        with index.open("rb") as file:
-            # A pipe is empty when it is read for the second time.
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnreadableSource(
-                    f"{index} is not a regular file, and an index is read twice; "
-                    "save it to a file"
+    with reading(index), index.open("rb") as file:
+        # A pipe is empty when it is read for the second time.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnreadableSource(
+                f"{index} is not a regular file, and an index is read twice; "
+                "save it to a file"
+            )
+        number = 0
+        while line := file.readline(LINE_LIMIT + 1):
+            number += 1
+            # Paths are bytes to the operating system, in no encoding.
+            text = os.fsdecode(line).rstrip("\r\n")
+            if not text.strip():
+                continue
+            label, path = [*text.split(None, 1), ""][:2]
+            if not path or len(line) > LINE_LIMIT or "\0" in path:
+                raise MalformedIndex(
+                    f"{index}, line {number}: expected a label and a path, "
+                    f"such as `spam data/1.eml`, got {text[:60]!r}"
                 )
-            number = 0
-            while line := file.readline(LINE_LIMIT + 1):
-                number += 1
-                # Paths are bytes to the operating system, in no encoding.
-                text = os.fsdecode(line).rstrip("\r\n")
-                if not text.strip():
-                    continue
-                label, path = [*text.split(None, 1), ""][:2]
-                if not path or len(line) > LINE_LIMIT or "\0" in path:
-                    raise MalformedIndex(
-                        f"{index}, line {number}: expected a label and a path, "
-                        f"such as `spam data/1.eml`, got {text[:60]!r}"
-                    )
-                yield number, label, _named(index, path)
-    except OSError as error:
-        raise unreadable(index, error) from error
+            yield number, label, _named(index, path)
 
 
 def _named(index: Path, path: str) -> Path:

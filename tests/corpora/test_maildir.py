@@ -173,4 +173,4 @@ def test_a_maildir_is_told_by_its_folders(tmp_path):
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
     """The error has the path and the reason of the operating system."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
-        list(maildir_folders(tmp_path / "none", label=None, junk_label=None))
+        list(maildir_folders(tmp_path / "none"))
