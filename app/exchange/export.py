@@ -39,7 +39,7 @@ from app.storage.follow import offer
 from app.storage.ledger import batches_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
     from sqlalchemy import Connection
@@ -129,7 +129,7 @@ def export(
         for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     if words:
-        for view, page in _names(connection, profile, contents):
+        for view, page in _names(connection, profile, kind):
             writer.write(NAMES, write_names(view, page))
     return header, writer.close()
 
@@ -147,20 +147,18 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
 
 
 def _names(
-    connection: Connection, profile: ProfileRow, contents: Contents
+    connection: Connection, profile: ProfileRow, kind: runs.Kind
 ) -> Iterator[tuple[str, dict[int, str]]]:
     """Yield the text of counted features, or of those whose rows no longer have it."""
-    if contents == "counts":
-        counts = runs.total(connection, profile)
-        found: dict[str, dict[int, str]] = {view: {} for view in counts}
-        for rows in batches_after(connection, profile.id, revision=0):
-            for view, texts in feature_names.of_rows(rows, profile).items():
-                found.setdefault(view, {}).update(texts)
-    else:
-        counts = runs.total(connection, profile, "sealed")
-        found = {view: {} for view in counts}
+    rows: Iterable[LedgerRow] = ()
+    if kind == "counts":
+        batches = batches_after(connection, profile.id, revision=0)
+        rows = chain.from_iterable(batches)
+    found = feature_names.of_rows(rows, profile)
+    counts = runs.total(connection, profile, kind)
     for view in sorted(counts):
-        texts = found[view] | feature_names.of_view(connection, profile.id, view)
+        stored = feature_names.of_view(connection, profile.id, view)
+        texts = found.get(view, {}) | stored
         left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
         for page in chunks(left, most=_NAMES_PER_BLOCK):
             yield view, dict(page)

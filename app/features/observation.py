@@ -20,7 +20,7 @@ from app.features.id_key import keyable
 from app.kernels import text as kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -289,6 +289,27 @@ def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
     if isinstance(names, FeatureNames):
         return names.take(places)
     return tuple([names[place] for place in places.tolist()])
+
+
+def first_names(
+    messages: Iterable[
+        tuple[Mapping[str, NDArray[np.int64]], Mapping[str, Sequence[str]]]
+    ],
+) -> dict[str, dict[int, str]]:
+    """Return the text of features, view by view, each from the first that has one.
+
+    Given are the ids and the names of some messages; "" is no text.
+    """
+    found: dict[str, dict[int, str]] = {}
+    for ids, names in messages:
+        for view, texts in names.items():
+            known = found.setdefault(view, {})
+            # Messages share most of their words, and few texts are decoded.
+            features = enumerate(ids[view].tolist())
+            new = np.array([at for at, each in features if each not in known], np.intp)
+            pairs = zip(ids[view][new].tolist(), names_at(texts, new), strict=True)
+            known.update((feature, text) for feature, text in pairs if text)
+    return found
 
 
 def ids_of(names: Sequence[str]) -> NDArray[np.int64]:

@@ -7,10 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar
 
-import numpy as np
-
 from app import __version__
-from app.bayes.sparse import in_a_row
 from app.classifier.learn import Move, bounded, sum_of_moves
 from app.corpora.parallel import chunks, in_order
 from app.errors import (
@@ -20,7 +17,7 @@ from app.errors import (
     UnreadableSource,
     reading_one_of_many,
 )
-from app.features.observation import Observation, names_at
+from app.features.observation import Observation, first_names
 from app.ledger.entry import ScoredRow, epoch_of
 from app.ledger.sums import encode_sums
 from app.ledger.teaching import Teaching, rows_of, scored_in_order
@@ -391,26 +388,11 @@ def _read_sum(
         for label, found in seen.values()
     ]
     total = sum_of_moves(moves, n_classes=len(labels))
-    names = _names_of([found for _, found in seen.values()])
+    names = first_names(
+        ({view: x.ids for view, x in found.views.items()}, found.names)
+        for _, found in seen.values()
+    )
     return rows, encode_sums({epoch_of(time): total}, labels, names)
-
-
-def _names_of(messages: Sequence[Observation]) -> dict[str, dict[int, str]]:
-    """Return the text of each feature at its first occurrence."""
-    names = {}
-    for view in sorted({view for message in messages for view in message.names}):
-        having = [message for message in messages if view in message.names]
-        ids, _ = in_a_row([message.views[view] for message in having])
-        begins = np.cumsum([0, *(message.views[view].size for message in having)])
-        first = np.sort(np.unique(ids, return_index=True)[1])
-        of_each = np.split(first, first.searchsorted(begins[1:-1]))
-        texts = [
-            text
-            for message, begin, places in zip(having, begins, of_each, strict=False)
-            for text in names_at(message.names[view], places - begin)
-        ]
-        names[view] = dict(zip(ids[first].tolist(), texts, strict=True))
-    return names
 
 
 def _each(

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from sqlalchemy import delete, select
 
+from app.features.observation import first_names
 from app.storage import tables
 from app.storage.database.dialect import insert_into, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection, Select
 
     from app.ledger.entry import LedgerRow
@@ -84,24 +83,9 @@ def of_rows(
     rows: Iterable[LedgerRow], profile: ProfileRow
 ) -> dict[str, dict[int, str]]:
     """Return the text that the rows have of their features, view by view."""
-    # Messages share most of their words: each is looked at once, not once a message.
-    ids: dict[str, list[NDArray[np.int64]]] = {}
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        forgets = row.kind == "message" and row.label is None
-        if forgets or row.encoded_names is None:
-            continue
-        of_row = row.ids(profile.labels)
-        for view, given in row.names.items():
-            # As many names as features, or `ScoredRow.of` would have refused.
-            ids.setdefault(view, []).append(of_row[view])
-            texts.setdefault(view, []).extend(given)
-    found: dict[str, dict[int, str]] = {}
-    for view, written in texts.items():
-        features, first = np.unique(np.concatenate(ids[view]), return_index=True)
-        found[view] = {
-            feature: text
-            for feature, place in zip(features.tolist(), first.tolist(), strict=True)
-            if (text := written[place])
-        }
-    return found
+    return first_names(
+        (row.ids(profile.labels), row.names)
+        for row in rows
+        if row.encoded_names is not None
+        and (row.kind != "message" or row.label is not None)
+    )
