@@ -94,7 +94,8 @@ class _Known:
 
     def __init__(self, parts: Iterable[Sequence[CorrespondentRow]]) -> None:
         none = np.empty((0, 4), np.int64)
-        rows = np.concatenate([none, *map(_array, parts)])
+        arrays = (np.array([*map(_numbers, part)], np.int64) for part in parts)
+        rows = np.concatenate([none, *arrays])
         addresses, of, counts, days = rows.T
         self.size = len(addresses)
         self.addresses = _Counts(addresses, counts, days)
@@ -105,11 +106,9 @@ class _Known:
 
     def put(self, row: CorrespondentRow) -> bool:
         """Store the counts of an address; return whether it is new."""
-        address = _key(row.profile_id, row.address)
-        domain = _key(row.profile_id, row.domain)
+        address, domain, messages, day = _numbers(row)
         new = self.addresses.get(address).times == 0
-        day = row.last.toordinal()
-        self.addresses.put(address, Correspondence(row.messages, day))
+        self.addresses.put(address, Correspondence(messages, day))
         others = self.domains.get(domain)
         self.domains.put(
             domain, Correspondence(others.times + new, max(others.day, day))
@@ -118,20 +117,10 @@ class _Known:
         return new
 
 
-def _array(part: Sequence[CorrespondentRow]) -> NDArray[np.int64]:
-    """Return the key of the address, that of the domain, messages and day of rows."""
-    return np.array(
-        [
-            (
-                _key(row.profile_id, row.address),
-                _key(row.profile_id, row.domain),
-                row.messages,
-                row.last.toordinal(),
-            )
-            for row in part
-        ],
-        np.int64,
-    )
+def _numbers(row: CorrespondentRow) -> tuple[int, int, int, int]:
+    """Return the key of the address, that of the domain, messages and day of a row."""
+    address, domain = (_key(row.profile_id, x) for x in (row.address, row.domain))
+    return address, domain, row.messages, row.last.toordinal()
 
 
 def _key(profile_id: int, digest: bytes) -> int:
