@@ -452,38 +452,34 @@ OPTIONS: Final[dict[str, Any]] = {
 """The options of every server over HTTP."""
 
 
-class _Server(uvicorn.Server):
-    """A server that another server in the process ends."""
+class WebListener(uvicorn.Server):
+    """A door over HTTP on one socket, which it closes, beside the main one.
+
+    It runs in the main door's event loop, with its time-outs and limits, and leaves the
+    signals to it.
+    """
+
+    def __init__(self, app: ASGIApp, listening: Listening) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, lifespan="off", timeout_graceful_shutdown=int(GRACE), **OPTIONS
+            )
+        )
+        self._listening = listening
+        self._serving: asyncio.Task[None] | None = None
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Leave the signals to the main door, which ends this server."""
         return nullcontext()
 
-
-class WebListener:
-    """A door over HTTP on one socket, which it closes, beside the main one.
-
-    They run in the main door's event loop, with its time-outs and limits, and leave the
-    signals to it.
-    """
-
-    def __init__(self, app: ASGIApp, listening: Listening) -> None:
-        self._listening = listening
-        self._server = _Server(
-            uvicorn.Config(
-                app, lifespan="off", timeout_graceful_shutdown=int(GRACE), **OPTIONS
-            )
-        )
-        self._serving: asyncio.Task[None] | None = None
-
     def start(self) -> None:
         """Start accepting connections."""
-        serve = self._server.serve(sockets=[self._listening.socket])
+        serve = self.serve(sockets=[self._listening.socket])
         self._serving = asyncio.create_task(serve)
 
     async def stop(self) -> None:
         """Stop accepting, finish running requests, and cut off slow ones."""
-        self._server.should_exit = True
+        self.should_exit = True
         if self._serving is not None:
             await self._serving
         self._listening.close()

@@ -24,7 +24,7 @@ from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from app.doors.serving.sockets import Listening
 
@@ -119,37 +119,13 @@ class Door:
     half_closes: bool = True
 
 
-class _Protocol(asyncio.StreamReaderProtocol):
-    """A stream that notices when its peer is gone."""
-
-    def __init__(self, reader: asyncio.StreamReader, *, half_closes: bool) -> None:
-        super().__init__(reader)
-        self._half_closes = half_closes
-        self.gone = asyncio.Event()
-
-    def eof_received(self) -> bool | None:
-        """Note the end, if it is the end of both directions."""
-        if not self._half_closes:
-            self.gone.set()
-        return super().eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end."""
-        self.gone.set()
-        super().connection_lost(exc)
-
-
-class Connection:
+class Connection(asyncio.StreamReaderProtocol):
     """One connection with time-outs and bounded buffers.
 
     Parameters
     ----------
-    reader, writer : StreamReader, StreamWriter
-        The two directions.
-    idle : float
-        Longest wait for the peer. Unit: seconds.
-    gone : callable
-        Waits until the peer has hung up; works even if nothing is read.
+    door : Door
+        The protocol, with its limits.
     address : tuple or None
         Address and port of the peer, stored at the start because a closed socket does
         not know them.  None for a Unix socket.
@@ -162,25 +138,38 @@ class Connection:
         Address of the peer with its port, for the log.
     """
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        idle: float,
-        gone: Callable[[], Coroutine[Any, Any, object]],
-        address: tuple[str, int] | None,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._idle = idle
-        self.gone = gone
+    def __init__(self, door: Door, address: tuple[str, int] | None) -> None:
+        self._reader = asyncio.StreamReader(READ_BYTES)
+        super().__init__(self._reader)
+        self._door = door
+        self._ended = asyncio.Event()
         self._closing = False
         self._waiting: asyncio.Task[bytes] | None = None
-        self._loop = asyncio.get_running_loop()
         self.host = None if address is None else address[0]
         self.peer = "a local process" if address is None else "{}:{}".format(*address)
         self.network = network(self.host or "")
         self.waiting_since: float | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to read and write."""
+        super().connection_made(transport)
+        loop = asyncio.get_running_loop()
+        self._writer = asyncio.StreamWriter(transport, self, self._reader, loop)
+
+    def eof_received(self) -> bool | None:
+        """Note the end, if it is the end of both directions."""
+        if not self._door.half_closes:
+            self._ended.set()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end."""
+        self._ended.set()
+        super().connection_lost(exc)
+
+    async def gone(self) -> None:
+        """Wait until the peer has hung up; this works even if nothing is read."""
+        await self._ended.wait()
 
     async def read(self) -> bytes:
         """Return the next bytes; none after the peer has ended.
@@ -193,7 +182,7 @@ class Connection:
             If the peer is gone, or its place was given to another.
         """
         with self._waits():
-            async with asyncio.timeout(self._idle):
+            async with asyncio.timeout(self._door.idle):
                 return await self._reader.read(READ_BYTES)
 
     async def read_between(self) -> bytes:
@@ -212,7 +201,7 @@ class Connection:
         self._waiting = asyncio.create_task(self._reader.read(READ_BYTES))
         try:
             with self._waits():
-                async with asyncio.timeout(self._idle):
+                async with asyncio.timeout(self._door.idle):
                     await asyncio.wait([self._waiting])
             return b"" if self._waiting.cancelled() else self._waiting.result()
         finally:
@@ -233,7 +222,7 @@ class Connection:
             raise ConnectionResetError("the connection is closed")
         self._writer.write(data)
         with self._waits():
-            async with asyncio.timeout(self._idle):
+            async with asyncio.timeout(self._door.idle):
                 await self._writer.drain()
                 # The buffer of a client has room for hundreds of requests, and it has
                 # one turn for each: neither reading from it nor writing to it waits.
@@ -263,7 +252,7 @@ class Connection:
     @contextmanager
     def _waits(self) -> Iterator[None]:
         """Note that the connection waits for its peer."""
-        self.waiting_since = self._loop.time()
+        self.waiting_since = asyncio.get_running_loop().time()
         try:
             yield
         finally:
@@ -373,22 +362,15 @@ class Listener:
     async def _serve(
         self, accepted: socket.socket, address: tuple[str, int] | None
     ) -> None:
-        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(READ_BYTES)
-        protocol = _Protocol(reader, half_closes=self._door.half_closes)
+        loop, connection = asyncio.get_running_loop(), Connection(self._door, address)
         try:
-            transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol, accepted
-            )
+            await loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError as error:
             accepted.close()
             self._log.info(
                 "%s: a connection was lost: %s", self._door.name, reason(error)
             )
             return
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        connection = Connection(
-            reader, writer, self._door.idle, protocol.gone.wait, address
-        )
         task = asyncio.current_task()
         if task is not None:
             self._held[task] = connection
