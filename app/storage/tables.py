@@ -10,7 +10,7 @@ A change here needs a migration; a test compares the two.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     JSON,
@@ -33,6 +33,7 @@ from sqlalchemy import (
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect, TextClause
+    from sqlalchemy.schema import SchemaItem
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -72,9 +73,22 @@ metadata: Final = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-profile: Final = Table(
+
+
+def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    """Return a table of the database."""
+    return Table(name, metadata, *parts, **options)
+
+
+def _of_profile(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    """Return a table whose key begins with a profile, which has to exist."""
+    key: Column[int]
+    key = Column("profile_id", ForeignKey("profile.id"), primary_key=True)
+    return _table(name, key, *parts, **options)
+
+
+profile: Final = _table(
     "profile",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("labels", JSON, nullable=False),
@@ -99,10 +113,8 @@ profile: Final = Table(
 )
 # A separate row: with the mark in `profile`, a fold would hold the lock that feedback
 # needs (docs/decisions/0002).
-fold: Final = Table(
+fold: Final = _of_profile(
     "fold",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     # Ledger rows up to this revision are in the counts.
     Column("folded_revision", BigInteger, nullable=False),
 )
@@ -114,10 +126,8 @@ def _partial(name: str, *columns: str, where: TextClause) -> Index:
 
 
 FORGOTTEN: Final = text("label IS NULL AND undo IS NULL AND vector IS NOT NULL")
-ledger: Final = Table(
+ledger: Final = _of_profile(
     "ledger",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
     Column("digest", LargeBinary, nullable=False),
     # NULL: not learned.  The row adds -delta(vector, label_before) and
@@ -156,9 +166,8 @@ ledger: Final = Table(
 # Sums of statistics (`app.storage.runs`): "counts" of the folded rows, "sealed"
 # of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock
 # every writer of the counts holds, has one.
-run: Final = Table(
+run: Final = _table(
     "run",
-    metadata,
     Column("profile_id", Integer, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),
     Column("epoch", Integer, primary_key=True, autoincrement=False),
@@ -172,10 +181,8 @@ run: Final = Table(
 # What somebody took back.  An undo takes back rows of the ledger, listed in
 # `undone`, and earlier undos, listed in `takes`; what it takes back is in force
 # again once the undo is taken back itself.
-undo: Final = Table(
+undo: Final = _of_profile(
     "undo",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("source", Text, nullable=False),
     Column("time", UtcDateTime, nullable=False),
@@ -183,9 +190,8 @@ undo: Final = Table(
     Column("asked", JSON, nullable=False),
     Column("takes", JSON, nullable=False),
 )
-undone: Final = Table(
+undone: Final = _table(
     "undone",
-    metadata,
     Column("profile_id", Integer, primary_key=True, autoincrement=False),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
@@ -193,9 +199,8 @@ undone: Final = Table(
     sqlite_with_rowid=False,
 )
 # What an undo has still to do; empty once it is carried out.
-undo_work: Final = Table(
+undo_work: Final = _table(
     "undo_work",
-    metadata,
     Column("profile_id", Integer, primary_key=True, autoincrement=False),
     # Of one row of a message that has to be put right, or of a sum.
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
@@ -204,10 +209,8 @@ undo_work: Final = Table(
     Column("sign", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-class_count: Final = Table(
+class_count: Final = _of_profile(
     "class_count",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("epoch", Integer, primary_key=True, autoincrement=False),
     # Per view, since a message learned before a view existed has no part in it.
     Column("view", Text, primary_key=True),
@@ -217,19 +220,16 @@ class_count: Final = Table(
     sqlite_with_rowid=False,
 )
 # No foreign key: it would be checked once per row, a few hundred times per message.
-feature_name: Final = Table(
+feature_name: Final = _table(
     "feature_name",
-    metadata,
     Column("profile_id", Integer, primary_key=True, autoincrement=False),
     Column("view", Text, primary_key=True),
     Column("feature", BigInteger, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-scored: Final = Table(
+scored: Final = _of_profile(
     "scored",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("digest", LargeBinary, primary_key=True),
     Column("vector", LargeBinary, nullable=False),
     # The text of the features, compressed.  NULL: not kept.
@@ -245,9 +245,8 @@ scored: Final = Table(
 )
 # API keys (`app.access.rights`): a row stays when its key is revoked, so that nobody
 # else gets the name that the ledger has as a source, but by making the key anew.
-access_key: Final = Table(
+access_key: Final = _table(
     "access_key",
-    metadata,
     Column("name", Text, primary_key=True),
     # SHA-256 of its text, which is stored nowhere.
     Column("digest", LargeBinary, nullable=False, unique=True),
@@ -265,9 +264,8 @@ access_key: Final = Table(
     # Counts the changes, so that the sum over all rows grows with each.
     Column("revision", Integer, nullable=False),
 )
-person: Final = Table(
+person: Final = _table(
     "person",
-    metadata,
     Column("name", Text, primary_key=True),
     # As argon2 writes it.  NULL: signs in through a proxy or a provider only.
     Column("password", Text),
@@ -279,9 +277,8 @@ person: Final = Table(
     Column("revision", Integer, nullable=False),
 )
 # Who did what, beside the ledger.
-audit_event: Final = Table(
+audit_event: Final = _table(
     "audit_event",
-    metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("time", UtcDateTime, nullable=False),
     Column("who", Text, nullable=False),
@@ -293,18 +290,15 @@ audit_event: Final = Table(
 )
 # What cookies are signed with, and what was found about the clock
 # (`app.storage.retention`).
-service_secret: Final = Table(
+service_secret: Final = _table(
     "service_secret",
-    metadata,
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
 # One row for each verdict.  Text is what a person finds the mail by, each a line of a
 # bounded length; NULL: words are not stored.
-history: Final = Table(
+history: Final = _of_profile(
     "history",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("digest", LargeBinary, primary_key=True),
     Column("time", UtcDateTime, primary_key=True),
     Column("door", Text, nullable=False),
@@ -325,10 +319,8 @@ history: Final = Table(
     Index(None, "profile_id", "time", "digest", "decision", "door"),
 )
 # Allow and deny entries of senders (`app.access.lists`).
-list_entry: Final = Table(
+list_entry: Final = _of_profile(
     "list_entry",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("kind", Text, primary_key=True),
     # In the form that is compared.
     Column("value", Text, primary_key=True),
@@ -343,10 +335,8 @@ list_entry: Final = Table(
 )
 # Whom the owner of a profile wrote to.  Digests, so that the table names nobody
 # (`app.classifier.statement`).
-correspondent: Final = Table(
+correspondent: Final = _of_profile(
     "correspondent",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("address", LargeBinary, primary_key=True),
     Column("domain", LargeBinary, nullable=False),
     Column("messages", Integer, nullable=False),
@@ -357,10 +347,8 @@ correspondent: Final = Table(
     sqlite_with_rowid=False,
 )
 # How far other sites were followed (`app.storage.follow`).
-following: Final = Table(
+following: Final = _of_profile(
     "following",
-    metadata,
-    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
     Column("site", Text, primary_key=True),
     # As the other site gave it.
     Column("cursor", Text, nullable=False),
