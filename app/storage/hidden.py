@@ -236,9 +236,9 @@ def join_at_once(connection: Connection, hidden_id: int, into: ProfileRow) -> in
 
 def join(engine: Engine, hidden: ProfileRow, into: ProfileRow) -> int:
     """Do all steps of `join_some`, each in a transaction; return what was deleted."""
-    left_out, more = 0, True
-    while more:
+
+    def step() -> tuple[int, int]:
         with writing_then_pause(engine) as connection:
-            moved, gone = join_some(connection, hidden.id, into)
-        left_out, more = left_out + gone, moved + gone > 0
-    return left_out
+            return join_some(connection, hidden.id, into)
+
+    return sum(left_out for _, left_out in iter(step, (0, 0)))
