@@ -158,17 +158,14 @@ def ledger_page(
         )
         rows = tuple(found[:limit])
         # Rows that an undo wrote carry it out; it does not take them back.
-        taken = undo_records.taken_by(
-            connection, row.id, {each.revision for each in rows}
-        )
-        force = in_force(undo_records.all_of(connection, row.id)) if taken else ()
+        revisions = {each.revision for each in rows}
+        taken = undo_records.taken_by(connection, row.id, revisions)
+        standing = in_force(undo_records.all_of(connection, row.id))
         unfinished = undo_work.rows_left(connection, row.id)
     return LedgerPage(
         profile=row.name,
         rows=rows,
-        taken_back=frozenset(
-            revision for revision, by in taken.items() if by & frozenset(force)
-        ),
+        taken_back=frozenset(each for each, by in taken.items() if by & standing),
         next=rows[-1].revision if len(found) > limit else None,
         unfinished=unfinished,
     )
