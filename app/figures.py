@@ -147,6 +147,11 @@ class Errors:
         )
 
     @property
+    def messages(self) -> int:
+        """Messages that were decided."""
+        return self.ham + self.spam
+
+    @property
     def ham_lost_pct(self) -> float | None:
         """Share of the ham that is lost; None without ham."""
         return 100.0 * self.ham_lost / self.ham if self.ham else None

@@ -323,12 +323,11 @@ class Run:
         """Return the figures."""
         gold, scored, log_odds = self.is_spam, self.scored, self.log_odds
         errors = Errors.of(gold, self.decided_spam)
-        messages = errors.ham + errors.spam
         ece = expected_calibration_error(gold, scored["probability"])
         # In folds a message is learned again and again: no speed to speak of.
         seconds = self.seconds if self.in_time else 0.0
         return EvaluationReport(
-            messages=messages,
+            messages=errors.messages,
             ham=errors.ham,
             spam=errors.spam,
             # Each part is a separate filter, and in folds each of them learns.
@@ -342,7 +341,7 @@ class Run:
             ece_pct=None if ece is None else 100.0 * ece,
             brier=brier(gold, scored["probability"]),
             macro_f1_pct=self._macro_f1_pct() if self.several else None,
-            messages_per_second=messages / seconds if seconds > 0 else None,
+            messages_per_second=errors.messages / seconds if seconds > 0 else None,
         )
 
     def _macro_f1_pct(self) -> float | None:

@@ -97,11 +97,6 @@ class SourceFigures:
     corrected: int = 0
     last: datetime | None = None
 
-    @property
-    def messages(self) -> int:
-        """How many messages they labelled."""
-        return self.errors.ham + self.errors.spam
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
@@ -260,17 +255,17 @@ def suspects(sources: Collection[SourceFigures]) -> tuple[SourceFigures, ...]:
     filter may be wrong, for instance after an archive with wrong labels, and the
     corrections right.
     """
-    total = sum(each.messages for each in sources)
+    total = sum(each.errors.messages for each in sources)
     found = tuple(
         each
         for each in sources
         if each.source != OTHERS
         and each.sure >= SUSPECT
         and 2 * each.sure >= each.contradicted
-        and SHARE * each.contradicted >= each.messages
-        and 2 * each.messages <= total
+        and SHARE * each.contradicted >= each.errors.messages
+        and 2 * each.errors.messages <= total
     )
-    agreeing = sum(e.messages >= SUSPECT for e in sources if e not in found)
+    agreeing = sum(e.errors.messages >= SUSPECT for e in sources if e not in found)
     return found if agreeing > len(found) else ()
 
 
@@ -351,7 +346,7 @@ class Teachers:
                     profile,
                     each.source,
                     each.sure,
-                    each.messages,
+                    each.errors.messages,
                     "; further lessons are refused" if refuses else "",
                     *map(shlex.quote, (profile, each.source)),
                 )

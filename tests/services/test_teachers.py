@@ -221,4 +221,4 @@ def test_what_others_correct_is_counted(database_url):
 def by_name(app):
     """Return the messages of each teacher, and what others corrected."""
     found = app.figures("default", window=50).sources
-    return {each.source: (each.messages, each.corrected) for each in found}
+    return {each.source: (each.errors.messages, each.corrected) for each in found}

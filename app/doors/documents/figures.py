@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.classifier.verdict import Count
-    from app.figures import Errors
     from app.services.figures import LiveFigures
 
 
@@ -34,12 +33,6 @@ class ErrorsOut(AnswerDocument):
     """Per cent of the spam; null without spam."""
     lam_pct: float | None
     """Logistic average of the two rates; null without ham or spam."""
-
-    @classmethod
-    def of(cls, errors: Errors, *described: object, **fields: object) -> Self:
-        """Return the document of errors, and of what else it describes."""
-        messages = errors.ham + errors.spam
-        return cls.describing(*described, errors, messages=messages, **fields)
 
 
 class SliceOut(ErrorsOut):
@@ -127,13 +120,15 @@ class FiguresOut(ErrorsOut):
     def of_figures(cls, figures: LiveFigures) -> Self:
         """Return the document of live figures."""
         found = {each.source for each in figures.suspects}
-        return cls.of(
-            figures.errors,
+        return cls.describing(
             figures,
+            figures.errors,
             ece_pct=None if figures.ece is None else 100.0 * figures.ece,
-            learning_curve=[SliceOut.of(part.errors, part) for part in figures.curve],
+            learning_curve=[
+                SliceOut.describing(part, part.errors) for part in figures.curve
+            ],
             sources=[
-                SourceOut.of(each.errors, each, suspect=each.source in found)
+                SourceOut.describing(each, each.errors, suspect=each.source in found)
                 for each in figures.sources
             ],
         )

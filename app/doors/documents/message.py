@@ -291,8 +291,8 @@ class UndoOut(AnswerDocument):
             ],
             summed=dict(plan.summed),
             features=forecast and forecast.features,
-            figures_before=forecast and ErrorsOut.of(forecast.errors_before),
-            figures_after=forecast and ErrorsOut.of(forecast.errors_after),
+            figures_before=forecast and ErrorsOut.describing(forecast.errors_before),
+            figures_after=forecast and ErrorsOut.describing(forecast.errors_after),
             confirm=forecast and forecast.confirm,
         )
 

@@ -199,8 +199,7 @@ GAUGES: Final[Mapping[tuple[str, ...], Mapping[str, str]]] = {
 
 def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
     """Yield the accuracy on the newest labelled messages."""
-    errors = figures.errors
-    messages = errors.ham + errors.spam
+    errors, messages = figures.errors, figures.errors.messages
     for name, pct in {
         "ham_lost_ratio": errors.ham_lost_pct,
         "spam_missed_ratio": errors.spam_missed_pct,
@@ -217,8 +216,8 @@ def _of_figures(profile: str, figures: LiveFigures) -> Iterator[Sample]:
         yield "source_suspect", whose, int(each in suspect)
         yield "source_messages", (*whose, "ham"), its.ham
         yield "source_messages", (*whose, "spam"), its.spam
-        if each.messages:
-            share = each.contradicted / each.messages
+        if its.messages:
+            share = each.contradicted / its.messages
             yield "source_contradicted_ratio", whose, share
 
 
