@@ -9,6 +9,7 @@ action.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from typing import TYPE_CHECKING, Final, Self
 from app.classifier.verdict import SPAM_THRESHOLD
 from app.doors.documents.verdict import explained_pct
 from app.errors import InvalidSetting
+from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.classifier.specification import Specification
     from app.classifier.verdict import Action, Decision
+    from app.services.application import Application
     from app.services.classify import Classified
 
 # With such headers, a sender could control how rules treat the mail.
@@ -397,3 +400,24 @@ def printable(text: str) -> str:
     """
     shown = text.replace(" ", "_")
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in shown)
+
+
+class MailDoor:
+    """A door of mail servers, over an application.
+
+    Parameters
+    ----------
+    strongest : int
+        Most reasons of each side in its answers.
+
+    Raises
+    ------
+    InvalidSetting
+        If the header that marks spam is invalid.
+    """
+
+    def __init__(self, application: Application, strongest: int = STRONGEST) -> None:
+        self._application = application
+        self._log = SparingLog(logging.getLogger(type(self).__module__))
+        self._flag = parse_flag(application.settings.spam_header)
+        self._strongest = strongest if application.settings.explain_mail else 0

@@ -21,13 +21,12 @@ from app.doors.milter.codec import (
     result,
 )
 from app.doors.milter.session import MilterSession, received
-from app.doors.mta import EXPLAINED, marks, ours, parse_flag
+from app.doors.mta import EXPLAINED, MailDoor, marks, ours
 from app.doors.serving.listener import Door
 from app.doors.serving.threads import computing
 from app.errors import PostbayesError
 from app.services.access import Caller
 from app.services.clock import now
-from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from app.doors.milter.session import Envelope, Question
@@ -51,15 +50,12 @@ RIGHT: Final = Right.CLASSIFY
 """The right that a connection needs; the protocol cannot transmit a key."""
 
 
-class Milter:
+class Milter(MailDoor):
     """The door, over an application."""
 
     def __init__(self, application: Application) -> None:
-        self._application = application
-        self._log = SparingLog(log)
+        super().__init__(application, strongest=EXPLAINED)
         settings = application.settings
-        self._flag = parse_flag(settings.spam_header)
-        self._strongest = EXPLAINED if settings.explain_mail else 0
         self._ours = ours(self._flag)
         self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
         self._skip_authenticated = settings.milter_skip_authenticated

@@ -177,8 +177,10 @@ def received(envelope: Envelope, date: str) -> bytes:
 
 @dataclass(slots=True)
 class _Message:
-    """A message while it arrives."""
+    """A message while it arrives, with its sender and recipients."""
 
+    envelope: Envelope = Envelope()
+    recipients: list[str] = field(default_factory=list)
     headers: bytearray = field(default_factory=bytearray)
     # All of them, also those that are forged.
     received: bytearray = field(default_factory=bytearray)
@@ -231,8 +233,6 @@ class MilterSession:
         self._actions = Actions(0)
         self._steps = Steps(0)
         self._client = Envelope()
-        self._envelope = Envelope()
-        self._recipients: list[str] = []
         self._named: dict[str, str] = {}
         self._message = _Message()
         self.ended = False
@@ -292,16 +292,15 @@ class MilterSession:
 
     def mail(self, data: bytes) -> bytes:
         """Begin a message, with its sender."""
-        self._message = _Message()
-        self._recipients = []
-        self._envelope = replace(self._client, sender=codec.text(data))
+        self._message = _Message(replace(self._client, sender=codec.text(data)))
         self._state = "message"
         return self._unless(Steps.SILENT_MAIL)
 
     def recipient(self, data: bytes) -> bytes:
         """Note a recipient; recipients beyond the limit do not affect the profile."""
-        if len(self._recipients) < MAX_RECIPIENTS:
-            self._recipients.append(codec.text(data))
+        recipients = self._message.recipients
+        if len(recipients) < MAX_RECIPIENTS:
+            recipients.append(codec.text(data))
         return self._unless(Steps.SILENT_RECIPIENT)
 
     def header(self, data: bytes) -> bytes:
@@ -337,7 +336,7 @@ class MilterSession:
         message.body += data[: message.missing]
         question = Question(
             envelope=replace(
-                self._envelope, recipients=tuple(self._recipients), **self._named
+                message.envelope, recipients=tuple(message.recipients), **self._named
             ),
             content=message.content,
             forged=tuple(message.forged),
@@ -382,7 +381,6 @@ class MilterSession:
 
     def _reset(self) -> None:
         self._message = _Message()
-        self._recipients = []
         # Macros of a message must not count for the next one if the mail server does
         # not send them again.
         for attribute in ("queue_id", "user"):

@@ -7,7 +7,6 @@ rspamc then ends with an error, and Haraka by default lets the mail pass
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from functools import partial
@@ -21,12 +20,11 @@ from app import __version__, errors
 from app.classifier.statement import Origin
 from app.doors.mta import (
     REJECT,
-    STRONGEST,
+    MailDoor,
     PointsAnswer,
     PointScale,
     marks,
     names,
-    parse_flag,
 )
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import Ask, Refusal
@@ -42,7 +40,6 @@ from app.doors.serving.threads import LEARNING, computing, in_thread
 from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.feedback import Via
-from app.services.log import SparingLog
 from app.services.profiles import label_of, learned
 from app.zstd import MAGIC
 
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.classify import Classified
 
-log = logging.getLogger(__name__)
 # rspamd's default thresholds (conf/actions.conf), which clients' configurations expect.
 ADD_HEADER: Final = 6.0
 # rspamd's action for each of ours. `soft reject` and `greylist` would need a memory of
@@ -255,22 +251,13 @@ KEYS: Final = (b"password", b"authorization", b"x-api-key")
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-class Rspamd:
-    """The door, over an application.
-
-    Raises
-    ------
-    InvalidSetting
-        If a setting of the door is invalid.
-    """
+class Rspamd(MailDoor):
+    """The door, over an application."""
 
     def __init__(self, application: Application) -> None:
-        self._application = application
-        self._log = SparingLog(log)
+        super().__init__(application)
         settings = application.settings
         self._site = Site((settings.host, *settings.host_names))
-        self._flag = parse_flag(settings.spam_header)
-        self._strongest = STRONGEST if settings.explain_mail else 0
         self._seconds: deque[float] = deque(maxlen=TIMES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

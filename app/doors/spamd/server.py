@@ -6,7 +6,6 @@ the mail pass unchanged (docs/protocols/spamd.md).
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
@@ -15,13 +14,12 @@ from app import errors
 from app.access.rights import Right
 from app.doors.mta import (
     REJECT,
-    STRONGEST,
+    MailDoor,
     PointsAnswer,
     PointScale,
     end_of_head,
     marks,
     ours,
-    parse_flag,
     printable,
     with_headers,
 )
@@ -32,7 +30,6 @@ from app.doors.spamd.codec import Request, SpamdSession, success
 from app.ledger.entry import source_of
 from app.services.access import Caller
 from app.services.feedback import Via
-from app.services.log import SparingLog
 from app.services.profiles import label_of
 from app.services.recipients import MAX_RECIPIENTS
 
@@ -170,7 +167,6 @@ def _text(request: Request, answer: PointsAnswer) -> str:
     return _report(answer)
 
 
-log = logging.getLogger(__name__)
 # spamd waits 30 s for the head of a request and 300 s for the whole (--timeout-tcp,
 # --timeout-child); spamc gives up after 600 s. Unit: seconds.
 IDLE: Final = 30.0
@@ -196,21 +192,8 @@ RIGHTS: Final[Mapping[str, Right]] = {"TELL": Right.TEACH}
 """Rights of commands that do not classify; the protocol cannot transmit a key."""
 
 
-class Spamd:
-    """The door, over an application.
-
-    Raises
-    ------
-    InvalidSetting
-        If a setting of the door is invalid.
-    """
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self._log = SparingLog(log)
-        settings = application.settings
-        self._flag = parse_flag(settings.spam_header)
-        self._strongest = STRONGEST if settings.explain_mail else 0
+class Spamd(MailDoor):
+    """The door, over an application."""
 
     async def serve(self, connection: Connection) -> None:
         """Answer one request."""
