@@ -260,17 +260,18 @@ def located_stage(
     return lambda done: bar.update(task, completed=done)
 
 
-def confirm(question: str, otherwise: str) -> None:
-    """Ask whether to go on, and end the command if not.
+def confirm_forgetting(name: str, revision: int, *, option: str, end: str) -> None:
+    """Ask whether to forget what a profile has learned, and end the command if not.
 
     Raises
     ------
     InvalidInput
-        If nobody can be asked; `otherwise` says how to continue.
+        If nobody can be asked; the `end` of the sentence says how to continue.
     """
+    learned = f"{name!r} has learned in {number_of(revision, 'revision')}"
     if not sys.stdin.isatty():
-        raise InvalidInput(otherwise)
-    typer.confirm(question, abort=True, err=True)
+        raise InvalidInput(f"{option} forgets what the profile {learned}{end}")
+    typer.confirm(f"Forget what {learned}?", abort=True, err=True)
 
 
 def number_of(number: int, thing: str) -> str:

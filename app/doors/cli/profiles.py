@@ -14,10 +14,9 @@ from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
     AsJson,
     Profile,
-    confirm,
+    confirm_forgetting,
     fields_of,
     interruptible,
-    number_of,
     progress,
     run_stage,
     show,
@@ -140,12 +139,8 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
     """Delete a profile after confirmation."""
     (row,) = list_profiles(engine, name)
     if not yes:
-        revisions = number_of(row.revision, "revision")
-        confirm(
-            f"Forget what {name!r} has learned in {revisions}?",
-            f"--delete forgets what the profile {name!r} has learned in {revisions}, "
-            "and cannot be undone; give --yes as well",
-        )
+        end = ", and cannot be undone; give --yes as well"
+        confirm_forgetting(name, row.revision, option="--delete", end=end)
     left = "interrupted; the profile is gone, and a running service removes the rest"
     with interruptible(left), progress() as bar:
         run_stage(bar, "deleting", delete_profile(engine, name, actor=this_user()))

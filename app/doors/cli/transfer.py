@@ -20,7 +20,7 @@ from app.doors.cli.console import (
     STANDARD,
     AsJson,
     Profile,
-    confirm,
+    confirm_forgetting,
     fields_of,
     grid,
     interruptible,
@@ -268,12 +268,8 @@ def _agree(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
     if yes:
         return
     bar.stop()
-    revisions = number_of(revision, "revision")
-    confirm(
-        f"Forget what {name!r} has learned in {revisions}?",
-        f"--replace forgets what the profile {name!r} has learned in {revisions}; give "
-        "--yes as well, or import without --replace",
-    )
+    end = "; give --yes as well, or import without --replace"
+    confirm_forgetting(name, revision, option="--replace", end=end)
     bar.start()
 
 
