@@ -16,7 +16,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +50,7 @@ CATCH_UP_ROWS = 250
 DIVERGED: Final = "the ledger went back (a restored backup, or a failover)"
 
 
+@dataclass(eq=False)
 class LiveProfile:
     """One profile in memory: its row and its present counts.
 
@@ -60,26 +61,21 @@ class LiveProfile:
     is the number of connections opened until that row was last seen in the ledger.
     """
 
-    def __init__(
-        self,
-        row: ProfileRow,
-        snapshot: Snapshot,
-        *,
-        last_row: Identity | None = None,
-        opened: int = 0,
-        ahead: datetime | None = None,
-    ) -> None:
-        self.row = row
-        self.last_row = last_row
-        self.opened = opened
-        self.ahead = ahead
-        self._snapshot = snapshot
+    row: ProfileRow
+    _snapshot: Snapshot = field(repr=False)
+    _: KW_ONLY
+    last_row: Identity | None = None
+    opened: int = 0
+    ahead: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Begin alone, in the month of the counts."""
         self.above: Callable[[], Sequence[LiveProfile]] = tuple
         self._scorer: tuple[list[_State], Scorer] | None = None
         # Reentrant: the thread that holds it may score as well.
         self._scoring = threading.RLock()
         self._learning = threading.Lock()
-        decay = snapshot.specification.decay
+        decay = self.specification.decay
         self.month = (decay and decay.epoch) or 0
 
     @contextmanager

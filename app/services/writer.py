@@ -137,27 +137,27 @@ class JobQueue:
             self._changed.notify()
 
 
+@dataclass(eq=False)
 class Writer(threading.Thread):
     """The thread that appends to the ledger, for each profile all that waits together.
 
     Parameters
     ----------
+    notify : callable
+        Called after each commit.
     successor : callable
         Loads the profile that replaced another, and returns it.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        notify: Callable[[], object] = lambda: None,
-        successor: Callable[[LiveProfile], LiveProfile] = lambda profile: profile,
-    ) -> None:
+    engine: Engine
+    notify: Callable[[], object] = lambda: None
+    successor: Callable[[LiveProfile], LiveProfile] = lambda profile: profile
+
+    def __post_init__(self) -> None:
+        """Begin without jobs."""
         super().__init__(name="writer", daemon=True)
         self._queue = JobQueue()
-        self._engine = engine
-        self._short = with_short_timeout(engine)
-        self._notify = notify
-        self._successor = successor
+        self._short = with_short_timeout(self.engine)
         self._committed_at = -math.inf
         # A traceback of eighty lines for each lesson would bury the rest of the log.
         self._log = SparingLog(log)
@@ -202,7 +202,7 @@ class Writer(threading.Thread):
                 self._do_all(jobs)
                 # Lets a dropped profile leave memory even if no further job comes.
                 jobs.clear()
-                self._notify()
+                self.notify()
                 self._committed_at = time.monotonic()
         finally:
             self._queue.close()
@@ -239,7 +239,7 @@ class Writer(threading.Thread):
     def _requeue(self, replaced: LiveProfile, jobs: list[_Job]) -> None:
         """Queue jobs for the profile that replaced theirs, once it is loaded."""
         try:
-            successor = self._successor(replaced)
+            successor = self.successor(replaced)
             while jobs:
                 job = replace(jobs[0], profile=successor, requeued=True)
                 self._queue.put(job)
@@ -262,21 +262,21 @@ class Writer(threading.Thread):
         has read them meanwhile, they are skipped.
         """
         if rows and rows[0].revision <= known:
-            profile.reload(self._engine, "the database issued a revision twice")
+            profile.reload(self.engine, "the database issued a revision twice")
             return
         try:
-            if profile.last_row and profile.opened != connections_opened(self._engine):
+            if profile.last_row and profile.opened != connections_opened(self.engine):
                 # After a failover, a server that lost rows may have given their
                 # revisions to other teachings.
-                profile.follow(self._engine)
+                profile.follow(self.engine)
             if profile.apply(rows, answer=answer):
                 return
             # After a concurrent import, memory may be far behind. The maintenance reads
             # the missing rows with these, and the clients do not wait for it.
             if rows[0].revision - profile.revision <= live.CATCH_UP_ROWS:
-                profile.follow(self._engine)
+                profile.follow(self.engine)
         except Inconsistent as error:
-            profile.reload(self._engine, str(error))
+            profile.reload(self.engine, str(error))
 
     def _do(self, profile: LiveProfile, jobs: list[_Job]) -> None:
         jobs = [job for job in jobs if _is_possible(job)]
