@@ -176,15 +176,11 @@ class LiveProfile:
             from the gap on.
         """
         with self._learning:
-            new: list[LedgerRow] = []
-            complete = True
-            for row in rows:
-                if row.revision <= self.revision:
-                    continue
-                if row.revision != self.revision + len(new) + 1:
-                    complete = False
-                    break
-                new.append(row)
+            known = self.revision
+            later = [row for row in rows if row.revision > known]
+            # Behind a gap, every revision is larger than its place.
+            new = [row for at, row in enumerate(later, known + 1) if row.revision == at]
+            complete = len(new) == len(later)
             if new:
                 # Before the answer, because its receiver may ask for the month.
                 self._note_months(new)
