@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -485,28 +486,25 @@ def put_right(
     stored: dict[int | None, LedgerRow] = {
         row.revision: row for row in ledger.get_many(connection, profile.id, needed)
     }
-    written: list[LedgerRow] = []
-    for change in changes:
-        moves = _moves(change, stored)
+    of_messages = [_moves(change, stored) for change in changes]
+    if merges:
         # A message that was learned in a sum cannot be moved alone.
-        if merges and not all(row.kept for _, _, row in moves):
-            continue
-        for label_before, label, row in moves:
-            revision += 1
-            written.append(
-                replace(
-                    row,
-                    revision=revision,
-                    label_before=label_before,
-                    label=label,
-                    source=undo.name,
-                    time=undo.time,
-                    scores=None,
-                    kind="message",
-                    undo=undo.number,
-                )
-            )
-    return written
+        of_messages = [x for x in of_messages if all(row.kept for _, _, row in x)]
+    moves = enumerate(chain(*of_messages), revision + 1)
+    return [
+        replace(
+            row,
+            revision=at,
+            label_before=label_before,
+            label=label,
+            source=undo.name,
+            time=undo.time,
+            scores=None,
+            kind="message",
+            undo=undo.number,
+        )
+        for at, (label_before, label, row) in moves
+    ]
 
 
 def _moves(
