@@ -9,7 +9,6 @@ costs one SHA-256 and an entry in a bounded table.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from dataclasses import KW_ONLY, InitVar, dataclass
@@ -228,9 +227,7 @@ class LiveKeys:
             access.keys_used(
                 connection,
                 {
-                    name.removeprefix("key:"): datetime.fromtimestamp(
-                        60 * math.floor(at / 60), UTC
-                    )
+                    name.removeprefix("key:"): datetime.fromtimestamp(at - at % 60, UTC)
                     for name, at in used.items()
                 },
             )
