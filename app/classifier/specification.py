@@ -186,7 +186,7 @@ _NOTHING: Final = SparseCounts.of({})
 
 
 def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
-    """Return the classifiers for some text views, and all others.
+    """Return the classifiers for some text views.
 
     Raises
     ------
@@ -229,10 +229,6 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
             )
     if GRAMS in text_views:
         classifiers[GRAMS] = ViewModel(view=GRAMS, event_model=Chain())
-    if "words" in text_views:
-        classifiers["words_bernoulli"] = ViewModel(
-            view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))
-        )
     return classifiers
 
 

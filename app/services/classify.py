@@ -13,9 +13,8 @@ from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.levels import BackedOff
-from app.classifier.rule import SHIPPED_VIEWS
 from app.classifier.snapshot import Snapshot, score
-from app.classifier.specification import Specification, classifiers_of
+from app.classifier.specification import Specification
 from app.classifier.statement import UNKNOWN, stated, testimony
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
@@ -312,14 +311,10 @@ def warm_up() -> None:
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     decode(encode(observation.views))
     encode_names(observation.names)
-    every = classifiers_of(SHIPPED_VIEWS)
-    snapshot = Snapshot.empty(Specification(classifiers=every))
+    snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
         snapshot.learn(change + change, revision=label + 1)
         attribution = attribute(score(snapshot, observation.views), snapshot)
         explain(attribution, snapshot, observation, strongest=1)
-    # Including the kernels that the verdict does not use.
-    for name, model in snapshot.specification.classifiers.items():
-        snapshot.likelihood(name).contributions(model.features(observation.views))
     log_odds(np.zeros(2), np.array([False, True]))
