@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -251,36 +252,24 @@ def _segmented(
     listed: Mapping[int, Sequence[ListedFeature]],
 ) -> Iterator[ShadedPassage]:
     """Yield the passages; neighbouring pieces without a shade form one segment."""
-    at = 0
+    first = 0
     for passage in found:
-        segments: list[Segment] = []
-        texts: list[str] = []
-        added: list[float] = []
-        for piece in passage.pieces:
-            shade_here = int(shades[at])
-            if shade_here and texts:
-                segments.append(_plain(texts, added))
-                texts, added = [], []
-            if shade_here:
-                strongest = sorted(listed[at], key=lambda x: -abs(x["log_odds"]))
-                segments.append(
-                    Segment(
-                        text=piece.text,
-                        log_odds=float(here[at]),
-                        shade=shade_here,
-                        features=tuple(strongest[:MOST_FEATURES]),
-                    )
+        segments = []
+        places = range(first, first + len(passage.pieces))
+        # A piece with a shade is alone.
+        for _, run in groupby(places, lambda at: at if shades[at] else -1):
+            members = [*run]
+            at = members[0]
+            strongest = sorted(listed.get(at, ()), key=lambda x: -abs(x["log_odds"]))
+            segments.append(
+                Segment(
+                    text="".join([passage.pieces[i - first].text for i in members]),
+                    log_odds=math.fsum(here[members].tolist()),
+                    shade=int(shades[at]),
+                    features=tuple(strongest[:MOST_FEATURES]),
                 )
-            else:
-                texts.append(piece.text)
-                added.append(float(here[at]))
-            at += 1
-        if texts:
-            segments.append(_plain(texts, added))
+            )
+        first = places.stop
         yield ShadedPassage(
             kind=passage.kind, name=passage.name, segments=tuple(segments)
         )
-
-
-def _plain(texts: list[str], added: list[float]) -> Segment:
-    return Segment(text="".join(texts), log_odds=math.fsum(added))
