@@ -214,10 +214,7 @@ def _list(
     count: Count,
 ) -> None:
     """Add the features of a view to the lists of the pieces."""
-    wanted_pieces = np.zeros(max(listed, default=-1) + 1, np.bool_)
-    wanted_pieces[list(listed)] = True
-    near = np.flatnonzero(view.piece < wanted_pieces.size)
-    near = near[wanted_pieces[view.piece[near]] & (view.added[view.feature[near]] != 0)]
+    near = np.isin(view.piece, list(listed)) & (view.added[view.feature] != 0)
     here = zip(view.piece[near].tolist(), view.feature[near].tolist(), strict=True)
     kept = sorted(set(here))
     if not kept:

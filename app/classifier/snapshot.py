@@ -86,7 +86,7 @@ class Scorer:
     ) -> None:
         self.specification = specification
         self.tables = tables
-        self._fit(tables, revision, fusion)
+        self._fit(revision, fusion)
 
     def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return in how many messages of each class features were, shape (n, K).
@@ -115,14 +115,9 @@ class Scorer:
         found = specification.in_messages(self.documents(view, ids)).tolist()
         return [*map(dict, map(zip, repeat(specification.labels), found))]
 
-    def _fit(
-        self,
-        tables: Mapping[str, CountSource],
-        revision: int,
-        fusion: Fusion,
-    ) -> None:
+    def _fit(self, revision: int, fusion: Fusion) -> None:
         """Compute the values that depend on the counts of the classes."""
-        specification = self.specification
+        specification, tables = self.specification, self.tables
         self.revision = revision
         self.fusion = fusion
         self._likelihoods: dict[str, Likelihood[Any]] = {}
@@ -151,24 +146,21 @@ class Scorer:
         if specification.sides is specification:
             added = added + fusion.bias
         else:
-            self.sides = _Sides(self)
+            self.sides = _sides_of(self)
         self.by_level = ByLevel(
             self.raised[np.newaxis], fusion.weights[np.newaxis], added[np.newaxis]
         )
 
 
-class _Sides(Scorer):
-    """The two sides of a scorer with more labels, asked for verdicts alone."""
-
-    def __init__(self, whole: Scorer) -> None:
-        specification = whole.specification
-        group = specification.spam_mask.astype(np.int64)
-        super().__init__(
-            specification.sides,
-            {view: GroupedClasses(x, group) for view, x in whole.tables.items()},
-            revision=whole.revision,
-            fusion=whole.fusion,
-        )
+def _sides_of(whole: Scorer) -> Scorer:
+    """Return the two sides of a scorer with more labels, asked for verdicts alone."""
+    group = whole.specification.spam_mask.astype(np.int64)
+    return Scorer(
+        whole.specification.sides,
+        {view: GroupedClasses(x, group) for view, x in whole.tables.items()},
+        revision=whole.revision,
+        fusion=whole.fusion,
+    )
 
 
 PARTIAL: Final = -1
@@ -282,7 +274,7 @@ class Snapshot(Scorer):
             try:
                 for change in changes:
                     change()
-                self._fit(self.tables, revision, fusion)
+                self._fit(revision, fusion)
             except BaseException:
                 self.revision = PARTIAL
                 raise
