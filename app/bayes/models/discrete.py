@@ -16,7 +16,7 @@ import numpy as np
 from app.bayes.counts import FeatureCounts, FeatureModel, require_frequencies
 from app.bayes.models import Contributions, Likelihood, by_level
 from app.bayes.smoothing import LAPLACE, Interpolation, Smoothing
-from app.bayes.sparse import Counting, SparseCounts, first_of_each, require_choice
+from app.bayes.sparse import Counting, SparseCounts, require_choice
 from app.errors import InvalidObservation, InvalidSetting
 from app.kernels import likelihood
 
@@ -458,18 +458,25 @@ class Categorical:
         InvalidObservation
             If training has seen a value of a field that is beyond its domain.
         """
-        state = source.flatten()
-        # In order, as the ids are.
-        fields = state.ids >> VALUE_BITS
-        first = first_of_each(fields).nonzero()[0]
-        totals = np.zeros((first.size, state.n_classes), np.int64)
-        if first.size:
-            np.add.reduceat(state.documents, first, out=totals)
-        n_values = np.concatenate((first[1:], [fields.size])) - first
-        found = CategoricalLikelihood(
-            source, self.smoothing, fields[first], totals, n_values
+        state, domains = source.flatten(), self.domains
+        for number in state.ids.tolist() if domains else ():
+            size = domains.get(number >> VALUE_BITS)
+            if size is not None and not number & _VALUE < size:
+                raise InvalidObservation(
+                    f"field {number >> VALUE_BITS} has {size} declared values, "
+                    f"but training has seen value {number & _VALUE}"
+                )
+        of_each = state.ids >> VALUE_BITS
+        fields = np.union1d(of_each, np.array(sorted(domains), np.int64))
+        row = fields.searchsorted(of_each)
+        totals = np.zeros((fields.size, state.n_classes), np.int64)
+        np.add.at(totals, row, state.documents)
+        n_values = np.bincount(row, minlength=fields.size)
+        for number, size in domains.items():
+            n_values[fields.searchsorted(number)] = size
+        return CategoricalLikelihood(
+            source, self.smoothing, fields, totals, n_values, domains
         )
-        return found.over(self.domains, state.ids) if self.domains else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +490,7 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     smoothing : Smoothing
         How probabilities are estimated from counts, zeros included.
     fields : ndarray of int64, shape (F,)
-        The fields that training has seen, increasing.
+        The fields that are declared, or that training has seen, increasing.
     totals : ndarray of int64, shape (F, K)
         Messages of each class that have the field.
     n_values : ndarray of int64, shape (F,)
@@ -497,29 +504,7 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     fields: NDArray[np.int64]
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
-    domains: Mapping[int, int] = field(default_factory=dict, hash=False)
-
-    def over(
-        self, domains: Mapping[int, int], ids: NDArray[np.int64]
-    ) -> CategoricalLikelihood:
-        """Return the same over declared domains; `ids` are the values seen."""
-        for number in ids.tolist():
-            size = domains.get(number >> VALUE_BITS)
-            if size is not None and not number & _VALUE < size:
-                raise InvalidObservation(
-                    f"field {number >> VALUE_BITS} has {size} declared values, "
-                    f"but training has seen value {number & _VALUE}"
-                )
-        fields = np.union1d(self.fields, np.array(sorted(domains), np.int64))
-        totals = np.zeros((fields.size, self.totals.shape[1]), np.int64)
-        n_values = np.zeros(fields.size, np.int64)
-        known = fields.searchsorted(self.fields)
-        totals[known], n_values[known] = self.totals, self.n_values
-        for number, size in domains.items():
-            n_values[fields.searchsorted(number)] = size
-        return CategoricalLikelihood(
-            self.source, self.smoothing, fields, totals, n_values, domains
-        )
+    domains: Mapping[int, int] = field(hash=False)
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by value."""
