@@ -7,7 +7,6 @@ the values of a table, of up to 37 bits, would not fit into 64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -69,13 +68,7 @@ class MomentSums(Statistics):
     @classmethod
     def zero(cls, n_classes: int) -> Self:
         """Return the statistics of no message."""
-        return cls(
-            np.zeros(n_classes, np.int64),
-            np.empty(0, np.int64),
-            np.zeros((0, n_classes), object),
-            np.zeros((0, 0, n_classes), np.int64),
-            np.zeros((0, 0, n_classes), object),
-        )
+        return cls.sum((), n_classes=n_classes)
 
     @classmethod
     def of(cls, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
@@ -98,19 +91,41 @@ class MomentSums(Statistics):
         )
 
     @classmethod
-    def sum(cls, parts: Iterable[MomentSums], *, n_classes: int) -> MomentSums:
+    def sum(cls, parts: Iterable[MomentSums], *, n_classes: int) -> Self:
         """Return the sum of many statistics."""
-        kept = list(parts)
-        if not kept:
-            return cls.zero(n_classes)
-        ids = np.unique(np.concatenate([part.ids for part in kept]))
-        return _without_empty_fields(reduce(_fieldwise, (_over(ids, p) for p in kept)))
+        kept, k = list(parts), n_classes
+        empty = np.empty(0, np.int64)
+        ids = np.unique(np.concatenate([empty, *(part.ids for part in kept)]))
+        d, messages = ids.size, np.zeros(k, np.int64)
+        sums, pairs = np.zeros((d, k), object), np.zeros((d, d, k), np.int64)
+        products = np.zeros((d, d, k), object)
+        for part in kept:
+            # In place where it has all fields, which takes half the time.
+            whole = part.ids.size == d
+            where: Any = slice(None) if whole else ids.searchsorted(part.ids)
+            both: Any = where if whole else np.ix_(where, where)
+            messages += part.messages
+            sums[where] += part.sums
+            pairs[both] += part.pairs
+            products[both] += part.products
+        there = (sums != 0).any(axis=1)
+        there |= ((pairs != 0) | (products != 0)).any(axis=(1, 2))
+        return cls(messages, ids, sums, pairs, products).take(there)
+
+    def take(self, fields: NDArray[np.bool_]) -> Self:
+        """Return the statistics of some of the fields, given by a mask (D,)."""
+        both = np.ix_(fields, fields)
+        return type(self)(
+            self.messages,
+            self.ids[fields],
+            self.sums[fields],
+            self.pairs[both],
+            self.products[both],
+        )
 
     def __neg__(self) -> MomentSums:
         """Return the inverse element."""
-        return MomentSums(
-            -self.messages, self.ids, -self.sums, -self.pairs, -self.products
-        )
+        return self * -1
 
     def __mul__(self, times: int) -> MomentSums:
         """Return the statistics of the same messages, each so many times."""
@@ -133,47 +148,6 @@ class MomentSums(Statistics):
     def squares(self) -> Integers:
         """Sum of the square of each field, shape (D, K).  Unit: steps squared."""
         return self.products.diagonal().T
-
-
-def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
-    """Return the same statistics over more fields, zero where it has none."""
-    if ids.size == part.ids.size:
-        return part
-    where = ids.searchsorted(part.ids)
-    both = where[:, np.newaxis], where
-    d, k = ids.size, part.n_classes
-    sums = np.zeros((d, k), object)
-    pairs = np.zeros((d, d, k), np.int64)
-    products = np.zeros((d, d, k), object)
-    sums[where], pairs[both], products[both] = part.sums, part.pairs, part.products
-    return MomentSums(part.messages, ids, sums, pairs, products)
-
-
-def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
-    """Return the sum of two statistics of the same fields."""
-    return MomentSums(
-        left.messages + right.messages,
-        left.ids,
-        left.sums + right.sums,
-        left.pairs + right.pairs,
-        left.products + right.products,
-    )
-
-
-def _without_empty_fields(state: MomentSums) -> MomentSums:
-    """Return the same statistics without rows of zeros."""
-    kept = (state.sums != 0).any(axis=1)
-    kept |= ((state.pairs != 0) | (state.products != 0)).any(axis=(1, 2))
-    if kept.all():
-        return state
-    both = np.ix_(kept, kept)
-    return MomentSums(
-        state.messages,
-        state.ids[kept],
-        state.sums[kept],
-        state.pairs[both],
-        state.products[both],
-    )
 
 
 class MeasurementModel:

@@ -148,15 +148,7 @@ def _varying(state: MomentSums) -> MomentSums:
         part.astype(object).sum(axis=1)
         for part in (state.documents, state.sums, state.squares)
     )
-    kept = counts * squares != sums * sums
-    both = np.ix_(kept, kept)
-    return MomentSums(
-        state.messages,
-        state.ids[kept],
-        state.sums[kept],
-        state.pairs[both],
-        state.products[both],
-    )
+    return state.take(counts * squares != sums * sums)
 
 
 FAR: Final = 1000
