@@ -120,10 +120,10 @@ class Part:
     """
 
     media_type: str
-    charset: str
-    encoding: str
-    disposition: str
-    filename: str
+    charset: str = ""
+    encoding: str = ""
+    disposition: str = ""
+    filename: str = ""
     size: int
     depth: int
     fingerprint: bytes

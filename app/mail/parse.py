@@ -236,9 +236,7 @@ class _Reader:
             self.parts.append(
                 Part(
                     media_type="application/octet-stream",
-                    charset="",
                     encoding="x-uuencode",
-                    disposition="",
                     filename=headers.decode_value(filename, budget=self.budget)[0],
                     size=len(file),
                     depth=depth,
@@ -315,10 +313,6 @@ def _opaque(node: Node) -> Part:
     """Return a part with only its type and size."""
     return Part(
         media_type=node.media_type,
-        charset="",
-        encoding="",
-        disposition="",
-        filename="",
         size=len(node.content),
         depth=node.depth,
         fingerprint=_fingerprint(node.content),

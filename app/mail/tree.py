@@ -7,6 +7,7 @@ Contract of this file: a text is gone over once for each container around it, wi
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -60,8 +61,6 @@ class Node:
         self.fields: list[tuple[str, str]] = []
         self.parts: list[Node] = []
         self.body = ""
-        self._type: tuple[str, dict[str, str]] | None = None
-        self._disposition: tuple[str, dict[str, str]] | None = None
 
     def first(self, name: str) -> str:
         """Return the raw value of a header, or ""."""
@@ -71,28 +70,27 @@ class Node:
                 return value
         return ""
 
+    @cached_property
     def _content_type(self) -> tuple[str, dict[str, str]]:
-        """Return the type and its parameters, read once."""
-        if self._type is None:
-            declared, parameters = headers.parameters(
-                self.first("content-type"), self.budget
-            )
-            if not declared:
-                declared = self.default_type
-            elif not _MEDIA_TYPE.match(declared):
-                # RFC 2045 section 5.2: an invalid type means text/plain.
-                declared = "text/plain"
-            self._type = declared, parameters
-        return self._type
+        """The type and its parameters."""
+        declared, parameters = headers.parameters(
+            self.first("content-type"), self.budget
+        )
+        if not declared:
+            declared = self.default_type
+        elif not _MEDIA_TYPE.match(declared):
+            # RFC 2045 section 5.2: an invalid type means text/plain.
+            declared = "text/plain"
+        return declared, parameters
 
     def parameter(self, name: str) -> str:
         """Return a parameter of the type, or ""."""
-        return self._content_type()[1].get(name, "")
+        return self._content_type[1].get(name, "")
 
     @property
     def media_type(self) -> str:
         """Media type, lower case."""
-        return "text/plain" if self.depth >= MAX_DEPTH else self._content_type()[0]
+        return "text/plain" if self.depth >= MAX_DEPTH else self._content_type[0]
 
     @property
     def charset(self) -> str:
@@ -106,22 +104,20 @@ class Node:
         value = self.first("content-transfer-encoding")
         return headers.parameters(value, self.budget)[0]
 
+    @cached_property
     def _content_disposition(self) -> tuple[str, dict[str, str]]:
-        """Return the disposition and its parameters, read once."""
-        if self._disposition is None:
-            value = self.first("content-disposition")
-            self._disposition = headers.parameters(value, self.budget)
-        return self._disposition
+        """The disposition and its parameters."""
+        return headers.parameters(self.first("content-disposition"), self.budget)
 
     @property
     def disposition(self) -> str:
         """Declared disposition, or ""."""
-        return self._content_disposition()[0]
+        return self._content_disposition[0]
 
     @property
     def filename(self) -> str:
         """File name of the part, or ""."""
-        name = self._content_disposition()[1].get("filename", "")
+        name = self._content_disposition[1].get("filename", "")
         return name or self.parameter("name")
 
     @property
