@@ -377,18 +377,11 @@ class FolderSource:
         find the second copy of a message is no achievement.
         """
         seen: set[tuple[str, str]] = set()
-        spam = [
-            folder
-            for path in self.spam
-            for folder in _unseen(mail_folders(path, label=self.spam_label), seen)
-        ]
-        names = {"label": self.ham_label, "junk_label": self.spam_label}
-        ham = (
-            folder
-            for path in self.ham
-            for folder in _unseen(mail_folders(path, **names), seen)
-        )
-        for _, read in _places(chain(ham, spam)):
+        labels = {"label": self.ham_label, "junk_label": self.spam_label}
+        spam = (mail_folders(path, label=self.spam_label) for path in self.spam)
+        ham = (mail_folders(path, **labels) for path in self.ham)
+        first = [*_unseen(chain.from_iterable(spam), seen)]
+        for _, read in _places(chain(_unseen(chain.from_iterable(ham), seen), first)):
             yield from read()
 
 
