@@ -221,7 +221,7 @@ def merge_runs(
 
 def _write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
     """Write merged runs under the lock of their kind, unless another process folds."""
-    if merge.kind == "sealed":
+    if merge.key["kind"] == "sealed":
         lock(connection, profile)
     elif folding.try_lock(connection, profile.id) is None:
         return False

@@ -79,17 +79,17 @@ class RunPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Runs of a view in a month, and their sizes.
+    """Runs of a view in a month, and their sum.
 
     Parameters
     ----------
+    key : mapping of str to Any
+        Profile, kind, month and view of the runs, and their level if all have one.
     read : frozenset of (int, int, int, bytes)
         Level, number, first feature and head of each part that was read.
     """
 
-    kind: Kind
-    epoch: int
-    view: str
+    key: Mapping[str, Any]
     read: frozenset[tuple[int, int, int, bytes]]
     parts: tuple[RunPart, ...]
 
@@ -322,9 +322,8 @@ def prepare_merge(
     key |= many
     read = _heads(connection, key)
     ranges = _ranges(connection, profile, key)
-    epoch, view = key["epoch"], key["view"]
-    parts = tuple(_parts(epoch, view, ranges, profile.labels))
-    return Merge(kind=kind, epoch=epoch, view=view, read=read, parts=parts)
+    parts = _parts(key["epoch"], key["view"], ranges, profile.labels)
+    return Merge(key=key, read=read, parts=tuple(parts))
 
 
 def _heads(
@@ -351,15 +350,13 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     bool
         False if another process has merged them; nothing is changed.
     """
-    key = {"kind": merge.kind, "epoch": merge.epoch, "view": merge.view}
-    here = {"profile_id": profile.id, **key}
-    if not merge.read <= _heads(connection, here):
+    if not merge.read <= _heads(connection, merge.key):
         return False
     for level, number in sorted({part[:2] for part in merge.read}):
-        run = delete(_TABLE).filter_by(**here, level=level, number=number)
-        connection.execute(run)
+        run = {**merge.key, "level": level, "number": number}
+        connection.execute(delete(_TABLE).filter_by(**run))
     level = 1 + max(level for level, *_ in merge.read)
-    add(connection, profile.id, merge.kind, merge.parts, level=level)
+    add(connection, profile.id, merge.key["kind"], merge.parts, level=level)
     return True
 
 
