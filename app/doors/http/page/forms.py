@@ -42,7 +42,7 @@ from app.mail.limits import MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Message, Scope
 
     from app.doors.documents.message import ProblemOut
 
@@ -213,29 +213,23 @@ def _form_page(path: str) -> str:
     return path if parent in {"/ui", "/ui/digest"} else parent
 
 
-class FormAgain(Response):
-    """The page of a refused form, with what was typed, and with the problem on top.
+async def _again(request: Request, page: str, problem: ProblemOut) -> Response:
+    """Return the page of a refused form, with what was typed and the problem on top.
 
-    It is asked for like any page, by a request within the request; headers that are set
-    here, such as Retry-After, are added to its own.
+    It is asked for like any page, by a request within the request.
     """
+    request.scope["state"]["refusal"] = problem
+    asked = {"method": "GET", "path": page, "raw_path": page.encode()}
+    sent: list[Message] = []
 
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self._page = page
-        del self.headers["Content-Length"]
+    async def keep(event: Message) -> None:
+        sent.append(event)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page."""
-        path = self._page
-        page = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
-
-        async def with_headers(event: Message) -> None:
-            if event["type"] == "http.response.start":
-                event["headers"] = [*event["headers"], *self.raw_headers]
-            await send(event)
-
-        await scope["app"].router(page, receive, with_headers)
+    await request.app.router({**request.scope, **asked}, request.receive, keep)
+    start, *pieces = sent
+    answer = Response(b"".join(each["body"] for each in pieces), start["status"])
+    answer.raw_headers = [*start["headers"]]
+    return answer
 
 
 async def problem_page(request: Request, problem: ProblemOut) -> Response:
@@ -252,16 +246,15 @@ async def problem_page(request: Request, problem: ProblemOut) -> Response:
     page = _PAGE.match(came)
     there = page[1] if page else "/ui/overview"
     if "refusal" not in state and posted and not away:
-        state["refusal"] = problem
-        return FormAgain(_form_page(posted))
+        return await _again(request, _form_page(posted), problem)
     problem = state.get("refusal", problem)
     if problem.status == HTTPStatus.UNAUTHORIZED and asked:
         return see_other(link(SIGN_IN, next=there))
     if problem.status == HTTPStatus.UNAUTHORIZED and not posted:
         kept = await _unsent(request)
         state["form"] = SIGN_IN, {"next": there, **kept}
-        state["refusal"] = problem.model_copy(update={"detail": _ENDED})
-        return FormAgain(SIGN_IN)
+        ended = problem.model_copy(update={"detail": _ENDED})
+        return await _again(request, SIGN_IN, ended)
     if posted:
         there = link(_form_page(posted), request.query_params)
     return render(
