@@ -299,7 +299,7 @@ def render(
     request: Request,
     template: str,
     *,
-    here: str,
+    here: str | None = None,
     status: int = 200,
     **context: Any,
 ) -> Response:
@@ -307,10 +307,12 @@ def render(
 
     Parameters
     ----------
-    here : str
+    here : str, optional
         The entry of `PLACES` to mark in the navigation, whose links then keep the
-        profile of the query; empty for a page of no profile.
+        profile of the query; empty for a page of no profile.  By default, that with the
+        name of the template.
     """
+    here = template.removesuffix(".html") if here is None else here
     site = request.app.state.application.settings.profile
     profile = (request.query_params.get("profile") if here else None) or site
     refusal = request.scope.get("state", {}).get("refusal")

@@ -166,10 +166,8 @@ async def history_page(
     return await render_table(
         request,
         "history.html",
-        here="history",
         found=found,
         given=asked(request, *names),
-        before=request.query_params.get("before"),
         **shared,
     )
 
@@ -181,16 +179,12 @@ async def message_page(
     shared: Teachable,
 ) -> Response:
     """Show one message with its verdicts and feedback."""
-    last = found.taught[-1] if found.taught else None
-    newest = found.entries[0] if found.entries else None
     return render(
         request,
         "verdict.html",
         here="history",
         found=found,
-        newest=newest,
-        sender=next(addresses_in(newest.sender or "" if newest else ""), None),
-        learned=None if last is None else last.label,
+        addresses_in=addresses_in,
         **shared,
     )
 
@@ -218,9 +212,7 @@ async def review_page(
     request: Request, found: Annotated[ReviewOut, Depends(review)], shared: Teachable
 ) -> Response:
     """Show these messages with the buttons that teach them."""
-    return await render_table(
-        request, "review.html", here="review", found=found, **shared
-    )
+    return await render_table(request, "review.html", found=found, **shared)
 
 
 @teaching.post("/history/{id}/teach")

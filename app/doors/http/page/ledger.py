@@ -119,7 +119,6 @@ async def ledger_page(
     return await render_table(
         request,
         "ledger.html",
-        here="ledger",
         found=found,
         labels=app.live.find(found.profile).row.labels,
         filters=asked(request, "id", "source", "label", "from", "until"),

@@ -111,7 +111,6 @@ async def lists_page(
     return render(
         request,
         "lists.html",
-        here="lists",
         found=await lists(app, name, after, ROWS),
         above=app.recipients.levels(name)[1:],
         entry=entry,

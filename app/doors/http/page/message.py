@@ -77,9 +77,7 @@ async def message_form(
     # The page shows no text from the address.
     if label not in app.live.find(name).row.labels:
         taught = label = None
-    return render(
-        request, "message.html", here="message", taught=taught, label=label, found=None
-    )
+    return render(request, "message.html", taught=taught, label=label, found=None)
 
 
 @page.post("/message")
@@ -98,7 +96,6 @@ def _shown(request: Request, app: Application, name: str, raw: bytes) -> Respons
     return render(
         request,
         "message.html",
-        here="message",
         taught=None,
         label=None,
         found=found,

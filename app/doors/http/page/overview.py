@@ -92,28 +92,18 @@ async def overview_page(
 
 def _shown(request: Request, found: OverviewOut, days: float) -> Response:
     figures = found.figures
-    intervals = {
-        "ham_lost": _interval(figures.ham_lost, figures.ham),
-        "spam_missed": _interval(figures.spam_missed, figures.spam),
-    }
     bins = [Bin(**each.model_dump(exclude={"share"})) for each in figures.reliability]
-    drawings = [
-        verdicts_figure(found.verdicts, found.step, days),
-        learning_figure(figures),
-        reliability_figure(bins, height=_HEIGHT) if bins else Markup(),
-    ]
     return render(
         request,
         "overview.html",
-        here="overview",
         found=found,
         days=days,
-        intervals=intervals,
-        drawings=[each for each in drawings if each],
-        total={
-            name: sum(getattr(each, name) for each in found.verdicts)
-            for name in ("spam", "unsure", "ham")
-        },
+        interval=_interval,
+        drawings=[
+            verdicts_figure(found.verdicts, found.step, days),
+            learning_figure(figures),
+            reliability_figure(bins, height=_HEIGHT) if bins else Markup(),
+        ],
     )
 
 
@@ -273,7 +263,7 @@ async def words_page(
     # Not in `computing`, because the database may be unavailable.
     state = await in_database(app.words, name, asked) if asked else None
     return await render_table(
-        request, "words.html", here="words", word=asked, state=state, drawn=drawn
+        request, "words.html", word=asked, state=state, drawn=drawn
     )
 
 

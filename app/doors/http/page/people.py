@@ -384,7 +384,6 @@ async def _keys(
     return render(
         request,
         "keys.html",
-        here="keys",
         keys=[KeyOut.describing(each) for each in found],
         # People can only give rights that they have.
         rights={each: meaning for each, meaning in MEANINGS.items() if each in own},

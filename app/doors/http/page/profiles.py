@@ -261,7 +261,6 @@ async def site_page(
         lambda: render(
             request,
             "site.html",
-            here="site",
             listed=listed,
             one=ProfileOut.of(app, name),
             # Settings are shared, so only clients that may use all profiles see them.
