@@ -255,12 +255,8 @@ def _distance(one: History, other: History) -> int:
 
 def _messages_apart(connection: Connection, profile: ProfileRow, held: History) -> int:
     """Return the difference between the class counts and the messages of the counts."""
-    counted = Counter(
-        {
-            runs.Key(profile.id, row.epoch, row.view, row.label): row.messages
-            for row in runs.read_messages(connection, profile)
-        }
-    )
+    rows = runs.read_messages(connection, profile)
+    counted = Counter({runs.Key(*row[:4]): row.messages for row in rows})
     counted.subtract(dict(runs.changes(held, profile.id, profile.labels)))
     return sum(map(abs, counted.values()))
 

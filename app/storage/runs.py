@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.classifier.specification import Decay
     from app.storage.profiles import ProfileRow
 
-    ClassRow = Row[tuple[int, int, str, str, int]]
+    ClassRow = Row[int, int, str, str, int]
 
 Kind = Literal["counts", "sealed"]
 """Of the folded rows (`app.storage.fold`), and of those whose vectors were
