@@ -96,8 +96,6 @@ def _shown(request: Request, app: Application, name: str, raw: bytes) -> Respons
     return render(
         request,
         "message.html",
-        taught=None,
-        label=None,
         found=found,
         explained=explained_pct(found.classified),
         sums=sums(found.shading),
@@ -197,10 +195,8 @@ async def digest_page(
         "digest.html",
         here="",
         token=token,
-        entries=found.entries,
-        now=found.now,
-        labels=row.labels,
-        spam_labels=row.spam_labels,
+        found=found,
+        row=row,
         # The page shows no text from the address.
         taught=label if label in row.labels else None,
     )

@@ -380,13 +380,11 @@ async def _keys(
     made: NewKeyOut | None = None,
 ) -> Response:
     found = await in_database(list_keys, app.engine)
-    own = principal_of(request).rights
     return render(
         request,
         "keys.html",
         keys=[KeyOut.describing(each) for each in found],
-        # People can only give rights that they have.
-        rights={each: meaning for each, meaning in MEANINGS.items() if each in own},
+        rights=MEANINGS,
         # The pages do not repeat names that come only from a link.
         revoked=next((each.name for each in found if each.name == revoked), None),
         made=made,
