@@ -175,17 +175,17 @@ class Learn:
 
     def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> list[Outcome]:
         """Store the teachings of a batch."""
-        profile = self.profile
+        profile, teachings = self.profile, [*read.teachings.values()]
         if not self.in_order:
             with writing(self.engine) as connection:
-                return append(connection, profile.row, read.teachings)
-        digests = {teaching.digest for teaching in read.teachings}
+                return append(connection, profile.row, teachings)
+        digests = {teaching.digest for teaching in teachings}
         with reading(self.engine) as connection:
             latest = latest_of(connection, profile.row.id, digests)
         # A copy for each batch, so unstored changes are not visible to others.
         with profile.held() as snapshot:
             begin, ahead = snapshot.revision + 1, snapshot.copy()
-        teachings = scored_in_order(read.teachings, ahead, latest)
+        teachings = scored_in_order(teachings, ahead, latest)
         with writing(self.engine) as connection:
             outcomes = append(connection, profile.row, teachings)
         rows = rows_of(outcomes)
@@ -219,8 +219,8 @@ class LearnSums(Learn):
         return partial(_read_sum, observed=observed, labels=self.profile.row.labels)
 
     def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> list[Outcome]:
-        profile = self.profile.row
-        digests = {teaching.digest for teaching in read.teachings}
+        profile, teachings = self.profile.row, [*read.teachings.values()]
+        digests = {teaching.digest for teaching in teachings}
         known: set[bytes] = set()
         # Most parts are wholly new; others are summed again, outside of any
         # transaction.
@@ -234,7 +234,7 @@ class LearnSums(Learn):
                     append_sums(
                         connection, profile, sums, source=self.source, time=read.time
                     )
-                    return append(connection, profile, read.teachings)
+                    return append(connection, profile, teachings)
             known = learned
 
     def _without(
@@ -243,7 +243,7 @@ class LearnSums(Learn):
         """Return the sums of a batch without messages learned before."""
         new = {
             place: teaching.digest
-            for place, teaching in zip(read.places, read.teachings, strict=True)
+            for place, teaching in read.teachings.items()
             if teaching.digest not in known
         }
         if not new:
@@ -275,10 +275,8 @@ class _Batch:
     sums : list of EncodedSum
         The sums of its messages, each counted once; empty if the teachings have the
         features.
-    teachings : list of Teaching
-        The teaching of each message that could be read.
-    places : list of int
-        Position of each of these messages in the part.
+    teachings : dict of int to Teaching
+        The teaching of each message that could be read, by its position in the part.
     unreadable : list of (str, UnreadableMessage)
         Place of each other message, and why it cannot be read.
     empty : int
@@ -287,8 +285,7 @@ class _Batch:
 
     time: datetime
     sums: list[EncodedSum]
-    teachings: list[Teaching] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    teachings: dict[int, Teaching] = field(default_factory=dict)
     unreadable: list[tuple[str, UnreadableMessage]] = field(default_factory=list)
     empty: int = 0
 
@@ -321,15 +318,13 @@ def _read_part(
         found = _Batch(time=time, sums=sums)
         for at, (message, row) in enumerate(zip(messages, rows, strict=True), begin):
             if isinstance(row, ScoredRow):
-                teaching = Teaching(
+                found.teachings[at] = Teaching(
                     digest=row.digest,
                     label=message.label,
                     evidence=row,
                     source=source,
                     time=time,
                 )
-                found.teachings.append(teaching)
-                found.places.append(at)
             elif row is None:
                 found.empty += 1
             else:
