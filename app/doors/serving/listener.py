@@ -266,6 +266,8 @@ class Connection(asyncio.StreamReaderProtocol):
                 await self._writer.wait_closed()
         # A peer that does not read would keep the last answer in memory.
         self._writer.transport.abort()
+        # It knows the connection in turn: both would wait for the collector.
+        del self._writer
 
 
 class Listener:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -321,6 +323,31 @@ def test_a_client_that_takes_nothing_is_shut_out(run):
     run(held())
 
     assert len(written) < 50
+
+
+def test_a_connection_is_freed_with_its_end(run):
+    """What it holds of a message does not wait for Python's collector, which is late."""
+
+    async def left():
+        served = []
+
+        async def serve(connection):
+            served.append(weakref.ref(connection))
+            await echo(connection)
+
+        async with opened(serve) as (connect, _):
+            reader, writer = await connect()
+            writer.write(b"hello\n")
+            await reader.readline()
+            await hung_up(writer)
+        return served[0]()
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert run(left()) is None
+    finally:
+        gc.enable()
 
 
 def test_what_fails_costs_one_connection(run, caplog):
