@@ -38,6 +38,7 @@ import numpy as np
 from sqlalchemy import text
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.sparse import one_hot
 from app.bayes.state import State
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import Move, sum_of_moves
@@ -163,13 +164,12 @@ def counted(ids: NDArray[np.int64], label: int, *, presence: bool) -> FeatureCou
     first = np.ones(rows.shape, np.bool_)
     np.not_equal(rows[:, 1:], rows[:, :-1], out=first[:, 1:])
     _, documents = np.unique(rows[first], return_counts=True)
-    return FeatureCounts.of_class(
-        label,
+    signs = one_hot(label, 2)
+    return FeatureCounts.of_counts(
+        signs * len(ids),
         every,
-        documents if presence else occurrences,
-        documents,
-        messages=len(ids),
-        n_classes=2,
+        np.outer(documents if presence else occurrences, signs),
+        np.outer(documents, signs),
     )
 
 

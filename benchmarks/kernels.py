@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable
 from app.corpora.source import read_index
 from app.features.headers import header_words
@@ -54,7 +55,7 @@ def look_ups(features: int) -> float:
     ids = np.unique(random.integers(1, 2**62, features))
     ones = np.ones(ids.size, np.int64)
     table = FeatureTable.of(
-        FeatureCounts.of_class(0, ids, ones, ones, messages=1, n_classes=2)
+        FeatureCounts.of(SparseCounts.of_sorted(ids, ones), label=0, n_classes=2)
     )
     asked = [np.sort(random.choice(ids, 400, replace=False)) for _ in range(100)]
     evicted, least = np.zeros(2**20), np.full(len(asked), np.inf)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.sparse import one_hot
 from app.bayes.state import History, State
 from app.services.cache import LiveProfiles
 from app.services.startup import open_database, specify
@@ -56,10 +57,9 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
         for part in range(len(MONTHS) * 2):
             here = np.union1d(ids[places == part], more[others == part])
             month, label = divmod(part, 2)
-            once = np.ones(here.size, np.int64)
-            delta = FeatureCounts.of_class(
-                label, here, once, once, messages=MESSAGES, n_classes=2
-            )
+            signs = one_hot(label, 2)
+            once = np.tile(signs, (here.size, 1))
+            delta = FeatureCounts.of_counts(signs * MESSAGES, here, once, once)
             sums = History({MONTHS[month]: State({view: delta})})
             changes = runs.changes(sums, profile.id, profile.labels)
             parts = runs.encode(sums, profile.labels)

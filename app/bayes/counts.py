@@ -19,7 +19,6 @@ from app.bayes.sparse import (
     LARGEST_COUNT,
     Counting,
     Rows,
-    beside,
     collected,
     in_a_row,
     one_hot,
@@ -225,23 +224,6 @@ class FeatureCounts(Statistics):
         return cls(messages, ids, np.concatenate((occurrences, documents), axis=1))
 
     @classmethod
-    def of_class(
-        cls,
-        label: int,
-        ids: NDArray[np.int64],
-        occurrences: NDArray[np.int64],
-        documents: NDArray[np.int64],
-        *,
-        messages: int,
-        n_classes: int,
-    ) -> Self:
-        """Return the statistics of one class, both counts of shape (V,)."""
-        signs = one_hot(label, n_classes)
-        columns = np.zeros((ids.size, 2 * n_classes), np.int64)
-        columns[:, label], columns[:, n_classes + label] = occurrences, documents
-        return cls(signs * messages, ids, columns)
-
-    @classmethod
     def zero(cls, n_classes: int) -> Self:
         """Return the statistics of no message."""
         return cls(
@@ -312,22 +294,6 @@ class FeatureCounts(Statistics):
             return kept[0]
         messages = totalled(np.array([part.messages for part in kept]))
         return cls(messages, *collected([part.rows for part in kept]))
-
-    @classmethod
-    def beside(cls, classes: Sequence[FeatureCounts]) -> FeatureCounts:
-        """Return the statistics of classes that were summed one by one.
-
-        Parameters
-        ----------
-        classes : sequence of FeatureCounts
-            K statistics, each of a single class.
-        """
-        # Takes half the time and memory of a sum of parts that are zero in all
-        # classes but one.
-        return cls(
-            np.concatenate([alone.messages for alone in classes]),
-            *beside([alone.rows for alone in classes]),
-        )
 
     def __neg__(self) -> FeatureCounts:
         """Return the inverse element."""

@@ -400,13 +400,11 @@ def beside(classes: Sequence[Rows]) -> Rows:
     Rows
         Counts of shape (n, C * K): the first count of each class, then the second.
     """
-    ids = np.concatenate([alone.ids for alone in classes])
-    order = ids.argsort(kind="stable")
-    ids = ids.take(order)
-    first = first_of_each(ids)
-    row = np.empty(ids.size, np.int64)
-    row[order] = np.cumsum(first) - 1
-    ids = ids[first]
+    # Takes half the time and memory of a sum of parts that are zero in all classes but
+    # one.
+    ids, row = np.unique(
+        np.concatenate([alone.ids for alone in classes]), return_inverse=True
+    )
     n, width, k = ids.size, classes[0].counts.shape[1], len(classes)
     found = np.zeros((n, width, k), np.int64)
     ends = np.cumsum([alone.ids.size for alone in classes])
@@ -425,14 +423,6 @@ def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     for number, count in zip(ids.tolist(), counts.tolist(), strict=True):
         totals[number] = totals.get(number, 0) + count
     require_room(max(map(abs, totals.values())))
-
-
-def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some sorted ids differ from the one before, shape (n,)."""
-    first = np.ones(ids.size, np.bool_)
-    # Not np.diff: the difference of two 64-bit ids overflows.
-    np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    return first
 
 
 def in_a_row(xs: Sequence[Vector]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

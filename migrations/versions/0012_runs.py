@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.sparse import Rows, beside
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
 from app.ledger.sums import decode_sum
@@ -148,15 +149,11 @@ def _counted(profile_id: int, labels: Sequence[str]) -> Iterator[tuple[int, Stat
         key = {"epoch": epoch, "view": view}
         # Measurements are not read any more (migration 0016 deletes their messages).
         if kind == "features":
-            each = [_of_label(profile_id, x, **key) for x in labels]
-            counts = FeatureCounts.beside(each)
-            yield (
-                epoch,
-                State({view: FeatureCounts(messages, counts.ids, counts.columns)}),
-            )
+            rows = beside([_of_label(profile_id, x, **key) for x in labels])
+            yield epoch, State({view: FeatureCounts(messages, *rows)})
 
 
-def _of_label(profile_id: int, label: str, **key: object) -> FeatureCounts:
+def _of_label(profile_id: int, label: str, **key: object) -> Rows:
     """Return the counts of one label, as if there were no other."""
     found = _all(
         "SELECT feature, occurrences, messages FROM feature_count"
@@ -169,8 +166,8 @@ def _of_label(profile_id: int, label: str, **key: object) -> FeatureCounts:
     some = [
         np.array([tuple(row) for row in part], np.int64) for part in found.partitions()
     ]
-    columns = np.concatenate([np.empty((0, 3), np.int64), *some]).T.copy()
-    return FeatureCounts.of_class(0, *columns, messages=0, n_classes=1)
+    columns = np.concatenate([np.empty((0, 3), np.int64), *some])
+    return Rows(columns[:, 0], columns[:, 1:])
 
 
 def _sealed(profile_id: int, labels: Sequence[str]) -> History:
