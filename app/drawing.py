@@ -104,14 +104,12 @@ class Logarithmic:
             for n in range(first, last + 1)
             for factor in factors
         ]
-        inside = [v for v in values if self.low * 1.0001 < v <= self.high * 1.0001]
+        marks = [(v, written(v)) for v in values if self.low <= v <= self.high * 1.0001]
         if not self.zero:
-            return tuple(
-                (v, written(v)) for v in values if self.low <= v <= self.high * 1.0001
-            )
+            return tuple(marks)
         # A mark too close to the zero would be written over it.
-        clear = [v for v in inside if self.position(v) > 0.12]  # noqa: PLR2004
-        return ((self.low, "0"), *((value, written(value)) for value in clear))
+        clear = [mark for mark in marks if self.position(mark[0]) > 0.12]  # noqa: PLR2004
+        return ((self.low, "0"), *clear)
 
 
 EDGE: Final = 0.05

@@ -296,11 +296,15 @@ class Run:
         return np.asarray(self.scored["decision"] == DECISIONS.index("spam"))
 
     @property
+    def gold(self) -> NDArray[np.bool_]:
+        """Whether each message of the stream is spam, by its gold label."""
+        spam = self.specification.spam_labels
+        return np.array([label in spam for label in self.survey.labels], np.bool_)
+
+    @property
     def is_spam(self) -> NDArray[np.bool_]:
         """Whether they are spam, by their gold labels."""
-        spam = self.specification.spam_labels
-        gold = np.array([label in spam for label in self.survey.labels], np.bool_)
-        return np.asarray(gold[self.scored["message"]])
+        return np.asarray(self.gold[self.scored["message"]])
 
     @property
     def seconds(self) -> float:
@@ -501,9 +505,5 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
 
 def _of_parts(run: Run) -> list[float | None]:
     """Return 1-ROCA % of each part of a run."""
-    ends = np.cumsum([outcome.scored.size for outcome in run.outcomes])
-    gold = np.split(run.is_spam, ends[:-1])
-    return [
-        roca_pct(outcome.scored["log_odds"], of_part)
-        for outcome, of_part in zip(run.outcomes, gold, strict=True)
-    ]
+    gold, parts = run.gold, [outcome.scored for outcome in run.outcomes]
+    return [roca_pct(part["log_odds"], gold[part["message"]]) for part in parts]
