@@ -104,79 +104,6 @@ class Statistics(ABC):
         return int(self.ids.size)
 
 
-def require_reachable(
-    *,
-    messages: NDArray[np.int64],
-    occurrences: NDArray[np.int64],
-    documents: NDArray[np.int64],
-) -> None:
-    """Raise if no set of messages has these counts.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (K,)
-        Messages per class.
-    occurrences, documents : ndarray of int64, shape (n, K)
-        Both counts of some features.
-
-    Raises
-    ------
-    InconsistentCounts
-        If a count is negative, or a feature is in more messages than it has
-        occurrences, or occurs in no message.
-    """
-    if (
-        not np.count_nonzero(messages < 0)
-        and not np.count_nonzero(documents < 0)
-        and not np.count_nonzero(occurrences < documents)
-        # A feature of a message occurs in it, so both counts have the same non-zero
-        # cells.
-        and np.count_nonzero(occurrences) == np.count_nonzero(documents)
-    ):
-        return
-    for name, values in (
-        ("messages", messages),
-        ("occurrences", occurrences),
-        ("documents", documents),
-    ):
-        if (values < 0).any():
-            msg = f"a count of {name} would be negative: {int(values.min())}"
-            raise InconsistentCounts(msg)
-    apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
-    where = tuple(np.argwhere(apart)[0])
-    raise InconsistentCounts(
-        f"a feature would occur {int(occurrences[where])} times "
-        f"in {int(documents[where])} messages"
-    )
-
-
-def require_frequencies(
-    *, messages: NDArray[np.int64], documents: NDArray[np.int64]
-) -> None:
-    """Raise if a feature is in more messages than its class has.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (K,)
-        Messages per class.
-    documents : ndarray of int64, shape (n, K)
-        Messages of each class that hold each of some features.
-
-    Raises
-    ------
-    InconsistentCounts
-        If there is such a feature: an estimate of its probability would
-        exceed 1.
-    """
-    beyond = documents > messages
-    if np.count_nonzero(beyond):
-        row, c = np.argwhere(beyond)[0].tolist()
-        raise InconsistentCounts(
-            f"a feature would be in {int(documents[row, c])} messages of class {c}, "
-            f"which has {int(messages[c])}"
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureCounts(Statistics):
     """Feature statistics of a set of messages: an element of a group.
@@ -413,12 +340,42 @@ class FeatureCounts(Statistics):
             was unlearned that had not been learned.  Never clamp instead, or
             unlearning is not the inverse of learning.
         """
-        require_reachable(
-            messages=self.messages,
-            occurrences=self.occurrences,
-            documents=self.documents,
-        )
-        require_frequencies(messages=self.messages, documents=self.documents)
+        occurrences, documents = self.occurrences, self.documents
+        for name, values in (
+            ("messages", self.messages),
+            ("occurrences", occurrences),
+            ("documents", documents),
+        ):
+            if values.min(initial=0) < 0:
+                msg = f"a count of {name} would be negative: {int(values.min())}"
+                raise InconsistentCounts(msg)
+        # A feature of a message occurs in it, so both counts have the same non-zero
+        # cells.
+        same = np.count_nonzero(occurrences) == np.count_nonzero(documents)
+        if np.count_nonzero(occurrences < documents) or not same:
+            apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
+            where = tuple(np.argwhere(apart)[0])
+            raise InconsistentCounts(
+                f"a feature would occur {int(occurrences[where])} times "
+                f"in {int(documents[where])} messages"
+            )
+        self.require_frequencies()
+
+    def require_frequencies(self) -> None:
+        """Raise if a feature is in more messages than its class has.
+
+        Raises
+        ------
+        InconsistentCounts
+            If there is such a feature: an estimate of its probability would exceed 1.
+        """
+        beyond = self.documents > self.messages
+        if np.count_nonzero(beyond):
+            row, c = np.argwhere(beyond)[0].tolist()
+            raise InconsistentCounts(
+                f"a feature would be in {int(self.documents[row, c])} messages of "
+                f"class {c}, which has {int(self.messages[c])}"
+            )
 
 
 def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts, half, require_frequencies, require_reachable
+from app.bayes.counts import FeatureCounts, half
 from app.bayes.sparse import added, totalled
 from app.kernels import counts as slots
 
@@ -170,13 +170,7 @@ class FeatureTable:
         ids = delta.ids[row : row + 1] if row >= 0 else delta.ids[:0]
         added(self.messages, delta.messages)
         columns = added(self._columns(ids), delta.columns[row : row + ids.size])
-        documents = half(columns, "presence")
-        require_reachable(
-            messages=messages,
-            occurrences=half(columns, "occurrences"),
-            documents=documents,
-        )
-        require_frequencies(messages=messages, documents=documents)
+        FeatureCounts(messages, ids, columns).require_reachable()
 
     @property
     def room(self) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts, FeatureModel, require_frequencies
+from app.bayes.counts import FeatureCounts, FeatureModel
 from app.bayes.models import Contributions, Likelihood, by_level
 from app.bayes.smoothing import LAPLACE, Interpolation, Smoothing
 from app.bayes.sparse import Counting, SparseCounts, require_choice
@@ -270,12 +270,12 @@ class Bernoulli(FeatureModel):
         """
         messages = source.messages
         n_features = vocabulary_size(source, self.vocabulary)
-        documents = source.flatten().documents
-        require_frequencies(messages=messages, documents=documents)
+        state = source.flatten()
+        state.require_frequencies()
         absent = np.empty(messages.size)
         impossible = np.zeros(messages.size, np.int64)
         for c, n in enumerate(messages):
-            seen = documents[:, c]
+            seen = state.documents[:, c]
             frequencies, features = np.unique(seen[seen > 0], return_counts=True)
             # The features of the vocabulary that this class has never seen.
             frequencies = np.append(frequencies, 0)
