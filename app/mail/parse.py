@@ -37,7 +37,7 @@ from app.mail.message import Header, Link, Message, Part, Place, Text, links_in
 from app.mail.tree import MESSAGES, Node, build, nodes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _FINGERPRINT_BYTES: Final = 16
 # The base of the errors that decoders raise because of content: `binascii.Error`,
@@ -262,36 +262,35 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
     waiting = [(root, False)]
     while waiting:
         node, other = waiting.pop()
-        children = node.children
-        if children is None:
+        if not node.parts:
             yield node, other
             continue
         reader.containers.append(node.media_type)
         if node.media_type in MESSAGES:
-            for child in children:
+            for child in node.parts:
                 for name, raw in child.fields:
                     if name == "subject":
                         subject, _ = headers.decode_value(raw, budget=reader.budget)
                         reader.add_text("attached", subject)
         among = node.media_type in _CHOICES
-        shown = _shown(node, children) if among else None
+        shown = _shown(node) if among else None
         waiting += [
             (child, other or (among and child is not shown))
-            for child in reversed(children)
+            for child in reversed(node.parts)
         ]
 
 
-def _shown(node: Node, children: Sequence[Node]) -> Node | None:
+def _shown(node: Node) -> Node | None:
     """Return the part that mail programs show: of alternatives the last page, or text.
 
     The others are pictures of the root, or its signature (RFC 2387, RFC 1847).
     """
     if node.media_type != "multipart/alternative":
         start = node.parameter("start").strip("<> ")
-        ids = [child.first("content-id").strip("<> ") for child in children]
-        return children[ids.index(start) if start and start in ids else 0]
+        ids = [child.first("content-id").strip("<> ") for child in node.parts]
+        return node.parts[ids.index(start) if start and start in ids else 0]
     for kinds in (("text/html", "multipart/"), ("text/plain",), ("",)):
-        for child in reversed(children):
+        for child in reversed(node.parts):
             if child.media_type.startswith(kinds) and _is_shown(child):
                 return child
     return None
@@ -301,10 +300,9 @@ def _is_shown(node: Node) -> bool:
     """Return whether a part is no file, and a container has text that is none."""
     if node.disposition == "attachment":
         return False
-    children = node.children
-    return children is None or any(
-        child.children is not None or child.media_type.startswith("text/")
-        for child in children
+    return not node.parts or any(
+        child.parts or child.media_type.startswith("text/")
+        for child in node.parts
         if _is_shown(child)
     )
 

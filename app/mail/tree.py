@@ -50,7 +50,7 @@ _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 
 
 class Node:
-    """A message or part; below `MAX_DEPTH`, it is text."""
+    """A message or part, a leaf without parts; below `MAX_DEPTH`, it is text."""
 
     def __init__(
         self, budget: Budget, depth: int = 0, default_type: str = "text/plain"
@@ -119,11 +119,6 @@ class Node:
         """File name of the part, or ""."""
         name = self._content_disposition[1].get("filename", "")
         return name or self.parameter("name")
-
-    @property
-    def children(self) -> list[Node] | None:
-        """The parts of a container, or None for a leaf."""
-        return self.parts or None
 
     @property
     def content(self) -> bytes:
