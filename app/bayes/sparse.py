@@ -373,8 +373,6 @@ def collected(parts: Sequence[Rows]) -> Rows:
     InvalidObservation
         If 64 bits do not hold it.
     """
-    if len(parts) == 1:
-        return parts[0]
     rows = Rows(*map(np.concatenate, zip(*parts, strict=True)))
     # Parts of one run follow each other.
     if (rows.ids[1:] > rows.ids[:-1]).all():

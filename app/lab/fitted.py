@@ -71,9 +71,9 @@ def sums(design: Design, examples: Iterable[tuple[dict[str, Any], int]]) -> Sums
             part, states = design.parts[name], waiting[name]
             states.append(part.event_model.observe(x, label=label, n_classes=k))
             if len(states) > CHUNK:
-                states[:] = [part.total(states, n_classes=k)]
+                states[:] = [part.statistics.sum(states, n_classes=k)]
     totals = {
-        name: design.parts[name].total(states, n_classes=k)
+        name: design.parts[name].statistics.sum(states, n_classes=k)
         for name, states in waiting.items()
     }
     return Sums(messages, totals)

@@ -25,7 +25,7 @@ from app.bayes.smoothing import Epsilon, Lidstone
 from app.lab.table import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -178,10 +178,6 @@ class ColumnGroup(ABC):
         """Return the values by which the weights of a row's features are multiplied."""
         values: NDArray[np.float64] = x.values.astype(np.float64)
         return values
-
-    def total(self, states: Iterable[Any], *, n_classes: int) -> Any:
-        """Return the sum of training states."""
-        return self.statistics.sum(states, n_classes=n_classes)
 
     def terms(self, row: Row, x: Any, contributions: Contributions) -> list[RowTerm]:
         """Return the summands of the log-likelihood of a row."""

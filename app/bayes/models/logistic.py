@@ -243,13 +243,17 @@ def _require(
     if not (offset < math.inf).all():
         msg = f"an offset is below infinity, got {offset[~(offset < math.inf)][0]}"
         raise InvalidObservation(msg)
-    n_classes = opinions.shape[2]
+    _require_classes(labels, opinions.shape[2])
+    if not 0 <= mislabelled < 1:
+        msg = f"a share of labels is from 0 to below 1, got {mislabelled!r}"
+        raise InvalidObservation(msg)
+
+
+def _require_classes(labels: NDArray[np.int64], n_classes: int) -> None:
+    """Refuse a label that is not a class."""
     outside = labels[(labels < 0) | (labels >= n_classes)]
     if outside.size:
         msg = f"label {int(outside[0])} is not in range({n_classes})"
-        raise InvalidObservation(msg)
-    if not 0 <= mislabelled < 1:
-        msg = f"a share of labels is from 0 to below 1, got {mislabelled!r}"
         raise InvalidObservation(msg)
 
 
@@ -506,10 +510,7 @@ def _require_rows(
             f"logistic regression takes finite numbers up to {LARGEST_NUMBER:g}, but a "
             "row has one that is not"
         )
-    outside = labels[(labels < 0) | (labels >= n_classes)]
-    if outside.size:
-        msg = f"label {int(outside[0])} is not in range({n_classes})"
-        raise InvalidObservation(msg)
+    _require_classes(labels, n_classes)
     rows = np.bincount(labels, minlength=n_classes)
     if not rows.all():
         msg = f"logistic regression needs rows of each class, got {rows.tolist()}"
