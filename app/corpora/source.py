@@ -392,11 +392,8 @@ def _unseen(
     where = cache(os.path.realpath)
     for folder in folders:
         if not folder.left_out:
-            places = [(where(file.parent), file.name) for file in folder.files]
-            files = [
-                f for f, p in zip(folder.files, places, strict=True) if p not in seen
-            ]
-            seen.update(places)
+            files = [f for f in folder.files if (where(f.parent), f.name) not in seen]
+            seen.update((where(f.parent), f.name) for f in files)
             yield replace(folder, files=files)
 
 
