@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
+from app.bayes.models.discrete import Bernoulli
 from app.bayes.posterior import log_odds
 from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
@@ -317,4 +318,7 @@ def warm_up() -> None:
         snapshot.learn(change + change, revision=label + 1)
         attribution = attribute(score(snapshot, observation.views), snapshot)
         explain(attribution, snapshot, observation, strongest=1)
+    # Including the kernels that no verdict uses.
+    likelihood = Bernoulli().estimate(snapshot.tables["words"])
+    likelihood.contributions(observation.views["words"])
     log_odds(np.zeros(2), np.array([False, True]))
