@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.features.observation import FeatureNames, Pairs
+from app.features.observation import BASES, FeatureNames, Pairs
+from app.features.tricks import unmixed
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
 
@@ -59,9 +60,38 @@ _MARKS: Final = (
     (0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670),
     (0x0900, 0x0963), (0x0966, 0x0DFF),
 )  # fmt: skip
-_UNSEEN: Final = re.compile(
-    f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in kernel.UNSEEN)}]"
+# Letters that people read as Latin ones, and that NFKC leaves apart, and their blocks.
+_STYLED: Final = re.compile(
+    "(?:LATIN (?:CAPITAL )?LETTER SMALL CAPITAL"
+    "|NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER) ([A-Z])"
 )
+_BLOCKS: Final = (
+    (0x250, 0x2AF),  # IPA Extensions
+    (0x1D00, 0x1D7F),  # Phonetic Extensions
+    (0xA720, 0xA7FF),  # Latin Extended-D
+    (0x1F150, 0x1F189),  # Enclosed Alphanumeric Supplement
+)
+_LETTERS: Final = {
+    character: found[1].lower() if found else character
+    for first, last in _BLOCKS
+    for character in map(chr, range(first, last + 1))
+    for found in [_STYLED.fullmatch(unicodedata.name(character, ""))]
+}
+# All blocks of combining diacritical marks in Unicode.
+_STACKED: Final = (
+    (0x300, 0x36F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF),
+    (0xFE20, 0xFE2F),
+)  # fmt: skip
+
+
+def _any_of(*ranges: tuple[int, int]) -> str:
+    """Return the expression of a character of some ranges."""
+    return f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in ranges)}]"
+
+
+_UNSEEN: Final = re.compile(_any_of(*kernel.UNSEEN))
+# Of ranges alone: with each letter by itself, a search takes four times as long.
+_UNREAD: Final = re.compile(_any_of(*kernel.UNSEEN, *_STACKED, *_BLOCKS))
 
 
 Span: TypeAlias = tuple[str, str, int]
@@ -171,7 +201,9 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
         encoded = list(map(str.encode, pieces))
         for place, (text, how) in enumerate(zip(texts, hows, strict=True)):
             if how != WHOLE and not text.isascii():
-                encoded[2 * place + 1] = _folded(encoded[2 * place + 1], text)
+                # Not names: a host that looks like another is not the other.
+                plain = unmixed(text) if how == TEXT else text
+                encoded[2 * place + 1] = _folded(plain)
         content = b"".join(encoded)
         sizes = list(map(len, encoded))
     most = len(content) + len(spans)
@@ -190,8 +222,11 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
         ends,
         work,
     )
-    bounds = bounds[: count + 1].copy()
-    return Tokens(room[: bounds[count]].tobytes(), bounds, ids[:count], ends, alone)
+    bounds, ids = bounds[: count + 1].copy(), ids[:count]
+    text = room[: bounds[count]]
+    if not source.isascii():
+        kernel.unaccented(text, bounds, BASES, np.empty(text.size, np.uint8), ids)
+    return Tokens(text.tobytes(), bounds, ids, ends, alone)
 
 
 def words_of(spans: Sequence[Span]) -> list[str]:
@@ -230,22 +265,41 @@ def folded(text: str) -> str:
     >>> folded("GROẞ")
     'gross'
     """
-    return text.lower() if text.isascii() else _folded(text.encode(), text).decode()
+    return text.lower() if text.isascii() else _folded(text).decode()
 
 
-def _folded(encoded: bytes, text: str) -> bytes:
+def _folded(text: str) -> bytes:
     """Fold case and compatibility forms, and drop invisible characters; in UTF-8."""
-    content = np.frombuffer(encoded, np.uint8)
+    content = np.frombuffer(text.encode(), np.uint8)
     into = np.empty(2 * content.size + kernel.MOST_EXCESS, np.uint8)
     size = kernel.folded(content, *_folds(), into)
     if size >= 0:
         return into[:size].tobytes()
-    return _small(normalized(_UNSEEN.sub("", text))).encode()
+    return _small(as_read(normalized(_UNSEEN.sub("", text)))).encode()
 
 
 def _small(text: str) -> str:
     """Fold case; of "I" with a dot and "i" without, which Turkish has, to "i"."""
     return text.casefold().replace("i\u0307", "i").replace("\u0131", "i")
+
+
+def as_read(text: str) -> str:
+    """Return a text with the letters that people read.
+
+    Notes
+    -----
+    Characters that are not shown are dropped, and so are marks above, below and through
+    letters, but for those that are one character with them.  Small capitals, and
+    letters in black squares and circles, are letters.
+
+    Examples
+    --------
+    >>> as_read("V\u200bi\u0336\u1d00gra, café, \U0001f175\U0001f181\U0001f174e")
+    'Viagra, café, free'
+    """
+    if text.isascii():
+        return text
+    return _UNREAD.sub(lambda found: _LETTERS.get(found[0], ""), text)
 
 
 def normalized(text: str) -> str:
@@ -308,7 +362,7 @@ def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     apart = chr(0xF0000)
     whole = _UNSEEN.sub("", apart.join(characters))
     whole = re.sub(f"[{''.join(joining)}]", "\0", unicodedata.normalize("NFKC", whole))
-    folds = _small(whole).encode().split(apart.encode())
+    folds = _small(as_read(whole)).encode().split(apart.encode())
     places = np.fromiter(
         accumulate(map(len, folds), initial=0), np.int32, len(folds) + 1
     )

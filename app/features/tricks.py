@@ -20,9 +20,14 @@ from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED
 
 # Confusables that NFKC leaves apart: the Cyrillic and Greek letters that look
 # like Latin ones (Unicode Technical Standard 39, confusables.txt).
-_LOOKALIKES: Final = str.maketrans(
-    "аеорсухіјѕһԁԛԝкмтвн" + "αορντκυιχ", "aeopcyxijshdqwkmtbh" + "aopvtkuix"
-)
+_LOOKALIKES: Final = {
+    **str.maketrans("аеорсухіјѕһԁԛԝкмтвн", "aeopcyxijshdqwkmtbh"),
+    **str.maketrans("аеорсухіјѕһкмтвн".upper(), "AEOPCYXIJSHKMTBH"),
+    **str.maketrans("αορντκυιχ", "aopvtkuix"),
+    **str.maketrans("αβεζηικμνορτυχ".upper(), "ABEZHIKMNOPTYX"),
+}
+# Of Latin letters and of Greek or Cyrillic ones.
+_MIXED_WORD: Final = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
 # Blanks of any width; U+2800 is a Braille pattern without dots.
 _BETWEEN: Final = "[ .*\u00a0\u2000-\u200a\u202f\u205f\u2800-]"
 # A letter and one or two blanks or marks, repeated. Never a digit, because tables and
@@ -43,23 +48,18 @@ _MAX_FOUND: Final = 100
 
 
 def of_text(text: str) -> list[str]:
-    """Return the tricks with characters, and the words behind them.
+    """Return the tricks with characters.
 
     Examples
     --------
     >>> of_text("vi\u200bagra and p\u0430ypal")
-    ['trick:invisible', 'trick:mixed', 'paypal']
+    ['trick:invisible', 'trick:mixed']
     """
-    found: list[str] = []
-    if not text.isascii():
-        seen = _seen(text)
-        if seen & INVISIBLE:
-            found.append("trick:invisible")
-        if seen & BIDI:
-            found.append("trick:bidi")
-        if seen & MIXED:
-            found += ["trick:mixed", *_latin(text)]
-    return found
+    if text.isascii():
+        return []
+    seen = _seen(text)
+    names = {INVISIBLE: "invisible", BIDI: "bidi", MIXED: "mixed"}
+    return [f"trick:{name}" for bit, name in names.items() if seen & bit]
 
 
 def spaced_out(text: str) -> list[str]:
@@ -90,7 +90,7 @@ def _seen(text: str) -> int:
 
 
 def as_latin(word: str) -> str:
-    """Return a word in lower case, with look-alike letters replaced by Latin ones.
+    """Return a word with look-alike letters replaced by Latin ones.
 
     Examples
     --------
@@ -98,6 +98,19 @@ def as_latin(word: str) -> str:
     'paypal'
     """
     return word.translate(_LOOKALIKES)
+
+
+def unmixed(text: str) -> str:
+    """Return a text whose words of mixed scripts have Latin letters, as people read it.
+
+    Examples
+    --------
+    >>> unmixed("P\u0430ypal, \u043e\u043d\u0430")
+    'Paypal, она'
+    """
+    if text.isascii() or not is_mixed(text):
+        return text
+    return _MIXED_WORD.sub(lambda word: as_latin(word[0]), text)
 
 
 def of_words(words: bytes) -> list[str]:
@@ -128,10 +141,3 @@ def of_words(words: bytes) -> list[str]:
         found[words[words.rfind(b" ", 0, at) + 1 : end].decode()] = True
         at = letters.find(_CONSONANTS, end)
     return [f"random:{min(len(word) // 4, 8)}" for word in found]
-
-
-def _latin(text: str) -> list[str]:
-    """Return the words of mixed scripts in Latin letters."""
-    words = (word for word in text.split() if len(word) <= _MAX_FOUND)
-    mixed = [word for word in words if is_mixed(word)][:_MAX_FOUND]
-    return [as_latin(word.lower()).strip(".,;:!?()\"'") for word in mixed]

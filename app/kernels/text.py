@@ -241,6 +241,41 @@ def _put(
     return count + 1
 
 
+@in_place
+def unaccented(text: Bytes, bounds: Ints, bases: Bytes, room: Bytes, ids: Ints) -> None:
+    """Write the ids of tokens that have letters with accents.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        Tokens in UTF-8, each followed by a blank.
+    bounds : ndarray of int64, shape (n + 1,)
+        Start of each token.
+    bases : ndarray of uint8
+        The letter of ASCII that a character is with an accent; 0 for any other.
+    room : ndarray of uint8
+        Work space; the ids of longer tokens are those of their beginning.
+    ids : ndarray of int64, shape (n,)
+        Written: the hash without accents, of each token that has any.
+    """
+    for token in range(min(ids.size, bounds.size - 1)):
+        at = min(max(bounds[token], 0), text.size)
+        stop = min(bounds[token + 1] - 1, text.size)
+        size, found = 0, False
+        while at < stop:
+            code, after = _next(text, at, stop)
+            base = bases[code] if code < bases.size else np.uint8(0)
+            if base:
+                at, found = after - 1, True
+            while at < after:
+                if size < room.size:
+                    room[size] = base or text[at]
+                    size += 1
+                at += 1
+        if found:
+            ids[token] = np.int64(xxh3(room, 0, size))
+
+
 @part
 def _next(source: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Return the character at a place before `stop`, and the place of the next."""

@@ -47,6 +47,27 @@ def test_every_byte_has_a_symbol_of_the_alphabet():
     }
 
 
+@pytest.mark.parametrize(
+    "disguised",
+    [
+        "V\u0336i\u0336a\u0336gr\u0330a\u0338",
+        "Vi\u200ba\u2060gra",
+        "V\u026a\u1d00\u0262\u0280\u1d00",
+        "V\u0456\u0430gra",
+    ],
+)
+def test_letters_are_those_that_people_read(disguised):
+    """As in the words."""
+    assert grams(message(f"{disguised} now")) == grams(message("Viagra now"))
+
+
+def test_a_text_with_a_mark_on_each_letter_counts_whole():
+    """Marks take no room from the letters."""
+    text = "the words of a long text " * 20
+
+    assert grams(message("\u0336".join(text))) == grams(message(text))
+
+
 def test_marks_of_one_kind_are_one_symbol():
     """Digits, blanks, and bytes of signs beyond ASCII, but not letters."""
     assert grams(message("in 1999")) == grams(message("in\t2026"))

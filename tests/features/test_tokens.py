@@ -30,6 +30,12 @@ from app.features.tokens import MAX_WORD_CHARS, normalized, of_name, of_text
             [*["izmir", "işik"] * 2, "izmir"],
         ),
         ("مَرحبا", ["مَرحبا"]),
+        (
+            "V\u0336i\u0337a\u20e0g\u1ab0r\u0330\u033da\u0338 зи\u0301мний",
+            ["viagra", "зимний"],
+        ),
+        ("cafe\u0301 \u1ecd\u0300 й", ["café", "\u1ecd", "й"]),
+        ("\ua730\u0280\u1d07\u1d07 🅵🅁🄴🅴 🅕🅡🅔🅔", ["free"] * 3),
         ("", []),
     ],
 )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
+from app.features.tokens import of_name
 from app.features.tokens import of_text as words_of
 from app.features.tricks import of_text, of_words, spaced_out
 from app.mail.parse import parse
@@ -25,7 +26,7 @@ from app.mail.parse import parse
         ("نمی\u200cشود, क्\u200dष, ไทย\u200bภาษา, 👨\u200d👩", []),
         ("שלום Windows\u200f 10, \u202bPDF\u202c (\u2068Ann\u2069)\u200f", []),
         ("pay\u202eplay", ["trick:bidi"]),
-        ("p\u0430yp\u0430l!", ["trick:mixed", "paypal"]),
+        ("p\u0430yp\u0430l!", ["trick:mixed"]),
         ("привет мир", []),
     ],
 )
@@ -81,7 +82,14 @@ def test_any_text_is_read_for_tricks(text):
 def test_found_tricks_are_bounded():
     """A text of nothing but tricks has as many features as any other."""
     assert 2 * 100 == len(spaced_out("V i a g r a, " * 500))
-    assert 1 + 100 == len(of_text("p\u0430y " * 500))
+
+
+def test_words_of_two_scripts_are_read_in_latin():
+    """All of them; names, which may be of somebody else, and other words as they are."""
+    text = "P\u0430yp\u0430l \u0420\u0410YP\u0410L \u0430 \u03c1\u0391y1 д\u043e "
+
+    assert ["paypal", "paypal", "\u0430", "pay1", "до"] * 200 == words_of(text * 200)
+    assert ["p\u0430ypal.example"] == of_name("p\u0430ypal.example")
 
 
 def test_a_trick_in_the_subject_counts():

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.observation import FeatureNames
+from app.features.observation import FeatureNames, ids_of
 from app.features.tokens import Tokens, of_name, of_text, tokens_of, words_of
 from app.kernels import text as kernel
 from app.kernels.text import NAME, TEXT, WHOLE
@@ -88,6 +88,23 @@ def test_spans_are_tagged_and_hashed(given_spans):
         if span[0] == "" and span[2] == TEXT and re.fullmatch("[a-z]", word)
     }
     assert sum(1 << (ord(letter) - ord("a")) for letter in alone) == found.alone
+
+
+def test_every_letter_has_the_id_of_its_base():
+    """Of all characters, Latin ones with an accent alone; also within a word."""
+    names = [
+        form.format(chr(code))
+        for code in (
+            *range(0x21, 0x2100),
+            *range(0x2C60, 0x2C80),
+            *range(0xA720, 0xA800),
+        )
+        for form in ("{0}", "ca{0}é")
+    ]
+    found = tokens_of([("", name, WHOLE) for name in names])
+
+    assert plain_text.ids(names).tolist() == found.ids.tolist()
+    assert ids_of(names).tolist() == found.ids.tolist()
 
 
 @given(spans, spans)
@@ -240,6 +257,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     assert kernel.folded(source, np.array(stops, np.int32), folds, text) <= text.size
     assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
     assert kernel.with_lf(source, text) <= text.size
+    kernel.unaccented(source, places, folds, text, ids)
     assert 0 <= kernel.disguises(source) < 16
 
 

@@ -27,6 +27,14 @@ MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff
 LETTERS = rf"(?>(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)+)"
 WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?>(?:\.{LETTERS})*)")
 TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]++")
+STACKED = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+STYLED = str.maketrans(
+    "\ua7ae\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d"
+    "\u0274\u1d0f\u1d18\ua7af\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22"
+    "🅐🅑🅒🅓🅔🅕🅖🅗🅘🅙🅚🅛🅜🅝🅞🅟🅠🅡🅢🅣🅤🅥🅦🅧🅨🅩"
+    "🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉",
+    "iabcdefghijklmnopqrstuvwyz" + 2 * "abcdefghijklmnopqrstuvwxyz",
+)
 UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"
@@ -41,11 +49,12 @@ def fold(text: str) -> str:
     text = re.sub(f"[{UNSEEN}]", "", text)
     pieces = [text[i : i + 2_000] for i in range(0, len(text), 2_000)]
     folded = [unicodedata.normalize("NFKC", piece) for piece in pieces]
-    small = "".join(
+    whole = "".join(
         new if len(new) <= 2 * len(piece) + 200 else piece
         for piece, new in zip(pieces, folded, strict=True)
-    ).casefold()
-    return small.replace("i\u0307", "i").replace("\u0131", "i")
+    )
+    plain = re.sub(f"[{STACKED}]", "", whole).translate(STYLED)
+    return plain.casefold().replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def words(text: str, how: int) -> list[str]:
@@ -69,7 +78,18 @@ def tokens(span: Span) -> list[str]:
     return [tag + word for word in ([text] if how == WHOLE else words(text, how))]
 
 
+def plain(name: str) -> str:
+    """Return a name without the accents of Latin letters."""
+    return "".join(
+        unicodedata.normalize("NFD", c)[0]
+        if unicodedata.name(c, "").startswith("LATIN ")
+        and re.match("[A-Za-z][\u0300-\u036f]", unicodedata.normalize("NFD", c))
+        else c
+        for c in name
+    )
+
+
 def ids(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return the ids of names by the library that defines them."""
-    digests = [xxhash.xxh3_64_intdigest(name.encode()) for name in names]
+    """Return the ids of names without accents, by the library that defines them."""
+    digests = [xxhash.xxh3_64_intdigest(plain(name).encode()) for name in names]
     return np.array(digests, np.uint64).view(np.int64)
