@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from app.storage.database.dialect import chunks
 from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Sequence
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -125,15 +125,9 @@ FLUSH_ROWS: Final = 64
 FLUSH_FEATURES: Final = 100_000
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A scored message that is not written yet, the line of its verdict, or both."""
-
-    key: tuple[int, bytes]
+class _Scored(NamedTuple):
+    observation: Observation
     time: datetime
-    observation: Observation | None = None
-    line: HistoryLine | None = None
-    row: ScoredRow | None = None
 
 
 class RecentMessages:
@@ -148,8 +142,13 @@ class RecentMessages:
     def __init__(self, *, rows: int, store_words: bool) -> None:
         self.on = rows > 0
         self.store_words = store_words
-        self._waiting: BoundedCache[tuple[int, bytes], _Waiting] = BoundedCache(
+        self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
+        )
+        # Lines of the history; they are written together with the messages and then
+        # removed.
+        self._noted: BoundedCache[tuple[int, bytes], HistoryLine] = BoundedCache(
+            most=CAPACITY, weigh=lambda _: 1, heaviest=CAPACITY
         )
         self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
@@ -168,12 +167,11 @@ class RecentMessages:
         if not self.on:
             return
         observation = observation.stored(words=self.store_words)
-        key = profile_id, observation.digest
         with self._lock:
             self._arrived[profile_id] += 1
-            before = self._waiting.get(key)
-            line = None if before is None else before.line
-            self._waiting.put(key, _Waiting(key, time, observation, line))
+            self._waiting.put(
+                (profile_id, observation.digest), _Scored(observation, time)
+            )
 
     def has(self, profile_id: int, digest: bytes) -> bool:
         """Return whether a message is still in memory."""
@@ -190,21 +188,16 @@ class RecentMessages:
 
     def note(self, profile_id: int, line: HistoryLine) -> None:
         """Add the line of a verdict; it replaces an older unwritten one."""
-        key = profile_id, line.digest
         with self._lock:
-            seen = self._waiting.get(key)
-            if seen is None:
-                self._waiting.put(key, _Waiting(key, line.time, line=line))
-            else:
-                seen.line = line
+            self._noted.put((profile_id, line.digest), line)
 
     def get(self, profile_id: int, digest: bytes) -> ScoredRow | None:
         """Return a message if it is still in memory."""
         key = profile_id, digest
         waiting = self._waiting.get(key)
-        if waiting is None or waiting.observation is None:
-            return self._written.get(key)
-        return ScoredRow.of(waiting.observation, time=waiting.time)
+        if waiting is not None:
+            return ScoredRow.of(waiting.observation, time=waiting.time)
+        return self._written.get(key)
 
     def drop(
         self, profile_id: int, digest: bytes, *, upto: datetime | None = None
@@ -215,7 +208,7 @@ class RecentMessages:
         """
         key, dropped = (profile_id, digest), False
         with self._lock:
-            for cache in self._waiting, self._written:
+            for cache in self._waiting, self._noted, self._written:
                 seen = cache.get(key)
                 if seen is not None and (upto is None or seen.time <= upto):
                     cache.drop(key)
@@ -240,52 +233,66 @@ class RecentMessages:
             If they cannot be written; they stay here.
         """
         with self._lock:
-            waiting = [seen for _, seen in self._waiting.items()]
-        # In one pass: with 2,000 profiles, one pass for each took minutes.
-        waiting.sort(key=_profile)
-        for profile_id, some in groupby(waiting, _profile):
-            room = FLUSH_FEATURES
-            for part in chunks(some, most=FLUSH_ROWS, weigh=_features, room=room):
-                self._write(engine, profile_id, part)
+            waiting, noted = self._waiting.items(), self._noted.items()
+        # By profile, in one pass: with 2,000 profiles, one pass for each took minutes.
+        fresh: defaultdict[int, list[_Scored]] = defaultdict(list)
+        lines: defaultdict[int, list[HistoryLine]] = defaultdict(list)
+        for (profile_id, _), seen in waiting:
+            fresh[profile_id].append(seen)
+        for (profile_id, _), line in noted:
+            lines[profile_id].append(line)
+        for profile_id in sorted(fresh.keys() | lines.keys()):
+            parts = chunks(
+                fresh[profile_id], most=FLUSH_ROWS, weigh=_features, room=FLUSH_FEATURES
+            )
+            some = chunks(lines[profile_id], most=FLUSH_ROWS)
+            for part, told in zip_longest(parts, some):
+                self._write(engine, profile_id, part or (), told or ())
         return len(waiting)
 
-    def _write(self, engine: Engine, profile_id: int, part: list[_Waiting]) -> None:
-        """Write some messages of one profile, with their lines of the history."""
-        for seen in part:
-            if seen.observation is not None:
-                seen.row = ScoredRow.of(seen.observation, time=seen.time)
+    def _write(
+        self,
+        engine: Engine,
+        profile_id: int,
+        part: Sequence[_Scored],
+        lines: Sequence[HistoryLine],
+    ) -> None:
+        """Write some messages, and some lines of the history, of one profile."""
+        encoded = [
+            (seen, ScoredRow.of(seen.observation, time=seen.time)) for seen in part
+        ]
         with writing(engine) as connection:
             # Some may have been scored again, or forgotten, while they were encoded.
-            part = [seen for seen in part if self._waits(seen)]
-            lines = [seen.line for seen in part]
+            rows = [row for seen, row in encoded if self._waits(profile_id, seen)]
+            lines = [each for each in lines if self._stands(profile_id, each)]
             # If the profile was replaced since, its messages are dropped with it.
             there = profiles.is_there(connection, profile_id)
             if there:
-                rows = [seen.row for seen in part if seen.row is not None]
                 scored.put_many(connection, profile_id, rows)
-                history.put_lines(connection, profile_id, filter(None, lines))
+                history.put_lines(connection, profile_id, lines)
         with self._lock:
-            for seen, line in zip(part, lines, strict=True):
-                if self._waits(seen):
+            for line in lines:
+                if self._stands(profile_id, line):
+                    self._noted.drop((profile_id, line.digest))
+            for seen, row in encoded:
+                if self._waits(profile_id, seen):
+                    key = profile_id, row.digest
                     # First, so that the message is always in one of the two caches.
-                    if there and seen.row is not None:
-                        self._written.put(seen.key, seen.row)
-                    # With a newer line, it is written once more.
-                    if seen.line is line:
-                        self._waiting.drop(seen.key)
+                    if there:
+                        self._written.put(key, row)
+                    self._waiting.drop(key)
 
-    def _waits(self, seen: _Waiting) -> bool:
-        """Return whether a message still waits, and was not scored again."""
-        return self._waiting.get(seen.key) is seen
+    def _waits(self, profile_id: int, seen: _Scored) -> bool:
+        """Return whether a message still waits as it was scored then."""
+        return self._waiting.get((profile_id, seen.observation.digest)) is seen
 
-
-def _profile(seen: _Waiting) -> int:
-    return seen.key[0]
+    def _stands(self, profile_id: int, line: HistoryLine) -> bool:
+        """Return whether a line still waits, and was not replaced."""
+        return self._noted.get((profile_id, line.digest)) is line
 
 
-def _features(seen: _Waiting) -> int:
-    views = {} if seen.observation is None else seen.observation.views
-    return sum(view.size for view in views.values())
+def _features(scored: _Scored) -> int:
+    return sum(view.size for view in scored.observation.views.values())
 
 
 def _bytes(row: ScoredRow) -> int:
