@@ -69,7 +69,7 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     of_text = _first("text", of_headers, end_of_text, defects)
     if "words" in views:
         words = tokens.text[tokens.bounds[of_headers] : tokens.bounds[of_text]]
-        disguised = disguised_words(read, words, tokens.alone)
+        disguised = disguised_words(read, words)
         if disguised:
             tokens += tokens_of(disguised)
         of_marked = _first("marked", end_of_text, tokens.ids.size, defects)

@@ -6,12 +6,13 @@ accents that do not belong to them, and leave out those that do (experiment 0119
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Self, overload
-from unicodedata import normalize
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -314,15 +315,21 @@ def first_names(
     return found
 
 
-_LATIN: Final = ((0xC0, 0x24F), (0x1E00, 0x1EFF))
-"""Blocks of Latin letters with accents."""
+# With accents, and with strokes, hooks and tails.
+_ACCENTED: Final = re.compile("LATIN (SMALL|CAPITAL) LETTER ([A-Z]) WITH .*")
+_BLOCKS: Final = (
+    (0xC0, 0x2AF),  # from Latin-1 Supplement to IPA Extensions
+    (0x1D00, 0x1EFF),  # from Phonetic Extensions to Latin Extended Additional
+    (0x2C60, 0x2C7F),  # Latin Extended-C
+    (0xA720, 0xA7FF),  # Latin Extended-D
+)
 _BASES: Final = {
-    code: base
-    for first, last in _LATIN
+    code: found[2] if found[1] == "CAPITAL" else found[2].lower()
+    for first, last in _BLOCKS
     for code in range(first, last + 1)
-    if (base := normalize("NFD", chr(code))[0]).isascii()
+    if (found := _ACCENTED.fullmatch(unicodedata.name(chr(code), "")))
 }
-BASES: Final = np.zeros(_LATIN[-1][-1] + 1, np.uint8)
+BASES: Final = np.zeros(_BLOCKS[-1][-1] + 1, np.uint8)
 """The letters of characters with accents, for `app.kernels.text.unaccented`."""
 BASES[[*_BASES]] = [*map(ord, _BASES.values())]
 

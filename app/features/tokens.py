@@ -111,7 +111,6 @@ class Tokens:
     bounds: NDArray[np.int64]
     ids: NDArray[np.int64]
     ends: NDArray[np.int64]
-    alone: int
 
     def __add__(self, other: Tokens) -> Tokens:
         """Concatenate tokens."""
@@ -120,7 +119,6 @@ class Tokens:
             np.concatenate((self.bounds, other.bounds[1:] + len(self.text))),
             np.concatenate((self.ids, other.ids)),
             np.concatenate((self.ends, other.ends + self.ids.size)),
-            self.alone | other.alone,
         )
 
     def count(self, spans: int) -> int:
@@ -210,7 +208,7 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
     room = np.empty(most * (max(sizes[::2], default=0) + 3) + 8, np.uint8)
     bounds, ids, work = np.empty((3, most + 1), np.int64)
     ends = np.empty(len(spans), np.int64)
-    count, alone = kernel.tokenized(
+    count = kernel.tokenized(
         np.frombuffer(content, np.uint8),
         np.fromiter(accumulate(sizes), np.int64, len(sizes)),
         np.frombuffer(bytes(hows), np.uint8),
@@ -226,7 +224,7 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
     text = room[: bounds[count]]
     if not source.isascii():
         kernel.unaccented(text, bounds, BASES, np.empty(text.size, np.uint8), ids)
-    return Tokens(text.tobytes(), bounds, ids, ends, alone)
+    return Tokens(text.tobytes(), bounds, ids, ends)
 
 
 def words_of(spans: Sequence[Span]) -> list[str]:

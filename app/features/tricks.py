@@ -45,6 +45,8 @@ _AS_CONSONANTS: Final = bytes(
 # The only word with five consonants in a row that every mail has.
 _NO_RANDOM: Final = b"https"
 _MAX_FOUND: Final = 100
+# Of different ones: tables have rows of the same two, such as "Y N Y Y".
+_LEAST_LETTERS: Final = 3
 
 
 def of_text(text: str) -> list[str]:
@@ -75,7 +77,9 @@ def spaced_out(text: str) -> list[str]:
     if not _seen(text) & SPACED:
         return found
     for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
-        found += ["trick:spaced", _MARKS.sub("", spaced[0]).lower()]
+        word = _MARKS.sub("", spaced[0]).lower()
+        if len({*word}) >= _LEAST_LETTERS:
+            found += ["trick:spaced", word]
     return found
 
 

@@ -30,8 +30,6 @@ APART: Final = frozenset({"alt", "hidden"})
 # Mail programs show another rendering of these.  With the words of ham in it, spam was
 # taken for ham (experiment 0109).
 UNREAD: Final = frozenset({"alternative"})
-# Least number of distinct single letters in a text with spaced-out words.
-_SPACED_LETTERS: Final = 4
 
 
 def sequences(message: Message) -> list[Span]:
@@ -67,7 +65,7 @@ def marked_words(message: Message) -> list[Span]:
     ]
 
 
-def disguised_words(read: list[Span], words: bytes, alone: int) -> list[Span]:
+def disguised_words(read: list[Span], words: bytes) -> list[Span]:
     """Return the tricks in the readable text, and the words behind them.
 
     Parameters
@@ -76,14 +74,10 @@ def disguised_words(read: list[Span], words: bytes, alone: int) -> list[Span]:
         The readable text.
     words : bytes
         Its words, each followed by a blank.
-    alone : int
-        Bit mask of the letters that occur as words.
     """
     found = tricks.of_words(words)
     for _, text, _ in read:
-        found += tricks.of_text(text)
-        if alone.bit_count() >= _SPACED_LETTERS:
-            found += tricks.spaced_out(text)
+        found += tricks.of_text(text) + tricks.spaced_out(text)
     return [("", name, WHOLE) for name in found]
 
 

@@ -102,7 +102,7 @@ def tokenized(
     ids: Ints,
     ends: Ints,
     dotted: Ints,
-) -> tuple[int, int]:
+) -> int:
     """Write the tokens of spans of text, and their ids; return their number.
 
     Parameters
@@ -128,13 +128,6 @@ def tokenized(
     dotted : ndarray of int64, shape (n,)
         Work space.
 
-    Returns
-    -------
-    count : int
-        Number of tokens.
-    alone : int
-        Bit mask of the small Latin letters that are tokens of untagged text.
-
     Notes
     -----
     The number of tokens is at most that of bytes and spans: *n* tokens joined by dots
@@ -143,15 +136,15 @@ def tokenized(
     shortens.
     """
     if not (bounds.size and classes.size):
-        return 0, 0
+        return 0
     into = text, bounds, ids
     bounds[0] = 0
-    alone = count = tag = 0
+    count = tag = 0
     for span in range(min(stops.size // 2, hows.size, ends.size)):
         at = middle = min(max(stops[2 * span], tag), source.size)
         stop = min(max(stops[2 * span + 1], middle), source.size)
         how = hows[span]
-        first, waiting = count, 0
+        waiting = 0
         if how == WHOLE:
             # Not folded, like the tag.
             count = _put(into, count, source, tag, stop, stop, stop, False)
@@ -193,14 +186,9 @@ def tokenized(
                 end, size = _run(source, at, stop, classes, LETTER)
                 long = size > longest
                 count = _put(into, count, source, tag, middle, at, end, long)
-        if how == TEXT and tag == middle:
-            for token in range(first, count):
-                letter = text[bounds[token]] - _SMALL
-                if bounds[token + 1] - bounds[token] == 2 and 0 <= letter < 26:
-                    alone |= 1 << letter
         ends[span] = count
         tag = stop
-    return count, alone
+    return count
 
 
 @part

@@ -71,7 +71,7 @@ def test_every_character_is_of_its_class():
 
 @given(spans)
 def test_spans_are_tagged_and_hashed(given_spans):
-    """Tokens, ids, the ends of the spans, and letters by themselves."""
+    """Tokens, ids, and the ends of the spans."""
     each = [plain_text.tokens(span) for span in given_spans]
     names = [name for words in each for name in words]
     found = tokens_of(given_spans)
@@ -81,13 +81,6 @@ def test_spans_are_tagged_and_hashed(given_spans):
     assert [*accumulate(map(len, each), initial=0)] == [
         found.count(i) for i in range(len(each) + 1)
     ]
-    alone = {
-        word
-        for span, words in zip(given_spans, each, strict=True)
-        for word in words
-        if span[0] == "" and span[2] == TEXT and re.fullmatch("[a-z]", word)
-    }
-    assert sum(1 << (ord(letter) - ord("a")) for letter in alone) == found.alone
 
 
 def test_every_letter_has_the_id_of_its_base():
@@ -116,7 +109,6 @@ def test_tokens_of_more_spans_are_added(some, more):
     assert at_once.text == together.text
     for field in ("bounds", "ids", "ends"):
         assert getattr(at_once, field).tolist() == getattr(together, field).tolist()
-    assert at_once.alone == together.alone
 
 
 def test_ids_are_those_of_the_library():
@@ -245,7 +237,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     bounds, ids, ends, dotted = (np.empty(n, np.int64) for n in lengths[1:])
     classes = np.arange(wide, dtype=np.uint8)
     folds = np.frombuffer(bytes(range(wide)), np.uint8)
-    count, _ = kernel.tokenized(
+    count = kernel.tokenized(
         source, places, np.frombuffer(hows, np.uint8), classes, 3,
         text, bounds, ids, ends, dotted,
     )  # fmt: skip

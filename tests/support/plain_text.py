@@ -79,14 +79,16 @@ def tokens(span: Span) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Return a name without the accents of Latin letters."""
-    return "".join(
-        unicodedata.normalize("NFD", c)[0]
-        if unicodedata.name(c, "").startswith("LATIN ")
-        and re.match("[A-Za-z][\u0300-\u036f]", unicodedata.normalize("NFD", c))
-        else c
-        for c in name
-    )
+    """Return a name without the accents and strokes of Latin letters."""
+    found = []
+    for c in name:
+        words = unicodedata.name(c, "").split(" ")
+        size, letter, what = words[1:2], words[3:4], words[4:5]
+        if words[0] == "LATIN" and len(*letter or [""]) == 1 and what == ["WITH"]:
+            found.append(letter[0].lower() if size == ["SMALL"] else letter[0])
+        else:
+            found.append(c)
+    return "".join(found)
 
 
 def ids(names: Iterable[str]) -> NDArray[np.int64]:
