@@ -84,12 +84,11 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
         )
     if "grams" in views:
         made["grams"] = grams(message), ()
-    kept = [view for view in VIEWS if view in made]
     return Observation(
         digest=digest(message),
         feature_set=FEATURE_SET,
-        views={view: made[view][0] for view in kept},
-        names={view: made[view][1] for view in kept if made[view][1]},
+        views={view: made[view][0] for view in made},
+        names={view: made[view][1] for view in made if made[view][1]},
         defects=tuple(sorted(defects)),
     )
 

@@ -81,10 +81,13 @@ def grams(message: Message) -> Runs:
     """
     text = ""
     for _, part, _ in sequences(message):
-        if len(text) >= MAX_GRAM_TEXT:
+        if len(text) >= _MOST_MARKED:
             break
-        text += as_read(unmixed(part[:_MOST_MARKED]))[:MAX_GRAM_TEXT] + "\n"
-    content = _in_latin(text[:MAX_GRAM_TEXT]).encode()[:MAX_GRAM_TEXT]
+        text += part[:_MOST_MARKED] + "\n"
+    if not text.isascii():
+        text = as_read(unmixed(text[:_MOST_MARKED]))
+        text = _in_latin(text[:MAX_GRAM_TEXT])
+    content = text.encode()[:MAX_GRAM_TEXT]
     return runs_of(np.frombuffer(content.translate(_SYMBOL_OF), np.uint8))
 
 

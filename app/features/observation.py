@@ -1,7 +1,7 @@
 """Observation: the features of a message with their ids and names, and its digest.
 
-The id of a feature is a 64-bit hash of its text without accents: people read words with
-accents that do not belong to them, and leave out those that do (experiment 0119).
+The id of a feature is a 64-bit hash of its text, in words without accents and hyphens:
+people read words with some that do not belong to them (experiment 0119).
 """
 
 from __future__ import annotations
@@ -323,30 +323,39 @@ _BLOCKS: Final = (
     (0x2C60, 0x2C7F),  # Latin Extended-C
     (0xA720, 0xA7FF),  # Latin Extended-D
 )
-_BASES: Final = {
-    code: found[2] if found[1] == "CAPITAL" else found[2].lower()
-    for first, last in _BLOCKS
-    for code in range(first, last + 1)
-    if (found := _ACCENTED.fullmatch(unicodedata.name(chr(code), "")))
+_PLAIN: Final = {
+    **dict.fromkeys(map(ord, "-'_"), ""),
+    **{
+        code: found[2] if found[1] == "CAPITAL" else found[2].lower()
+        for first, last in _BLOCKS
+        for code in range(first, last + 1)
+        if (found := _ACCENTED.fullmatch(unicodedata.name(chr(code), "")))
+    },
 }
-BASES: Final = np.zeros(_BLOCKS[-1][-1] + 1, np.uint8)
-"""The letters of characters with accents, for `app.kernels.text.unaccented`."""
-BASES[[*_BASES]] = [*map(ord, _BASES.values())]
+PLAIN: Final = np.zeros(_BLOCKS[-1][-1] + 1, np.uint8)
+"""What characters count as in words, for `app.kernels.text.plain_ids`."""
+PLAIN[[*_PLAIN]] = [ord(each) if each else kernel.DROPPED for each in _PLAIN.values()]
+_TAGGED: Final = re.compile("(?!subject:|alt:|hidden:|long:)[a-z-]+:")
+"""The beginning of a feature that is no word for people, such as a host."""
 
 
 def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     """Return the ids of features, shape (n,), in the order of their names.
 
-    The id is the 64 bits of xxh3 of the UTF-8 name without the accents of Latin
-    letters, as a signed integer.
+    The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.  In words for
+    people, neither the accents of Latin letters nor hyphens, apostrophes and
+    underscores count.
 
     Examples
     --------
-    >>> ids_of(["money", "now", "mónéy"]).tolist()
+    >>> ids_of(["money", "now", "món-éy"]).tolist()
     [5881276789356335354, 8117650502234117504, 5881276789356335354]
     """
-    plain = (name.translate(_BASES).encode() for name in names)
-    digests = map(xxh3_64_intdigest, plain)
+    plain = [
+        name if _TAGGED.match(name) else name.translate(_PLAIN) or name
+        for name in names
+    ]
+    digests = map(xxh3_64_intdigest, map(str.encode, plain))
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
 
 

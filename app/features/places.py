@@ -140,7 +140,7 @@ def _of_text(text: str, tag: str, room: int) -> Iterator[Piece]:
 def _spans(piece: str, tag: str) -> tuple[Span, ...]:
     """Return the words of a piece of text, with its tricks."""
     # Spaced-out and random words can be found only in the whole text.
-    found = () if tag else tricks.of_text(piece)
+    found = () if tag else tricks.of_characters(piece)
     return ((tag, piece, TEXT), *[("", name, WHOLE) for name in found])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.features.observation import BASES, FeatureNames, Pairs
+from app.features.observation import PLAIN, FeatureNames, Pairs
 from app.features.tricks import unmixed
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
@@ -208,10 +208,12 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
     room = np.empty(most * (max(sizes[::2], default=0) + 3) + 8, np.uint8)
     bounds, ids, work = np.empty((3, most + 1), np.int64)
     ends = np.empty(len(spans), np.int64)
+    stops = np.fromiter(accumulate(sizes), np.int64, len(sizes))
+    splits = np.frombuffer(bytes(hows), np.uint8)
     count = kernel.tokenized(
         np.frombuffer(content, np.uint8),
-        np.fromiter(accumulate(sizes), np.int64, len(sizes)),
-        np.frombuffer(bytes(hows), np.uint8),
+        stops,
+        splits,
         _classes(),
         MAX_WORD_CHARS,
         room,
@@ -222,8 +224,8 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
     )
     bounds, ids = bounds[: count + 1].copy(), ids[:count]
     text = room[: bounds[count]]
-    if not source.isascii():
-        kernel.unaccented(text, bounds, BASES, np.empty(text.size, np.uint8), ids)
+    # No token has more bytes than the content.
+    kernel.plain_ids(text, bounds, stops, splits, ends, PLAIN, work.view(np.uint8), ids)
     return Tokens(text.tobytes(), bounds, ids, ends)
 
 

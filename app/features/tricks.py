@@ -50,37 +50,41 @@ _LEAST_LETTERS: Final = 3
 
 
 def of_text(text: str) -> list[str]:
-    """Return the tricks with characters.
+    """Return the tricks with characters, and the words written letter by letter.
 
     Examples
     --------
-    >>> of_text("vi\u200bagra and p\u0430ypal")
+    >>> of_text("buy V i a g r a now"), of_text("F R E E")
+    (['trick:spaced', 'viagra'], ['trick:spaced', 'free'])
+    """
+    seen = _seen(text)
+    if not seen:
+        return []
+    found = _named(seen)
+    # A quick check: the expression takes a hundred times as long.
+    if seen & SPACED:
+        for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
+            word = _MARKS.sub("", spaced[0]).lower()
+            if len({*word}) >= _LEAST_LETTERS:
+                found += ["trick:spaced", word]
+    return found
+
+
+def of_characters(text: str) -> list[str]:
+    """Return the tricks with characters alone.
+
+    Examples
+    --------
+    >>> of_characters("vi\u200bagra and p\u0430ypal")
     ['trick:invisible', 'trick:mixed']
     """
-    if text.isascii():
-        return []
-    seen = _seen(text)
+    return [] if text.isascii() else _named(_seen(text))
+
+
+def _named(seen: int) -> list[str]:
+    """Return the names of tricks with characters."""
     names = {INVISIBLE: "invisible", BIDI: "bidi", MIXED: "mixed"}
     return [f"trick:{name}" for bit, name in names.items() if seen & bit]
-
-
-def spaced_out(text: str) -> list[str]:
-    """Return the words written letter by letter.
-
-    Examples
-    --------
-    >>> spaced_out("buy V i a g r a now")
-    ['trick:spaced', 'viagra']
-    """
-    found: list[str] = []
-    # A quick check: the expression takes a hundred times as long.
-    if not _seen(text) & SPACED:
-        return found
-    for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
-        word = _MARKS.sub("", spaced[0]).lower()
-        if len({*word}) >= _LEAST_LETTERS:
-            found += ["trick:spaced", word]
-    return found
 
 
 def is_mixed(text: str) -> bool:

@@ -26,6 +26,8 @@ NAME: Final = 1
 TEXT: Final = 2
 """A span with words, runs of marks and parts of dotted words as tokens."""
 
+DROPPED: Final = 1
+"""In place of a letter: the character does not count."""
 UNSPACED: Final = 1
 """Characters of scripts without blanks; their runs are split into pairs."""
 LETTER: Final = 2
@@ -230,38 +232,55 @@ def _put(
 
 
 @in_place
-def unaccented(text: Bytes, bounds: Ints, bases: Bytes, room: Bytes, ids: Ints) -> None:
-    """Write the ids of tokens that have letters with accents.
+def plain_ids(
+    text: Bytes,
+    bounds: Ints,
+    stops: Ints,
+    hows: Bytes,
+    ends: Ints,
+    plain: Bytes,
+    room: Bytes,
+    ids: Ints,
+) -> None:
+    """Write the ids of words for people, by which accents and some marks do not count.
 
     Parameters
     ----------
-    text : ndarray of uint8
-        Tokens in UTF-8, each followed by a blank.
-    bounds : ndarray of int64, shape (n + 1,)
-        Start of each token.
-    bases : ndarray of uint8
-        The letter of ASCII that a character is with an accent; 0 for any other.
+    text, bounds, ends
+        Tokens, from `tokenized`.
+    stops, hows
+        Their spans, as for `tokenized`.  Words are the tokens of `TEXT`, and those
+        without a tag.
+    plain : ndarray of uint8
+        The letter of ASCII that a character counts as; `DROPPED` if it does not count,
+        and 0 if it counts as itself.
     room : ndarray of uint8
         Work space; the ids of longer tokens are those of their beginning.
     ids : ndarray of int64, shape (n,)
-        Written: the hash without accents, of each token that has any.
+        Written: the hash of each word that has such characters, and others.
     """
-    for token in range(min(ids.size, bounds.size - 1)):
-        at = min(max(bounds[token], 0), text.size)
-        stop = min(bounds[token + 1] - 1, text.size)
-        size, found = 0, False
-        while at < stop:
-            code, after = _next(text, at, stop)
-            base = bases[code] if code < bases.size else np.uint8(0)
-            if base:
-                at, found = after - 1, True
-            while at < after:
-                if size < room.size:
-                    room[size] = base or text[at]
-                    size += 1
-                at += 1
-        if found:
-            ids[token] = np.int64(xxh3(room, 0, size))
+    tag = first = 0
+    for span in range(min(stops.size // 2, hows.size, ends.size)):
+        last = min(ends[span], ids.size, bounds.size - 1)
+        words = hows[span] == TEXT or stops[2 * span] <= tag
+        for token in range(max(first, 0), last if words else 0):
+            at = min(max(bounds[token], 0), text.size)
+            stop = min(bounds[token + 1] - 1, text.size)
+            size, found = 0, False
+            while at < stop:
+                code, after = _next(text, at, stop)
+                letter = plain[code] if code < plain.size else np.uint8(0)
+                if letter:
+                    found = True
+                    at = after if letter == DROPPED else after - 1
+                while at < after:
+                    if size < room.size:
+                        room[size] = letter or text[at]
+                        size += 1
+                    at += 1
+            if found and size:
+                ids[token] = np.int64(xxh3(room, 0, size))
+        tag, first = stops[2 * span + 1], ends[span]
 
 
 @part

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
-from app.features.extract import FEATURE_SET, MOST_WORDS, VIEWS, extract
-from app.features.observation import digest
+from app.features.extract import FEATURE_SET, MOST_WORDS, VIEWS, extract, meant
+from app.features.observation import digest, ids_of
 from app.features.tokens import tokens_of
 from app.features.tricks import of_words
-from app.kernels.text import WHOLE
+from app.kernels.text import NAME, TEXT, WHOLE
 from app.mail.parse import parse
 
 
@@ -34,14 +34,27 @@ def test_the_words_of_a_message_are_counted():
     assert FEATURE_SET == observation.feature_set
 
 
-def test_an_id_is_the_hash_of_the_name_without_accents():
-    """The signed 64 bits of xxh3 of the name in UTF-8; the name keeps its accents."""
-    counts, names = tokens_of([("", "grüße", WHOLE)]).distinct((0, 1))
+def test_an_id_is_the_hash_of_the_name():
+    """The signed 64 bits of xxh3 in UTF-8, in words without accents and hyphens."""
+    counts, names = tokens_of([("", "grüß-e", WHOLE)]).distinct((0, 1))
 
-    assert ["grüße"] == list(names)
+    assert ["grüß-e"] == list(names)
     assert xxhash.xxh3_64_intdigest("gruße".encode()) == int(
         counts.ids.view(np.uint64)[0]
     )
+
+
+def test_what_is_read_alike_is_one_feature():
+    """A word of the text or the subject, but not a host, which is another's."""
+    hosts = ["paypál.example", "paypal.example", "pay-pal.example"]
+    found = tokens_of([("link:", host, NAME) for host in hosts])
+    subjects = tokens_of([("subject:", "E-Mail émail email don't dont", TEXT)])
+
+    assert 3 == len({*found.ids.tolist()})
+    assert ids_of([f"link:{host}" for host in hosts]).tolist() == found.ids.tolist()
+    assert 2 == len({*subjects.ids.tolist()})
+    assert meant("subject:e-mail") == meant("subject:email")
+    assert meant("--")["words"] != meant("-")["words"]
 
 
 def test_names_of_one_id_are_one_feature():

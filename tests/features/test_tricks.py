@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.features.extract import extract
 from app.features.tokens import of_name
 from app.features.tokens import of_text as words_of
-from app.features.tricks import of_text, of_words, spaced_out
+from app.features.tricks import of_characters, of_text, of_words
 from app.mail.parse import parse
 
 
@@ -32,7 +32,7 @@ from app.mail.parse import parse
 )
 def test_what_is_done_to_words_is_seen(text, expected):
     """Invisible and misordered characters, and mixed scripts."""
-    assert expected == of_text(text)
+    assert expected == of_characters(text) == of_text(text)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_is_done_to_words_is_seen(text, expected):
 )
 def test_words_letter_by_letter_are_read(text, expected):
     """With blanks, dots, stars or hyphens between the letters."""
-    assert expected == spaced_out(text)
+    assert expected == of_text(text)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_any_text_is_read_for_tricks(text):
     """Reading is total, and no feature is empty."""
     words = "".join(word + " " for word in words_of(text)).encode()
 
-    assert all(of_text(text) + spaced_out(text) + of_words(words))
+    assert all(of_text(text) + of_words(words))
 
 
 def test_found_tricks_are_bounded():
     """A text of nothing but tricks has as many features as any other."""
-    assert 2 * 100 == len(spaced_out("V i a g r a, " * 500))
+    assert 2 * 100 == len(of_text("V i a g r a, " * 500))
 
 
 def test_words_of_two_scripts_are_read_in_latin():

@@ -79,19 +79,23 @@ def tokens(span: Span) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Return a name without the accents and strokes of Latin letters."""
+    """Return a word without accents, strokes, hyphens and the like; others whole."""
+    tag, colon, _ = name.partition(":")
+    tagged = colon and re.fullmatch("[a-z-]+", tag)
+    if tagged and tag not in {"subject", "alt", "hidden", "long"}:
+        return name
     found = []
     for c in name:
         words = unicodedata.name(c, "").split(" ")
         size, letter, what = words[1:2], words[3:4], words[4:5]
         if words[0] == "LATIN" and len(*letter or [""]) == 1 and what == ["WITH"]:
             found.append(letter[0].lower() if size == ["SMALL"] else letter[0])
-        else:
+        elif c not in "-'_":
             found.append(c)
-    return "".join(found)
+    return "".join(found) or name
 
 
 def ids(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return the ids of names without accents, by the library that defines them."""
+    """Return the ids of names, by the library that defines them."""
     digests = [xxhash.xxh3_64_intdigest(plain(name).encode()) for name in names]
     return np.array(digests, np.uint64).view(np.int64)
