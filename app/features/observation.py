@@ -335,7 +335,7 @@ _PLAIN: Final = {
 PLAIN: Final = np.zeros(_BLOCKS[-1][-1] + 1, np.uint8)
 """What characters count as in words, for `app.kernels.text.plain_ids`."""
 PLAIN[[*_PLAIN]] = [ord(each) if each else kernel.DROPPED for each in _PLAIN.values()]
-_TAGGED: Final = re.compile("(?!subject:|alt:|hidden:|long:)[a-z-]+:")
+_TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
 """The beginning of a feature that is no word for people, such as a host."""
 
 
