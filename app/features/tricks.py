@@ -138,9 +138,11 @@ def of_words(words: bytes) -> list[str]:
     ['random:2']
     """
     letters = words.translate(_AS_CONSONANTS)
+    at = letters.find(_CONSONANTS)
+    if at < 0:
+        return []
     # Not a set, whose order differs between processes: perhaps only the first are used.
     found = {}
-    at = letters.find(_CONSONANTS)
     while at >= 0:
         if words.startswith(_NO_RANDOM, at):
             at = letters.find(_CONSONANTS, at + 1)
