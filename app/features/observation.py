@@ -1,7 +1,7 @@
 """Observation: the features of a message with their ids and names, and its digest.
 
-The id of a feature is a 64-bit hash of its text, in words without accents and hyphens:
-people read words with some that do not belong to them (experiment 0119).
+The id of a feature is a 64-bit hash of its text.  Accents and hyphens of words do not
+count, because people read a word with or without them (experiment 0119).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def disguised_words(read: list[Span], words: bytes) -> list[Span]:
     """
     found = tricks.of_words(words)
     texts = [text for _, text, _ in read]
-    # Nearly all mail has none, so its texts are looked through at once.
+    # Nearly all mail has none, so one pass over all of its texts saves one over each.
     if tricks.of_text("\n".join(texts)):
         for text in texts:
             found += tricks.of_text(text)

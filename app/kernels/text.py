@@ -257,7 +257,8 @@ def plain_ids(
     room : ndarray of uint8
         Work space; the ids of longer tokens are those of their beginning.
     ids : ndarray of int64, shape (n,)
-        Written: the hash of each word that has such characters, and others.
+        Written: the hash of each word that has such characters.  A word of characters
+        that do not count keeps its id.
     """
     tag = first = 0
     for span in range(min(stops.size // 2, hows.size, ends.size)):
