@@ -142,43 +142,55 @@ def decide(
     """
     # The present state, which is taken back.
     learned = before if before is not None and before.label is not None else None
-    label_before = None if learned is None else learned.label
-
-    def outcome(kind: Kind, row: LedgerRow | None = None) -> Outcome:
-        return Outcome(
-            kind=kind, digest=teaching.digest, label_before=label_before, row=row
-        )
-
-    without: Kind = "forgotten" if deleted or teaching.dropped else "unknown"
-    if learned is not None:
-        without = "expired"
-    # The filter never overrides a person's decision, even to forget the message.
-    if teaching.own and before is not None:
-        return outcome("unchanged")
+    # A message taken back by an undo is not learned, but still has its features.
+    left = before if before and before.kept and not before.forgotten else None
+    evidence = learned or teaching.evidence or remembered or left
+    forgets = teaching.label is None
+    if (learned and not learned.kept) or (forgets and left is None):
+        evidence = None
+    same = learned is not None and teaching.label == learned.label
     # A row without counts: the person's label stays when the filter's own teachings are
     # taken back, and figures may trust it.
-    own = learned is not None and learned.own and learned.kept
-    confirms = own and teaching.label == label_before
-    # A message taken back by an undo is not learned, but still has its features.
-    there = before is not None and before.kept and not before.forgotten
-    if teaching.label is None and not there:
-        return outcome(without)
-    if teaching.label is not None and teaching.label == label_before and not confirms:
-        return outcome("unchanged")
-    bound = math.inf if teaching.per_day is None else teaching.per_day
-    if teaching.label is not None and taught_before >= bound:
-        return outcome("full")
-    evidence = learned or teaching.evidence or remembered or (before if there else None)
-    if evidence is None or evidence.vector is None or (learned and not learned.kept):
-        return outcome(without)
+    confirms = same and evidence is not None and learned is not None and learned.own
+    most = math.inf if teaching.per_day is None else teaching.per_day
+    row: LedgerRow | None = None
+    kind: Kind
+    if (teaching.own and before is not None) or (same and not confirms):
+        # The filter never overrides a person's decision, even to forget the message.
+        kind = "unchanged"
+    elif taught_before >= most and not forgets:
+        kind = "full"
+    elif evidence is None or evidence.vector is None:
+        gone = deleted or teaching.dropped
+        kind = "expired" if learned else "forgotten" if gone else "unknown"
+    else:
+        row = _row(teaching, before, learned, evidence, revision)
+        new = learned is None or same
+        kind = "forgotten" if forgets else "learned" if new else "relabelled"
+    return Outcome(
+        kind=kind,
+        digest=teaching.digest,
+        label_before=None if learned is None else learned.label,
+        row=row,
+    )
+
+
+def _row(
+    teaching: Teaching,
+    before: LedgerRow | None,
+    learned: LedgerRow | None,
+    evidence: ScoredRow,
+    revision: int,
+) -> LedgerRow:
+    """Return the new entry of a teaching."""
     time = teaching.time
     # This feedback must count as the latest, whatever the clocks of other sites say.
     if before is not None and before.merged:
         time = max(time, before.time + timedelta(microseconds=1))
-    row = LedgerRow(
+    return LedgerRow(
         revision=revision,
         digest=teaching.digest,
-        label_before=label_before,
+        label_before=None if learned is None else learned.label,
         label=teaching.label,
         epoch=epoch_of(time) if learned is None else learned.epoch,
         vector=evidence.vector,
@@ -190,11 +202,6 @@ def decide(
         scores=teaching.scores,
         decoded=evidence.decoded,
     )
-    if teaching.label is None:
-        kind: Kind = "forgotten"
-    else:
-        kind = "learned" if learned is None or confirms else "relabelled"
-    return outcome(kind, row)
 
 
 def scored_in_order(

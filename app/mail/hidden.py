@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
     from selectolax.lexbor import LexborNode
 
+    from app.mail.style import Style
+
 _PAGE: Final = frozenset({"html", "body"})
 # What browsers do not show (HTML standard, 15.3.1), or show as a picture.
 _UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
 _OPENED: Final = frozenset({"details", "dialog", "summary"})
 # Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
 _CELLS: Final = frozenset({"table", "td", "th"})
+# The attribute with the colour of the text.
+_COLOURING: Final = {"body": "text", "html": "text", "font": "color"}
 # Elements of which browsers read "bgcolor" (HTML standard, 15.3.2 and 15.3.10).
 _GROUNDED: Final = frozenset(
     {"body", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
@@ -106,6 +110,18 @@ class _State(NamedTuple):
     flat: bool = False
     steps: int = 0
     all_steps: int = 0
+
+    @property
+    def hides(self) -> bool:
+        """Whether no reader sees the text."""
+        beside = self.right + min(self.indent, 0.0)
+        return (
+            (self.gone or self.unseen or self.flat)
+            or (self.size <= _TINY or self.opacity <= FAINT)
+            or min(beside, self.down) <= SHIFTED
+            or (self.indent <= _INDENTED and beside <= _INDENTED)
+            or _is_like(self.colour, self.ground)
+        )
 
 
 _OUTERMOST: Final = _State()
@@ -229,42 +245,53 @@ def _state(
         size = style.size[0] * (whole if style.size[1] else 1.0)
     elif tag in _CONTROLS or (tag == "font" and "size" in attributes):
         size = TEXT_SIZE
-    gone = gone or above.gone
-    unseen = above.unseen if unseen is None else unseen
-    flat = style.flat or (above.flat and not style.placed)
-    opacity = style.opacity * above.opacity
-    right, down = above.right + style.right, above.down + style.down
-    indent = above.indent if style.indent is None else style.indent
-    colour, ground = above.colour, above.ground
+    colour, ground = _colours(tag, attributes, style, above)
+    state = _State(
+        gone=gone or above.gone,
+        unseen=above.unseen if unseen is None else unseen,
+        size=size,
+        opacity=style.opacity * above.opacity,
+        colour=colour,
+        ground=ground,
+        right=above.right + style.right,
+        down=above.down + style.down,
+        indent=above.indent if style.indent is None else style.indent,
+        flat=style.flat or (above.flat and not style.placed),
+        steps=style.steps,
+        all_steps=above.all_steps | style.steps,
+    )
+    if tag in _PAGE:
+        # Many programs show the content in a page of their own.
+        state = _OUTERMOST._replace(
+            size=size,
+            colour=colour,
+            ground=ground,
+            steps=state.steps,
+            all_steps=state.all_steps,
+        )
+    return state._replace(hider=above.hider or at) if state.hides else state
+
+
+def _colours(
+    tag: str, attributes: Mapping[str, str | None], style: Style, above: _State
+) -> tuple[Colour | None, Colour]:
+    """Return the colour of the text of an element, and of the ground behind it."""
+    get = attributes.get
+    inherited = None if tag in _PAGE else above.colour
+    colour, ground = inherited, above.ground
     if tag in _SHADED:
         colour, ground = UNKNOWN, IMAGE
     elif tag == "a" and "href" in attributes:
         colour = UNKNOWN
-    own = style.colour or (legacy_colour(get("color")) if tag == "font" else None)
-    colour = above.colour if own == INHERITED else own or colour
+    own = style.colour or legacy_colour(get(_COLOURING.get(tag, "")))
+    colour = inherited if own == INHERITED else own or colour
     own = style.ground or legacy_colour(get("bgcolor"))
     ground = ground if own in {None, CLEAR} else own
     # Some programs colour more by these attributes than browsers do.
     doubtful = get("bgcolor") and not style.ground and tag not in _GROUNDED
     if get("background") or doubtful or ground == UNKNOWN:
         ground = IMAGE
-    if tag in _PAGE:
-        # Many programs show the content in a page of their own.
-        gone = unseen = flat = False
-        opacity, right, down, indent = 1.0, 0.0, 0.0, 0.0
-        own = style.colour or legacy_colour(get("text"))
-        colour = None if own == INHERITED else own
-    beside = right + min(indent, 0.0)
-    hides = gone or unseen or flat or size <= _TINY or opacity <= FAINT
-    hides = hides or min(beside, down) <= SHIFTED
-    hides = hides or (indent <= _INDENTED and beside <= _INDENTED)
-    hider = (above.hider or at) if hides or _is_like(colour, ground) else 0
-    steps = style.steps
-    every = above.all_steps | steps
-    where = right, down, indent, flat
-    return _State(
-        gone, unseen, size, opacity, colour, ground, hider, *where, steps, every
-    )
+    return colour, ground
 
 
 def _within(node: LexborNode, shown: set[int]) -> Iterator[LexborNode]:
