@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from app import errors
-from app.doors.cli.main import COMMANDS, load
+from app.doors.cli.main import COMMANDS, GROUPS
 from app.doors.http.errors import problem_type
 from app.settings import Settings, texts_below
 from scripts.reference import commands as command_pages
@@ -58,8 +58,12 @@ TWO_SENTENCES = re.compile(r"[a-z)`]\. [A-Z]")
 
 @pytest.fixture(scope="module")
 def loaded():
-    """Every command by its name."""
-    return {name: load(name) for name in COMMANDS}
+    """Every command by its name, and every action of a group by both words."""
+    return {
+        words: command
+        for name in COMMANDS
+        for words, command in command_pages.runnable(name).items()
+    }
 
 
 def named(path):
@@ -155,13 +159,13 @@ def test_every_setting_is_documented():
 
 
 def test_every_command_and_option_is_documented(loaded):
-    """Each command has a section with all its options, a help and exit codes."""
+    """Each command and action has a section with its options, a help and codes."""
     page = text(DOCS / "reference" / "commands.md")
     sections = dict(
-        part.split("\n", 1) for part in page.split("\n## ")[1:] if "\n" in part
+        part.split("\n", 1) for part in re.split("\n##+ ", page)[1:] if "\n" in part
     )
 
-    assert loaded.keys() == command_pages.EXITS.keys()
+    assert COMMANDS.keys() == command_pages.EXITS.keys()
     for name, command in loaded.items():
         options = [p for p in command.params if p.param_type_name == "option"]
 
@@ -637,7 +641,10 @@ def test_commands_in_the_documents_have_the_options_that_they_use(loaded):
 
     assert len(lines) > 8
     for where, (name, *words) in lines:
-        options = {o for p in loaded[name].params for o in (*p.opts, *p.secondary_opts)}
+        named_action = words and not words[0].startswith("-")
+        action = words[0] if named_action else "list"
+        command = loaded[f"{name} {action}" if name in GROUPS else name]
+        options = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
         given = {w.partition("=")[0] for w in words if w.startswith("--")}
 
         assert given <= options, (where, name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from app.doors.cli.main import COMMANDS, EXIT, load, word_of
+from app.doors.cli.main import COMMANDS, EXIT, GROUPS, load, word_of
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _INTRODUCTION: Final = """
 Results go to standard output, progress and errors to standard error. An error is one
@@ -18,7 +21,7 @@ CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers, was "
     "stopped by SIGTERM.",
     1: "`audit` or `backup --audit` found a difference; the question of `import "
-    "--replace` or `profiles --delete` was answered with no, or that of `people` for "
+    "--replace` or `profiles delete` was answered with no, or that of `people` for "
     "a password not at all; or Postbayes has a defect, and prints a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
@@ -78,9 +81,15 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
 """With which codes each command may end."""
 
 
+def runnable(name: str) -> dict[str, Any]:
+    """Return a command by its name, or each action of a group by both words."""
+    command = load(name)
+    actions: dict[str, Any] = getattr(command, "commands", {})
+    return {f"{name} {word}": each for word, each in actions.items()} or {name: command}
+
+
 def page() -> str:
     """Return the page."""
-    commands = {name: load(name) for name in COMMANDS}
     missing = (set(EXIT.values()) | {0, 1, 2, 130}) - CODES.keys()
     if missing:
         msg = f"CODES lacks the meaning of the exit codes {sorted(missing)}"
@@ -92,8 +101,8 @@ def page() -> str:
     index = table(
         ("command", "purpose"),
         (
-            (f"[`{name}`](#{name})", command.help.split("\n\n")[0])
-            for name, command in commands.items()
+            (f"[`{name}`](#{name})", load(name).help.split("\n\n")[0])
+            for name in COMMANDS
         ),
     )
     return document(
@@ -101,7 +110,7 @@ def page() -> str:
         sentences(_INTRODUCTION),
         top,
         index,
-        *(_command(name, command) for name, command in commands.items()),
+        *map(_section, COMMANDS),
         f"## Exit codes\n\n{_CODES_NOTE}\n\n{codes}",
     )
 
@@ -112,23 +121,33 @@ _CODES_NOTE: Final = (
 )
 
 
-def _command(name: str, command: Any) -> str:
+def _section(name: str) -> str:
+    parts = [f"## {name}"]
+    if name in GROUPS:
+        parts.append(paragraphs(load(name).help))
+    for words, command in runnable(name).items():
+        if name in GROUPS:
+            parts.append(f"### {words}")
+        parts += _command(words, command)
+    codes = ", ".join(f"{code}" for code in sorted(EXITS[name]))
+    parts.append(f"Exit codes: {codes}; see [below](#exit-codes).")
+    return "\n\n".join(parts)
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    yield paragraphs(command.help)
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
-    usage = ["postbayes", name]
-    usage += [in_usage(p) for p in (*options, *arguments)]
-    parts = [f"## {name}", paragraphs(command.help), block("text", _wrapped(usage))]
+    usage = [f"postbayes {name}", *map(in_usage, (*options, *arguments))]
+    yield block("text", _wrapped(usage))
     if arguments:
         meanings = [(f"`{value_of(p)}`", p.help) for p in arguments]
-        parts.append(table(("argument", "meaning"), meanings))
+        yield table(("argument", "meaning"), meanings)
     rows = [
         (f"`{written(p)}`", _range(p.help, p.min, p.max), _default(p)) for p in options
     ]
     if rows:
-        parts.append(table(("option", "meaning", "default"), rows))
-    codes = ", ".join(f"{code}" for code in sorted(EXITS[name]))
-    parts.append(f"Exit codes: {codes}; see [below](#exit-codes).")
-    return "\n\n".join(parts)
+        yield table(("option", "meaning", "default"), rows)
 
 
 def in_usage(parameter: Any) -> str:
@@ -166,8 +185,8 @@ def _default(parameter: Any) -> str:
 
 def _wrapped(words: list[str]) -> str:
     """Return words in lines of a width that no terminal decides."""
-    lines = [words[0] + " " + words[1]]
-    for word in words[2:]:
+    lines = words[:1]
+    for word in words[1:]:
         if len(lines[-1]) + len(word) < 78:  # noqa: PLR2004
             lines[-1] += " " + word
         else:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import shlex
 from typing import Any, Final
 
-from app.doors.cli.main import COMMANDS, load, summary
+from app.doors.cli.main import COMMANDS, GROUPS, load, summary
+from scripts.reference.commands import runnable
 
 _NOTICE: Final = "# Written by `python scripts/reference` from the code."
 
@@ -21,25 +22,29 @@ def _options(command: Any) -> list[Any]:
 
 def bash() -> str:
     """Return the completion for bash; zsh reads it with `bashcompinit`."""
-    cases = [
-        f"        {name}) words={shlex.quote(' '.join(_words(load(name))))} ;;"
-        for name in COMMANDS
-    ]
+    cases = []
+    for name in COMMANDS:
+        for words, command in runnable(name).items():
+            pattern = f"'{words}'" if name in GROUPS else f"'{name} '*"
+            cases.append(f"{pattern}) words={shlex.quote(' '.join(_words(command)))}")
+        if name in GROUPS:
+            actions = shlex.quote(" ".join(load(name).commands))
+            cases.append(f"'{name} '*) actions={actions}")
     first = shlex.quote(" ".join((*COMMANDS, "--help", "--version")))
     return "\n".join(
         (
             _NOTICE,
             "_postbayes() {",
-            "    local current=${COMP_WORDS[COMP_CWORD]} words=",
+            "    local current=${COMP_WORDS[COMP_CWORD]} words=--help actions=",
             "    COMPREPLY=()",
-            "    case ${COMP_WORDS[1]} in",
-            *cases,
+            "    case ${COMP_WORDS[*]:1:2} in",
+            *(f"        {case} ;;" for case in cases),
             "    esac",
             "    if ((COMP_CWORD == 1)); then",
             f"        words={first}",
             "    elif [[ $current != -* ]]; then",
-            "        # Files, by `-o default`.",
-            "        return",
+            "        # Without actions, files, by `-o default`.",
+            "        words=$actions",
             "    fi",
             '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
             "}",
@@ -64,11 +69,23 @@ def fish() -> str:
         ),
     ]
     for name in COMMANDS:
-        for each in _options(load(name)):
-            value = "" if each.is_flag else " -r"
-            lines.append(
-                f"complete -c postbayes -n '__fish_seen_subcommand_from {name}'"
-                f" -l {each.opts[0].removeprefix('--')}{value}"
-                f" -d {shlex.quote(' '.join(each.help.split()))}"
-            )
+        seen = f"__fish_seen_subcommand_from {name}"
+        for words, command in runnable(name).items():
+            after = seen
+            if name in GROUPS:
+                action = words.split()[1]
+                after += f"; and __fish_seen_subcommand_from {action}"
+                others = " ".join(load(name).commands)
+                lines.append(
+                    f"complete -c postbayes -n '{seen}; "
+                    f"and not __fish_seen_subcommand_from {others}' -f "
+                    f"-a {action} -d {shlex.quote(command.get_short_help_str(80))}"
+                )
+            for each in _options(command):
+                value = "" if each.is_flag else " -r"
+                lines.append(
+                    f"complete -c postbayes -n '{after}'"
+                    f" -l {each.opts[0].removeprefix('--')}{value}"
+                    f" -d {shlex.quote(' '.join(each.help.split()))}"
+                )
     return "\n".join((*lines, ""))

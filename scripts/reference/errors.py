@@ -325,8 +325,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
-        "`postbayes profiles` lists the profiles; with `--create` it creates one, "
-        "which a running service uses within a second.",
+        "`postbayes profiles` lists the profiles; `postbayes profiles create` creates "
+        "one, which a running service uses within a second.",
         operations=(
             CLASSIFY,
             BATCH,

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from app import __version__
-from app.doors.cli.main import COMMANDS, cli, load
+from app.doors.cli.main import COMMANDS, GROUPS, cli, load
 from app.settings import Settings
-from scripts.reference.commands import CODES, in_usage, value_of, written
+from scripts.reference.commands import CODES, in_usage, runnable, value_of, written
 from scripts.reference.settings import variable
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def _lines() -> Iterator[str]:
     )
     yield ".SH COMMANDS"
     for name in COMMANDS:
-        yield from _command(name, load(name))
+        if name in GROUPS:
+            yield f".SS postbayes {name}"
+            yield _text(load(name).help)
+        for words, command in runnable(name).items():
+            yield from _command(words, command)
     yield ".SH EXIT STATUS"
     for code in sorted(CODES):
         yield from _entry(f"{code}", CODES[code])

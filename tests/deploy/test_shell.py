@@ -49,6 +49,13 @@ def test_bash_completes_the_options_of_a_command():
     assert [] == completed("learn", "--label", "ham", "Mail")
 
 
+def test_bash_completes_the_actions_of_a_group():
+    """And then the options of the action."""
+    assert ["list", "create", "revoke"] == completed("keys", "")
+    assert ["--label"] == completed("keys", "create", "--la")
+    assert [] == completed("keys", "create", "mx1")
+
+
 @pytest.mark.clients
 def test_the_manual_page_is_good_roff():
     """The page has each command, and no warning except for its missing date."""

@@ -100,7 +100,7 @@ def test_a_stream_is_scored_in_its_order_whatever_the_batches_are(run, index, tm
     together = scores(tmp_path)
     figures = json.loads(run("figures", "--json")[1])
     (tmp_path / "postbayes.db").unlink()
-    run("profiles", "--create", "default")
+    run("profiles", "create", "default")
     for line in index.read_text().splitlines():
         label, file = line.split()
         run("feedback", "--label", label, index.parent / file)
@@ -361,7 +361,7 @@ def test_what_each_level_adds_is_printed(run, index, tmp_path):
     """Of a profile that backs off, before the families."""
     learned(run, "--index", index)
     (tmp_path / "new").write_bytes(spam(77))
-    run("profiles", "--create", "ann@example.org")
+    run("profiles", "create", "ann@example.org")
 
     _, out, _ = run(
         "classify", "--profile", "ann@example.org", "--explain", "3", tmp_path / "new"
@@ -417,7 +417,7 @@ def test_profiles_are_made_and_listed(run):
     """Labels of a profile are chosen when it is made."""
     code, out, _ = run(
         "profiles",
-        "--create",
+        "create",
         "site",
         "--labels",
         "ham,spam,phishing",
@@ -433,14 +433,14 @@ def test_profiles_are_made_and_listed(run):
         "default": {"ham": 0, "spam": 0},
         "site": {"ham": 0, "spam": 0, "phishing": 0},
     } == {each["name"]: each["messages"] for each in listed}
-    code, _, err = run("profiles", "--create", "site", "--labels", "a,spam")
+    code, _, err = run("profiles", "create", "site", "--labels", "a,spam")
     assert 65 == code
     assert "site" in err
 
 
 def test_a_kind_of_profile_has_its_labels(run):
     """Mail is more than wanted and unwanted."""
-    code, out, _ = run("profiles", "--create", "site", "--kind", "mail")
+    code, out, _ = run("profiles", "create", "site", "--kind", "mail")
 
     assert 0 == code
     assert (
@@ -452,16 +452,15 @@ def test_a_kind_of_profile_has_its_labels(run):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
-        ["--create", "x", "--labels", "a,b"],
-        ["--create", "x", "--spam-labels", "spam"],
+        ["--labels", "a,b"],
+        ["--spam-labels", "spam"],
     ],
 )
 def test_a_kind_is_no_other_labels(run, arguments):
     """Nothing is made of what contradicts itself."""
-    code, _, err = run("profiles", "--kind", "mail", *arguments)
+    code, _, err = run("profiles", "create", "x", "--kind", "mail", *arguments)
 
-    assert (65, True) == (code, "--kind gives a new profile its labels" in err)
+    assert (65, True) == (code, "--kind gives a profile its labels" in err)
     assert "x  revision" not in run("profiles")[1]
 
 
@@ -484,8 +483,8 @@ def test_a_kind_is_no_other_labels(run, arguments):
         (["feedback", "--label", "ham", "--source", "a\nb"], 65, "source"),
         (["learn", "--label", "ham", "--source", "x" * 65, "x"], 65, "source"),
         (["audit", "--profile", "nobody"], 65, "nobody"),
-        (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
-        (["profiles", "--create", "a b"], 78, "the name of a profile"),
+        (["profiles", "create", "x", "--labels", "spam"], 78, "labels"),
+        (["profiles", "create", "a b"], 78, "the name of a profile"),
         (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
     ],
 )
@@ -602,7 +601,7 @@ def test_a_settings_file_is_read(run, tmp_path):
     """`postbayes.env` in the working directory holds settings, line by line."""
     (tmp_path / "postbayes.env").write_text("POSTBAYES_PROFILE=mine\n")
 
-    _, out, _ = run("profiles", "--create", "yours")
+    _, out, _ = run("profiles", "create", "yours")
 
     assert ["default", "mine", "yours"] == re.findall(r"(?m)^\w+", out)
 
@@ -671,12 +670,12 @@ def test_profiles_are_listed_with_what_they_have_learned(run, index):
 
 def test_a_profile_is_renamed_and_keeps_what_it_has_learned(run, index):
     """It cannot go on under the name of another, or under one that cannot be used."""
-    run("profiles", "--create", "old")
+    run("profiles", "create", "old")
     run("learn", "--index", index, "--profile", "old")
 
-    taken = run("profiles", "--rename", "old", "default")
-    unusable = run("profiles", "--rename", "old", "new name")
-    code, out, _ = run("profiles", "--rename", "old", "new@example.org")
+    taken = run("profiles", "rename", "old", "default")
+    unusable = run("profiles", "rename", "old", "new name")
+    code, out, _ = run("profiles", "rename", "old", "new@example.org")
 
     assert (78, True) == (unusable[0], "got 'new name'" in unusable[2])
     assert (65, True) == (taken[0], "the profile 'default' already exists" in taken[2])
@@ -690,11 +689,11 @@ def test_a_profile_is_renamed_and_keeps_what_it_has_learned(run, index):
 
 def test_a_profile_is_deleted_with_all_that_it_has_learned(run, index, tmp_path):
     """Once somebody has agreed; no row of any table is left."""
-    run("profiles", "--create", "gone")
+    run("profiles", "create", "gone")
     run("learn", "--index", index, "--profile", "gone")
 
-    asked = run("profiles", "--delete", "gone")
-    code, out, _ = run("profiles", "--delete", "gone", "--yes")
+    asked = run("profiles", "delete", "gone")
+    code, out, _ = run("profiles", "delete", "gone", "--yes")
 
     assert (65, True) == (asked[0], "give --yes as well" in asked[2])
     assert (0, ["default"]) == (code, [line.split()[0] for line in out.splitlines()])
@@ -715,10 +714,10 @@ def test_a_no_to_the_question_changes_nothing(run, capsys, monkeypatch, answer):
             """Say that somebody can be asked."""
             return True
 
-    run("profiles", "--create", "kept")
+    run("profiles", "create", "kept")
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(answer)))
     with pytest.raises(SystemExit) as end:
-        main(["profiles", "--delete", "kept"])
+        main(["profiles", "delete", "kept"])
 
     assert 1 == end.value.code
     assert capsys.readouterr().err.endswith("postbayes: stopped at the question\n")
@@ -726,7 +725,7 @@ def test_a_no_to_the_question_changes_nothing(run, capsys, monkeypatch, answer):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--delete", "default", "--yes"), ("--rename", "default", "x")]
+    "arguments", [("delete", "default", "--yes"), ("rename", "default", "x")]
 )
 def test_the_profile_of_the_site_stays(run, arguments):
     """It answers where no other does."""
@@ -770,7 +769,7 @@ def older(older_file, tmp_path, run):
         ("learn", "--label", "ham", "mail"),
         ("policy",),
         ("profiles",),
-        ("profiles", "--create", "ann"),
+        ("profiles", "create", "ann"),
         ("prune", "--max-messages", 1),
         ("undo", "--source", "learn"),
         ("word", "money"),
@@ -1011,9 +1010,9 @@ def test_the_profile_of_a_site_becomes_keyed(run, index, tmp_path, monkeypatch):
     run("export", "--with-ledger", "--without-words", "default.pbx")
     run("import", "--profile", "keyed", "default.pbx")
     monkeypatch.setenv("POSTBAYES_PROFILE", "keyed")
-    run("profiles", "--delete", "default", "--yes")
+    run("profiles", "delete", "default", "--yes")
     monkeypatch.delenv("POSTBAYES_PROFILE")
-    _, listed, _ = run("profiles", "--rename", "keyed", "default")
+    _, listed, _ = run("profiles", "rename", "keyed", "default")
     after = json.loads(run(*asked)[1])
 
     assert re.fullmatch(r"default .*  key [0-9a-f]{16}\n", listed)
@@ -1218,7 +1217,7 @@ def test_every_program_that_can_be_read_is_read(run, tmp_path, program):
     [
         (["spamassassin.txt", "--from", "spamassassin"], "--words"),
         (["rspamd.txt", "--from", "rspamd"], "Learn from the mail folders"),
-        (["bogofilter.txt", "--from", "bogofilter", "--replace"], "--create"),
+        (["bogofilter.txt", "--from", "bogofilter", "--replace"], "profiles create"),
         (["bogofilter.txt", "--words", "x"], "--from"),
         (["bogofilter.txt", "--from", "bogofilter", "--spam-label", "x"], "no label"),
         (["bogofilter.txt", "--from", "bogofilter", "--profile", "x"], "no profile"),
@@ -1257,7 +1256,7 @@ def test_a_database_is_backed_up_and_checked(run, index, tmp_path):
 def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
     """A site with a mailbox each has thousands."""
     monkeypatch.setattr(upkeep, "_LISTED", 1)
-    run("profiles", "--create", "ann@example.org")
+    run("profiles", "create", "ann@example.org")
     run("learn", "--index", index)
     _, out, _ = run("backup", "copy.db")
 
@@ -1267,7 +1266,7 @@ def test_a_backup_names_the_profiles_that_learned_most(run, index, monkeypatch):
 @pytest.mark.parametrize("name", ["a?b.db", "a%41b.db", "a b#c.db", "caf\udce9.db"])
 def test_a_backup_may_be_named_like_a_part_of_a_url(run, tmp_path, name):
     """The copy is opened by a URL, and no other file is made; nor if it is no UTF-8."""
-    run("profiles", "--create", "ann")
+    run("profiles", "create", "ann")
     before = {*tmp_path.iterdir()}
     code, out, _ = run("backup", "--audit", name)
 
@@ -1345,7 +1344,7 @@ def test_a_database_in_a_closed_folder_is_not_called_missing(
     run_anew, tmp_path, monkeypatch
 ):
     """Users who may not enter the folder of the service have the error of SQLite."""
-    assert 0 == run_anew("profiles", "--create", "ann")[0]
+    assert 0 == run_anew("profiles", "create", "ann")[0]
     monkeypatch.chdir("/")
     user = os.geteuid()
     tmp_path.chmod(0)
@@ -1371,7 +1370,7 @@ def test_an_empty_database_is_none(run_anew, tmp_path, content):
 
     assert (78, "") == (code, out)
     assert "There is no database of Postbayes at" in err
-    assert 0 == run_anew("profiles", "--create", "ann")[0]
+    assert 0 == run_anew("profiles", "create", "ann")[0]
     assert (0, "ann: difference 0\ndefault: difference 0\n", "") == run_anew("audit")
 
 

@@ -93,9 +93,15 @@ def test_a_key_is_revoked_by_its_name(run):
     ("code", "sentence", "arguments"),
     [
         (
-            65,
-            "give the name of the key: `postbayes keys create NAME`",
+            2,
+            "missing argument 'NAME'. See `postbayes keys create --help`",
             ("keys", "create"),
+        ),
+        (2, "no such option: --days", ("keys", "revoke", "x", "--days", "1")),
+        (
+            2,
+            "no such command 'creat'. Did you mean 'create'? See `postbayes keys",
+            ("keys", "creat", "x"),
         ),
         (65, "the rights of a key", ("keys", "create", "x")),
         (2, "admin", ("keys", "create", "x", "--right", "admin")),
@@ -109,10 +115,10 @@ def test_a_key_is_revoked_by_its_name(run):
             "is too large",
             ("keys", "create", "x", "--right", "read", "--days", "1e9"),
         ),
-        (65, "give the name of the person", ("people", "add")),
+        (2, "missing argument 'NAME'", ("people", "add")),
         (65, "a password must have from 8", ("people", "add", "eve")),
         (65, "there is no person", ("people", "remove", "eve")),
-        (65, "give the address", ("correspondents", "forget")),
+        (2, "missing argument 'ADDRESS'", ("correspondents", "forget")),
         (65, "there is no profile 'x'", ("correspondents", "--profile", "x")),
         (65, "'carl' is not an address", ("correspondents", "forget", "carl")),
         (
@@ -134,7 +140,7 @@ def test_a_key_is_revoked_by_its_name(run):
 )
 def test_what_cannot_be_done_is_a_sentence(run, code, sentence, arguments):
     """Nothing is stored."""
-    run("profiles", "--create", "other")
+    run("profiles", "create", "other")
     found = run(*arguments, stdin=b"short\n")
 
     assert code == found[0]
@@ -194,8 +200,8 @@ def test_events_say_who_did_what(run):
     """The newest first, with the user of the system."""
     run("keys", "create", "mx1", "--right", "read")
     run("policy", "--ham-cost", "20")
-    run("profiles", "--create", "gone")
-    run("profiles", "--delete", "gone", "--yes")
+    run("profiles", "create", "gone")
+    run("profiles", "delete", "gone", "--yes")
     run("feedback", "--label", "ham", stdin=ham(1))
     run("undo", "--source", "cli")
     lines = run("events")[1].splitlines()
@@ -288,7 +294,7 @@ def test_correspondents_are_counted_and_forgotten(run):
         run("correspondents", *args)[1]
         for args in ((), ("list", "Carl@friends.example"), ("list", "eve@example.org"))
     )
-    run("profiles", "--create", "other")
+    run("profiles", "create", "other")
     elsewhere = [
         run("correspondents", *args, "--profile", "other")[1]
         for args in ((), ("list", "carl@friends.example"))

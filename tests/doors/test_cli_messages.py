@@ -112,7 +112,7 @@ def test_counts_that_were_imported_can_be_taken_back_as_it_says(run, index):
     """By the line that the import printed, of an export as of a dump."""
     run("learn", "--index", index)
     run("export", "site.pbx")
-    run("profiles", "--create", "dump")
+    run("profiles", "create", "dump")
     dump = DUMPS / "bogofilter.txt"
     for given in (
         ["site.pbx", "--profile", "copy"],
@@ -140,7 +140,7 @@ def test_a_dump_for_no_profile_says_how_to_make_one(run):
     code, _, err = run("import", dump, "--from", "bogofilter", "--profile", "old")
 
     assert 65 == code
-    assert "postbayes profiles --create old" in err
+    assert "postbayes profiles create old" in err
 
 
 def test_a_dump_without_its_program_says_which_option_is_missing(run):

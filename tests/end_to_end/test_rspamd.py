@@ -23,7 +23,7 @@ def rspamd_site(tmp_path):
     service.environment["POSTBAYES_REJECT_FROM"] = "8"
     port = service.open_door("rspamd")
     try:
-        assert 0 == service.command("profiles", "--create", "example.org").returncode
+        assert 0 == service.command("profiles", "create", "example.org").returncode
         service.start()
         yield service, port
     finally:

@@ -72,9 +72,15 @@ _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items()
 _RIGHT: Final = f"A right of the new key. May be repeated. {_RIGHTS}"
 
 
-def keys(
-    action: Annotated[Literal["list", "create", "revoke"], Argument()] = "list",
-    name: Annotated[str | None, Argument()] = None,
+def keys_list(as_json: AsJson = False) -> None:
+    """List the API keys with their rights."""
+    with opened_database(load_settings()) as engine:
+        listed = KeysOut.describing(keys=list_keys(engine))
+    show(listed, map(_key_line, listed.keys), as_json=as_json, otherwise="no keys")
+
+
+def keys_create(
+    name: str,
     right: Annotated[list[Right] | None, Option(help=_RIGHT)] = None,
     profile: Annotated[list[str] | None, Option(metavar="PROFILE")] = None,
     label: Annotated[list[str] | None, Option(metavar="LABEL")] = None,
@@ -83,18 +89,15 @@ def keys(
     names_sources: bool = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create, list and revoke API keys.
+    """Create an API key.
 
-    A new key is printed only once, to standard output; messages about it go to
-    standard error. A running service accepts a new key within a second, and
-    refuses a revoked one within two.
+    The key is printed only once, to standard output; messages about it go to
+    standard error. A running service accepts it within a second.
 
     Parameters
     ----------
-    action
-        list, create or revoke.
     name
-        The name of the key to create or revoke, such as mx1.
+        The name of the key, such as mx1.
     profile
         The only profile that it may use; @example.org means the profile of the domain
         and those of its addresses. May be repeated.
@@ -107,19 +110,8 @@ def keys(
     names_sources
         Let it name the source of feedback, for a mail server that knows its users.
     """
-    if action == "list":
-        with opened_database(load_settings()) as engine:
-            listed = KeysOut.describing(keys=list_keys(engine))
-        show(listed, map(_key_line, listed.keys), as_json=as_json, otherwise="no keys")
-        return
-    key_name = _required(name, f"the name of the key: `postbayes keys {action} NAME`")
-    if action == "revoke":
-        with opened_database(load_settings()) as engine:
-            revoke_key(engine, key_name, actor=this_user())
-        OUT.print(f"the key {name} is revoked")
-        return
     text, key = made_key(
-        key_name,
+        name,
         right or (),
         profiles=profile or (),
         labels=label or (),
@@ -133,7 +125,7 @@ def keys(
             show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
         except OSError:
             # Nobody has seen it, and its name would be taken.
-            revoke_key(engine, key_name, actor=this_user())
+            revoke_key(engine, name, actor=this_user())
             raise
     if not as_json:
         ERR.print(
@@ -141,17 +133,17 @@ def keys(
         )
 
 
-def _required(given: str | None, what: str) -> str:
-    """Return an argument that the action needs.
+def keys_revoke(name: str) -> None:
+    """Revoke an API key; a running service refuses it within two seconds.
 
-    Raises
-    ------
-    InvalidInput
-        If it is not given; `what` it is follows "give".
+    Parameters
+    ----------
+    name
+        The name of the key.
     """
-    if given is None:
-        raise InvalidInput(f"give {what}")
-    return given
+    with opened_database(load_settings()) as engine:
+        revoke_key(engine, name, actor=this_user())
+    OUT.print(f"the key {name} is revoked")
 
 
 def _key_line(key: KeyOut) -> str:
@@ -174,25 +166,26 @@ def _day(time: datetime) -> str:
     return f"{time:%Y-%m-%d}"
 
 
-def people(
-    action: Annotated[
-        Literal["list", "add", "remove", "password"], Argument()
-    ] = "list",
-    name: Annotated[str | None, Argument()] = None,
+def people_list(as_json: AsJson = False) -> None:
+    """List the people who may sign in to the pages."""
+    with opened_database(load_settings()) as engine:
+        listed = PeopleOut.describing(people=list_people(engine))
+    lines = map(_person_line, listed.people)
+    show(listed, lines, as_json=as_json, otherwise="no people")
+
+
+def people_add(
+    name: str,
     role: Literal["reader", "teacher", "admin"] = "reader",
     profile: Annotated[str | None, Option(metavar="PROFILE")] = None,
     no_password: bool = False,
-    as_json: AsJson = False,
 ) -> None:
-    """Add, list and remove the people who may sign in to the pages.
+    """Add a person.
 
-    The password is prompted for, or read from standard input. A new password or a
-    removal ends the sessions of the person within two seconds.
+    The password is prompted for, or read from standard input.
 
     Parameters
     ----------
-    action
-        list, add, remove or password.
     name
         The sign-in name of the person.
     role
@@ -203,28 +196,46 @@ def people(
     no_password
         Set no password: a proxy (POSTBAYES_SIGN_IN_HEADER) signs the person in.
     """
-    if action == "list":
-        with opened_database(load_settings()) as engine:
-            listed = PeopleOut.describing(people=list_people(engine))
-        lines = map(_person_line, listed.people)
-        show(listed, lines, as_json=as_json, otherwise="no people")
-        return
-    name = _required(name, f"the name of the person: `postbayes people {action} NAME`")
-    actor, password = this_user(), None
-    if action == "password" or (action == "add" and not no_password):
-        password = _password(name)
-    with opened_database(load_settings(), make=action == "add") as engine:
-        if action == "remove":
-            remove_person(engine, name, actor=actor)
-        elif action == "password":
-            set_password(engine, name, password or "", actor=actor)
-        else:
-            add_person(
-                engine, name, role=role, password=password, profile=profile, actor=actor
-            )
-    OUT.print(
-        f"{name} can {'no longer sign in' if action == 'remove' else 'sign in now'}"
-    )
+    password = None if no_password else _password(name)
+    with opened_database(load_settings(), make=True) as engine:
+        add_person(
+            engine,
+            name,
+            role=role,
+            password=password,
+            profile=profile,
+            actor=this_user(),
+        )
+    OUT.print(f"{name} can sign in now")
+
+
+def people_password(name: str) -> None:
+    """Set the password of a person, and end the person's sessions within two seconds.
+
+    The password is prompted for, or read from standard input.
+
+    Parameters
+    ----------
+    name
+        The sign-in name of the person.
+    """
+    password = _password(name)
+    with opened_database(load_settings()) as engine:
+        set_password(engine, name, password, actor=this_user())
+    OUT.print(f"{name} can sign in now")
+
+
+def people_remove(name: str) -> None:
+    """Remove a person, and end the person's sessions within two seconds.
+
+    Parameters
+    ----------
+    name
+        The sign-in name of the person.
+    """
+    with opened_database(load_settings()) as engine:
+        remove_person(engine, name, actor=this_user())
+    OUT.print(f"{name} can no longer sign in")
 
 
 def _person_line(person: PersonOut) -> str:
@@ -276,17 +287,32 @@ def events(
     show(found, lines, as_json=as_json, otherwise="no events")
 
 
-def lists(
-    action: Annotated[Literal["list", "add", "remove", "import"], Argument()] = "list",
-    what: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="ENTRY",
-            help=f"Entries to add or remove, each {SAYS}; or the file to import (- for "
-            "standard input).",
-        ),
-    ] = None,
+_ENTRIES: Final = Argument(metavar="ENTRY", help=f"Entries, each {SAYS}.")
+
+
+def lists_list(
+    entries: Annotated[list[str] | None, _ENTRIES] = None,
     profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the entries of a profile: all, or those that are named.
+
+    An entry adds nats to the log-odds of a sender's messages, and appears among the
+    reasons of their verdicts.
+    """
+    settings = load_settings()
+    name = profile or settings.profile
+    wanted = {ListSubject.parse(each) for each in entries or ()}
+    with opened_database(settings) as engine:
+        found = list_entries(engine, name)
+    found = [each for each in found if not wanted or each.subject in wanted]
+    lines = (each.line() for each in found)
+    nothing = f"no {'such ' if wanted else ''}entries in {name}"
+    show(ListsOut.of(found), lines, as_json=as_json, otherwise=nothing)
+
+
+def lists_add(
+    entries: Annotated[list[str], _ENTRIES],
     allow: bool = False,
     deny: bool = False,
     nats: Annotated[
@@ -298,62 +324,62 @@ def lists(
     ] = None,
     expires: Annotated[str | None, Option(metavar="DAYS|DATE")] = None,
     note: str = "",
-    as_json: AsJson = False,
+    profile: Profile = None,
 ) -> None:
-    """Show, set and remove the allow and deny entries of a profile.
-
-    An entry adds nats to the log-odds of a sender's messages, and appears among the
-    reasons of their verdicts. A file to import has lines such as
-    `allow ann@example.org` and `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as
-    `list` prints them. A running service follows within a second.
+    """Allow or deny senders; a running service follows within a second.
 
     Parameters
     ----------
-    action
-        list, add, remove or import.
     allow
-        The entries to add allow their senders.
+        Allow the senders.
     deny
-        The entries to add deny their senders.
+        Deny the senders.
     expires
-        When they expire: a number of days, or a date such as 2026-12-31.
+        When the entries expire: a number of days, or a date such as 2026-12-31.
     note
         A note of one line, for other people.
     """
-    settings, actor, time = load_settings(), this_user(), now()
-    name, given = profile or settings.profile, what or []
-    if action == "list":
-        wanted = {ListSubject.parse(each) for each in given}
-        with opened_database(settings) as engine:
-            found = list_entries(engine, name)
-        found = [each for each in found if not wanted or each.subject in wanted]
-        lines = (each.line() for each in found)
-        nothing = f"no {'such ' if wanted else ''}entries in {name}"
-        show(ListsOut.of(found), lines, as_json=as_json, otherwise=nothing)
-        return
-    if not given or (action == "import" and len(given) != 1):
-        some = "the file" if action == "import" else "the entries"
-        msg = f"give {some} to {action}; `postbayes lists --help` has an example"
-        raise InvalidInput(msg)
-    if action == "remove":
-        subjects = [ListSubject.parse(each) for each in given]
-        with opened_database(settings) as engine:
-            for each in subjects:
-                remove_entry(engine, name, each, actor=actor)
-                OUT.print(f"the entry {each} of {name} is removed")
-        return
-    if action == "import":
-        entries = _read(given[0], source=actor, time=time)
-    else:
-        if allow == deny:
-            raise InvalidInput("give --allow or --deny, and not both")
-        verb = "allow" if allow else "deny"
-        more: Any = {"nats": nats, "expires": expires, "note": note}
-        entries = [
-            read_entry(verb, each, source=actor, now=time, **more) for each in given
-        ]
+    if allow == deny:
+        raise InvalidInput("give --allow or --deny, and not both")
+    verb, actor, time = "allow" if allow else "deny", this_user(), now()
+    more: Any = {"nats": nats, "expires": expires, "note": note}
+    _add(
+        [read_entry(verb, x, source=actor, now=time, **more) for x in entries], profile
+    )
+
+
+def lists_remove(
+    entries: Annotated[list[str], _ENTRIES], profile: Profile = None
+) -> None:
+    """Remove entries; a running service follows within a second."""
+    settings = load_settings()
+    name, subjects = profile or settings.profile, map(ListSubject.parse, entries)
     with opened_database(settings) as engine:
-        add_entries(engine, name, entries, actor=actor)
+        for each in [*subjects]:
+            remove_entry(engine, name, each, actor=this_user())
+            OUT.print(f"the entry {each} of {name} is removed")
+
+
+def lists_import(file: str, profile: Profile = None) -> None:
+    """Add the entries of a file; a running service follows within a second.
+
+    It has lines such as `allow ann@example.org` and `deny 192.0.2.0/24 nats=8
+    expires=2026-12-31`, as `list` prints them.
+
+    Parameters
+    ----------
+    file
+        The file; - for standard input.
+    """
+    _add(_read(file, source=this_user(), time=now()), profile)
+
+
+def _add(entries: Sequence[ListEntry], profile: str | None) -> None:
+    """Add entries to a profile."""
+    settings = load_settings()
+    name = profile or settings.profile
+    with opened_database(settings) as engine:
+        add_entries(engine, name, entries, actor=this_user())
     OUT.print(f"entries set for {name}: {len(entries):,}")
 
 
@@ -368,51 +394,57 @@ def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
     return parse_lists(text, file, source=source, now=time)
 
 
-def correspondents(
-    action: Annotated[Literal["list", "forget"], Argument()] = "list",
+def correspondents_list(
     address: Annotated[str | None, Argument()] = None,
     profile: Annotated[str | None, Option(metavar="PROFILE")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the number of correspondents of users, and forget one of them.
+    """Show the number of correspondents of users, or who has one of them.
 
-    The database has only digests of addresses: with an address, list shows the
-    profiles that know it. A running service forgets it within a minute.
+    The database has only digests of addresses.
 
     Parameters
     ----------
-    action
-        list or forget.
     address
-        The address to look up or forget, such as ann@example.org.
+        Show only the profiles that know this address, such as ann@example.org.
     profile
-        The only profile to show or change; all if not given.
+        The only profile to show; all if not given.
     """
     settings = load_settings()
-    if action == "list":
-        with opened_database(settings) as engine:
-            found = list_correspondents(
-                engine, settings, address=address, profile=profile
-            )
-        documents = [
-            {"profile": name, **fields_of(each, "addresses", "messages")}
-            | {"last": _day(each.last)}
-            for name, each in found
-        ]
-        lines = (
-            f"{name}  "
-            + ("" if address else f"{number_of(each.addresses, 'address')}  ")
-            + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
-            for name, each in found
-        )
-        nothing = "no correspondents"
-        if address:
-            nothing = f"no profile has the correspondent {address}"
-        show({"correspondents": documents}, lines, as_json=as_json, otherwise=nothing)
-        return
-    address = _required(
-        address, "the address: `postbayes correspondents forget ADDRESS`"
+    with opened_database(settings) as engine:
+        found = list_correspondents(engine, settings, address=address, profile=profile)
+    documents = [
+        {"profile": name, **fields_of(each, "addresses", "messages")}
+        | {"last": _day(each.last)}
+        for name, each in found
+    ]
+    lines = (
+        f"{name}  "
+        + ("" if address else f"{number_of(each.addresses, 'address')}  ")
+        + f"{number_of(each.messages, 'message')}  last {_day(each.last)}"
+        for name, each in found
     )
+    nothing = "no correspondents"
+    if address:
+        nothing = f"no profile has the correspondent {address}"
+    show({"correspondents": documents}, lines, as_json=as_json, otherwise=nothing)
+
+
+def correspondents_forget(
+    address: str,
+    profile: Annotated[str | None, Option(metavar="PROFILE")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget a correspondent; a running service does so within a minute.
+
+    Parameters
+    ----------
+    address
+        The address to forget, such as ann@example.org.
+    profile
+        The only profile that forgets it; all if not given.
+    """
+    settings = load_settings()
     with opened_database(settings) as engine:
         forgot = forget_correspondent(
             engine, settings, address, profile=profile, actor=this_user()

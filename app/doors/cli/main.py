@@ -154,6 +154,17 @@ FILES: Final = {
 A command is the function with its name.  `import` is a keyword of Python, so its
 function ends in an underscore.
 """
+GROUPS: Final = {
+    "profiles": "List, create, rename and delete profiles.",
+    "lists": "Show, set and remove the allow and deny entries of a profile.",
+    "keys": "List, create and revoke API keys.",
+    "people": "List, add and remove the people who may sign in to the pages.",
+    "correspondents": "Show the number of correspondents of users, and forget one of "
+    "them.",
+}
+"""The commands with actions: the functions that begin with their names."""
+_FIRST: Final = "list"
+"""The action that is done if none is named."""
 COMMANDS: Final = {name: file for file, names in FILES.items() for name in names}
 """The module of each command."""
 
@@ -173,6 +184,8 @@ def _docstrings(file: str) -> dict[str, str]:
 
 def summary(name: str) -> str:
     """Return the first paragraph of a command's help, without importing the command."""
+    if name in GROUPS:
+        return GROUPS[name]
     docstring = _docstrings(COMMANDS[name])[_function(name)]
     return " ".join(docstring.partition("\n\n")[0].split())
 
@@ -204,9 +217,19 @@ class Commands(_PlainValues, TyperGroup):
         return name, load(args[0]), rest
 
 
+class ActionGroup(_PlainValues, TyperGroup):
+    """A group with the actions of a command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the name of the action and its arguments."""
+        options = args[0].startswith("-") if args else True
+        first = [_FIRST] if options and args != ["--help"] else []
+        return super().parse_args(ctx, [*first, *args])
+
+
 @cache
 def load(name: str) -> Any:
-    """Return the typer command for a function."""
+    """Return a command, or a group with its actions."""
     # Objects of modules are permanent.  Python's collector would traverse them again
     # and again, which takes a sixth of the CPU time of importing the service.
     gc.disable()
@@ -215,7 +238,23 @@ def load(name: str) -> Any:
             module = import_module(f"app.doors.cli.{COMMANDS[name]}")
     finally:
         gc.enable()
-    function = getattr(module, _function(name))
+    if name not in GROUPS:
+        return _command(name, getattr(module, _function(name)))
+    actions = {
+        function.removeprefix(f"{name}_"): getattr(module, function)
+        for function in _docstrings(COMMANDS[name])
+        if function.startswith(f"{name}_")
+    }
+    return ActionGroup(
+        name=name,
+        commands={action: _command(action, each) for action, each in actions.items()},
+        help=f"{GROUPS[name]}\n\nWithout an action, it is `{name} {_FIRST}`.",
+        subcommand_metavar="ACTION ...",
+    )
+
+
+def _command(name: str, function: Any) -> Any:
+    """Return the typer command for a function."""
     says, meanings = _described(function)
     one = typer.Typer(
         add_completion=False,

@@ -45,78 +45,116 @@ if TYPE_CHECKING:
     from app.classifier.specification import Specification
 
 
-def profiles(
-    create: Annotated[str | None, Option(metavar="NAME")] = None,
-    rename: Annotated[tuple[str, str] | None, Option(metavar="OLD NEW")] = None,
-    delete: Annotated[str | None, Option(metavar="NAME")] = None,
-    yes: bool = False,
+def profiles_list(as_json: AsJson = False) -> None:
+    """List the profiles, with the number of messages that each has learned."""
+    with opened_database(load_settings()) as engine:
+        _show(engine, as_json=as_json)
+
+
+def profiles_create(
+    name: str,
     labels: str | None = None,
     spam_labels: str | None = None,
     kind: Literal["mail"] | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the profiles, or create, rename or delete one.
-
-    A running service applies the change within a second. The site profile
-    (POSTBAYES_PROFILE) cannot be renamed or deleted.
+    """Create a profile; a running service serves it within a second.
 
     Parameters
     ----------
-    create
-        Create a profile of this name first.
-    rename
-        Give the profile OLD the name NEW.
-    delete
-        Delete the profile of this name, and all that it has learned.
-    yes
-        Do not ask before deleting.
+    name
+        Its name, such as ann@example.org.
     labels
-        Labels of the new profile, separated by commas. [POSTBAYES_LABELS]
+        Its labels, separated by commas. [POSTBAYES_LABELS]
     spam_labels
         Those of them that count as spam. [POSTBAYES_SPAM_LABELS]
     kind
         A set of labels, instead of the two options above. mail: ham, newsletter,
         notification, phishing and spam; the last two count as spam.
     """
-    if create is not None:
-        check_name(create)
+    check_name(name)
     if kind is not None:
-        if create is None or labels or spam_labels:
+        if labels or spam_labels:
             raise InvalidInput(
-                "--kind gives a new profile its labels: give --create NAME as well, "
-                "and leave --labels and --spam-labels out"
+                "--kind gives a profile its labels: leave --labels and --spam-labels "
+                "out"
             )
         labels, spam_labels = (",".join(names) for names in KINDS[kind])
     settings = load_settings(labels=labels, spam_labels=spam_labels)
-    if settings.profile in (delete, rename and rename[0]):
-        raise InvalidInput(
-            f"the profile {settings.profile!r} is that of the site; name another one "
-            "in POSTBAYES_PROFILE first"
+    with opened_database(load_settings(), make=True) as engine:
+        create_profile(
+            engine,
+            name,
+            labels=settings.labels,
+            spam_labels=settings.spam_labels,
+            time=now(),
+            id_key=id_key_of_new(engine, settings),
+            actor=this_user(),
         )
-    with opened_database(load_settings(), make=create is not None) as engine:
-        if create is not None:
-            create_profile(
-                engine,
-                create,
-                labels=settings.labels,
-                spam_labels=settings.spam_labels,
-                time=now(),
-                id_key=id_key_of_new(engine, settings),
-                actor=this_user(),
-            )
-        if rename is not None:
-            rename_profile(engine, *rename)
-        if delete is not None:
-            _delete(engine, delete, yes=yes)
-        rows = list_profiles(engine)
-        counted = count_messages(engine, rows)
+        _show(engine, as_json=as_json)
+
+
+def profiles_rename(old: str, new: str, as_json: AsJson = False) -> None:
+    """Rename a profile, but not that of the site (POSTBAYES_PROFILE).
+
+    Parameters
+    ----------
+    old
+        Its name.
+    new
+        Its new name.
+    """
+    _require_other(old)
+    with opened_database(load_settings()) as engine:
+        rename_profile(engine, old, new)
+        _show(engine, as_json=as_json)
+
+
+def profiles_delete(name: str, yes: bool = False, as_json: AsJson = False) -> None:
+    """Delete a profile, but not that of the site (POSTBAYES_PROFILE).
+
+    All that it has learned is deleted too.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    yes
+        Do not ask before deleting.
+    """
+    _require_other(name)
+    with opened_database(load_settings()) as engine:
+        (row,) = list_profiles(engine, name)
+        if not yes:
+            end = ", and cannot be undone; give --yes as well"
+            confirm_forgetting(name, row.revision, option="`profiles delete`", end=end)
+        left = (
+            "interrupted; the profile is gone, and a running service removes the rest"
+        )
+        with interruptible(left), progress() as bar:
+            run_stage(bar, "deleting", delete_profile(engine, name, actor=this_user()))
+        _show(engine, as_json=as_json)
+
+
+def _require_other(name: str) -> None:
+    """Raise if a profile is that of the site."""
+    if name == load_settings().profile:
+        raise InvalidInput(
+            f"the profile {name!r} is that of the site; name another one in "
+            "POSTBAYES_PROFILE first"
+        )
+
+
+def _show(engine: Engine, *, as_json: bool) -> None:
+    """Show all profiles."""
+    rows = list_profiles(engine)
     documents = [
         {
             **fields_of(row, "name", "labels", "spam_labels", "revision"),
             "messages": {label: messages[label] for label in row.labels},
             **fields_of(row, "feature_set", "created_at", "id_key"),
         }
-        for row, messages in zip(rows, counted, strict=True)
+        for row, messages in zip(rows, count_messages(engine, rows), strict=True)
     ]
     show({"profiles": documents}, map(_line, documents), as_json=as_json)
 
@@ -133,17 +171,6 @@ def _line(profile: Mapping[str, Any]) -> str:
         f"created {profile['created_at']:%Y-%m-%d}"
         + (f"  key {profile['id_key']}" if profile["id_key"] else "")
     )
-
-
-def _delete(engine: Engine, name: str, *, yes: bool) -> None:
-    """Delete a profile after confirmation."""
-    (row,) = list_profiles(engine, name)
-    if not yes:
-        end = ", and cannot be undone; give --yes as well"
-        confirm_forgetting(name, row.revision, option="--delete", end=end)
-    left = "interrupted; the profile is gone, and a running service removes the rest"
-    with interruptible(left), progress() as bar:
-        run_stage(bar, "deleting", delete_profile(engine, name, actor=this_user()))
 
 
 _COLUMN: Final = 44

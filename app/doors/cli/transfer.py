@@ -151,7 +151,7 @@ def import_(
     if from_ is not None and replace:
         raise InvalidInput(
             "a dump is added to what the profile has learned; to begin with the dump "
-            "alone, create a profile for it: postbayes profiles --create NAME"
+            "alone, create a profile for it: postbayes profiles create NAME"
         )
     if profile is not None:
         check_name(profile)
@@ -210,7 +210,7 @@ def _read_dump(
         try:
             transfer.profile(name)
         except UnknownProfile as error:
-            msg = f"{error}. Create it first: postbayes profiles --create {name}"
+            msg = f"{error}. Create it first: postbayes profiles create {name}"
             raise UnknownProfile(msg) from error
         show = located_stage(bar, "importing", sum(tally.features.values()))
         return transfer.add_dump(name, tally, **labels, progress=show)

@@ -180,7 +180,7 @@ def missing(place: str) -> InvalidSetting:
     return InvalidSetting(
         f"There is no database of Postbayes at {place}. Run the command in the folder "
         "of the service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, "
-        "`learn`, `import`, `profiles --create`, `keys create` and `people add` create "
+        "`learn`, `import`, `profiles create`, `keys create` and `people add` create "
         "a new database."
     )
 
