@@ -680,22 +680,30 @@ def disguises(text: Bytes) -> int:
             letters = 0 if inside and not gap else letters
             gap = gap + 1 if between else 3
         if code > 127 or before > 127:
-            foreign = 0x370 <= code < 0x500 and _is_latin(before)
-            if foreign or (0x370 <= before < 0x500 and _is_latin(code)):
-                found |= MIXED
             # The next byte is part of a character beyond ASCII, or a Latin letter.
             goes_on = at < text.size and (text[at] > 127 or _is_latin(text[at]))
-            if 0x202D <= code <= 0x202E:
-                found |= BIDI
-            elif (
-                code in (0xAD, 0xFEFF)
-                or 0x2060 <= code <= 0x2064
-                or (0x200B <= code <= 0x200D and before < _FIRST_JOINED)
-                or (_is_latin(before) and goes_on and _is_unseen(code))
-            ):
-                found |= INVISIBLE
+            found |= _trick(before, code, goes_on)
         before = code
     return found | SPACED if letters > 3 and not gap else found
+
+
+@part
+def _trick(before: int, code: int, goes_on: bool) -> int:
+    """Return the trick of a character behind another one; 0 if it is none."""
+    if 0x370 <= code < 0x500:
+        return MIXED if _is_latin(before) else 0
+    if 0x370 <= before < 0x500 and _is_latin(code):
+        return MIXED
+    if 0x202D <= code <= 0x202E:
+        return BIDI
+    if (
+        code in (0xAD, 0xFEFF)
+        or 0x2060 <= code <= 0x2064
+        or (0x200B <= code <= 0x200D and before < _FIRST_JOINED)
+        or (_is_latin(before) and goes_on and _is_unseen(code))
+    ):
+        return INVISIBLE
+    return 0
 
 
 @part

@@ -32,13 +32,14 @@ from app.storage.undo_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
 
     from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
+    from app.storage.undo_records import TaughtRow
 
 # A plan of many rows is made without a lock, and recorded under it.  Feedback in
 # between does not change it: the messages to put right are read again at that time,
@@ -132,7 +133,6 @@ def plan(
     """
     undos = undo_records.all_of(connection, profile.id)
     _require_known(connection, profile, selection, undos)
-    before = in_force(undos)
     unwanted = {each.number for each in undos if selection.matches(each)}
     undo = UndoRow(
         number=undo_records.newest(undos) + 1,
@@ -142,34 +142,21 @@ def plan(
         asked=selection.document(),
     )
     after = in_force([*undos, undo]) - {undo.number}
-    matched = undo_records.matching(connection, profile.id, selection)
-    others = undo_records.rows_of(connection, profile.id, before ^ after)
-    reach = {row.revision: row for row in (*matched, *others)}
-    taken = undo_records.taken_by(connection, profile.id, reach)
-    gone, gone_after = (
-        {revision for revision, by in taken.items() if by & standing}
-        for standing in (before, after)
-    )
-    # Also rows of another undo, if that undo is now taken back; otherwise they would be
-    # in force again.
-    own = frozenset(row.revision for row in matched) - gone_after
-    gone_after |= own
-    affected = [reach[revision] for revision in sorted(gone ^ gone_after)]
+    own, affected = _affected(connection, profile.id, selection, in_force(undos), after)
     if not affected:
-        own, undo = frozenset(), replace(undo, takes=frozenset())
+        undo = replace(undo, takes=frozenset())
     taken_back = [row for row in affected if row.revision in own]
-    sums = [row for row in affected if row.is_sum]
-    require_kept(connection, profile, [*taken_back, *sums])
+    sums = {row.revision: row for row in affected if row.is_sum}
+    require_kept(connection, profile, [*taken_back, *sums.values()])
     if selection.ids:
         require_whole(connection, profile, taken_back)
     # 1 for a sum to add again, -1 for one to take back.
-    signs = {x.revision: -1 if x.revision in gone_after else 1 for x in sums}
+    signs = {at: -1 if affected[row] else 1 for at, row in sums.items()}
     summed = require_reachable(connection, profile, signs)
-    messages: Counter[tuple[str | None, str | None]] = Counter()
-    scored: Counter[tuple[str, str | None, str | None]] = Counter()
+    moved: list[tuple[str | None, str | None, str | None]] = []
     work = sorted(signs.items())
     digests = {row.digest for row in affected if not row.is_sum}
-    needed = [(row.time, row.revision) for row in sums]
+    needed = [(row.time, row.revision) for row in sums.values()]
     for _, history, back in histories(connection, profile.id, digests, after, own):
         needed += [(row.time, row.revision) for row in history if row.kept]
         change = transition(history, back)
@@ -177,27 +164,72 @@ def plan(
             continue
         if not change.possible:
             raise Expired(too_old(connection, profile, history[0].revision))
-        labels = change.labels
         work.append((history[-1].revision, 0))
         # The same by other rows, such as those of an undo of an undo.
-        if labels[0] == labels[1]:
-            continue
-        messages[labels] += 1
-        # A message counts once, as `app.storage.scored` counts it.
-        for step in reversed(history):
-            if step.label_before is None and step.decision is not None:
-                scored[(step.decision, *labels)] += 1
-                break
+        if change.labels[0] != change.labels[1]:
+            moved.append((_decision(history), *change.labels))
     return Plan(
         undo=replace(undo, revisions=tuple(sorted(own))),
-        messages=messages,
+        messages=Counter((before, label) for _, before, label in moved),
         summed=summed,
         work=tuple(work),
-        scored=scored,
+        scored=Counter(
+            (decision, before, label)
+            for decision, before, label in moved
+            if decision is not None
+        ),
         of_parts=any(row.in_sum for row in taken_back),
         of_pruning=any(row.pruning for row in taken_back),
         revision=profiles.last_revision(connection, profile.id),
         needed=min(needed)[1] if needed else None,
+    )
+
+
+def _affected(
+    connection: Connection,
+    profile_id: int,
+    selection: Selection,
+    before: frozenset[int],
+    after: frozenset[int],
+) -> tuple[frozenset[int], dict[TaughtRow, bool]]:
+    """Return the rows that an undo takes back itself, and all that change by it.
+
+    Parameters
+    ----------
+    before, after : frozenset of int
+        The other undos that are in force without it, and with it.
+
+    Returns
+    -------
+    own : frozenset of int
+        Their revisions; also of rows of another undo, if that undo is now taken back:
+        otherwise they would be in force again.  None if nothing changes.
+    affected : dict of TaughtRow to bool
+        In the order of revisions, and whether each is taken back then.
+    """
+    matched = undo_records.matching(connection, profile_id, selection)
+    others = undo_records.rows_of(connection, profile_id, before ^ after)
+    reach = {row.revision: row for row in (*matched, *others)}
+    taken = undo_records.taken_by(connection, profile_id, reach)
+    gone, gone_after = (
+        {revision for revision, by in taken.items() if by & standing}
+        for standing in (before, after)
+    )
+    own = frozenset(row.revision for row in matched) - gone_after
+    gone_after |= own
+    affected = {reach[at]: at in gone_after for at in sorted(gone ^ gone_after)}
+    return own if affected else frozenset(), affected
+
+
+def _decision(history: Sequence[MessageRow]) -> str | None:
+    """Return the decision on a message, which counts as in `app.storage.scored`."""
+    return next(
+        (
+            step.decision
+            for step in reversed(history)
+            if step.label_before is None and step.decision is not None
+        ),
+        None,
     )
 
 

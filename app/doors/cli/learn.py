@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
@@ -43,7 +43,7 @@ from app.services.startup import load_profiles, opened_database
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from app.corpora.mailbox import MailFolder
     from app.errors import UnreadableMessage
@@ -129,18 +129,7 @@ def learn(
         )
     check_source(source)
     settings = load_settings()
-    places = [mail_path(path) for path in paths or ()]
-    if places:
-        require_mail(places, tried=BATCH)
-    folders = [
-        folder
-        for place in places
-        for folder in mail_folders(place, label=label, junk_label=junk)
-    ]
-    if not as_json:
-        # A named file has the label that was given, and may be one of thousands.
-        named = {path for path in places if path.is_file()}
-        _show([f for f in folders if f.label != label or f.path not in named])
+    folders = _folders_of(paths or (), label, junk, quiet=as_json)
     _doubt(folders, junk, settings)
     if index is None:
         total, in_order, parts_of = None, False, partial(folder_parts, folders)
@@ -175,12 +164,11 @@ def learn(
             run_stage(bar, "folding", learner.fold())
         folding_seconds = time.perf_counter() - begun - seconds
 
-    rate = counted.total() / seconds
     result = {
         "messages": counted.total(),
         **{kind: counted[kind] for kind in _OUTCOMES},
         "scored": in_order,
-        "messages_per_second": rate,
+        "messages_per_second": counted.total() / seconds,
         "folding_seconds": folding_seconds,
         "profile": taught.row.name,
         "revision": learner.revision,
@@ -194,21 +182,44 @@ def learn(
             for folder in folders
         ],
     }
-    expired, passed = counted["expired"], counted["unreadable"]
-    lines = [
-        f"{number_of(counted.total(), 'message')} in {seconds:.1f} s "
-        f"({rate:,.0f}/s): {counted['learned']} learned, "
-        f"{counted['relabelled']} relabelled, {counted['unchanged']} unchanged, "
-        f"{counted['empty']} empty"
+    show(result, _sentences(result, seconds), as_json=as_json)
+    raise_for(counted["unreadable"])
+
+
+def _folders_of(
+    paths: Sequence[str], label: str | None, junk: str | None, *, quiet: bool
+) -> list[MailFolder]:
+    """Return the folders of mail at some paths, and show their labels unless quiet."""
+    places = [mail_path(path) for path in paths]
+    if places:
+        require_mail(places, tried=BATCH)
+    folders = [
+        folder
+        for place in places
+        for folder in mail_folders(place, label=label, junk_label=junk)
+    ]
+    if not quiet:
+        # A named file has the label that was given, and may be one of thousands.
+        named = {path for path in places if path.is_file()}
+        _show([f for f in folders if f.label != label or f.path not in named])
+    return folders
+
+
+def _sentences(result: Mapping[str, Any], seconds: float) -> Iterator[str]:
+    """Yield a result in words."""
+    expired, passed = result["expired"], result["unreadable"]
+    yield (
+        f"{number_of(result['messages'], 'message')} in {seconds:.1f} s "
+        f"({result['messages_per_second']:,.0f}/s): {result['learned']} learned, "
+        f"{result['relabelled']} relabelled, {result['unchanged']} unchanged, "
+        f"{result['empty']} empty"
         + (f", {expired} not changed because they are too old" if expired else "")
         + (f", {passed} skipped" if passed else "")
-        + f"; folded into the counts in {folding_seconds:.1f} s. "
-        f"Profile {taught.row.name!r} is at revision {learner.revision}."
-    ]
-    if counted["learned"]:
-        lines.append(_SCORED if in_order else _NOT_SCORED)
-    show(result, lines, as_json=as_json)
-    raise_for(counted["unreadable"])
+        + f"; folded into the counts in {result['folding_seconds']:.1f} s. "
+        f"Profile {result['profile']!r} is at revision {result['revision']}."
+    )
+    if result["learned"]:
+        yield _SCORED if result["scored"] else _NOT_SCORED
 
 
 def _show(folders: Sequence[MailFolder]) -> None:
