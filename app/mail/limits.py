@@ -109,10 +109,10 @@ messages; pieces of parameters (RFC 2231) count as well.  A To field of 200 reci
 has 400; the maximum in 39,762 messages is 41.
 """
 MAX_DETECTIONS: Final = 16
-"""Runs of bytes of a message whose charset is detected; further ones are Latin-1.
+"""Runs of bytes of a message whose charset is detected.
 
-These are texts and headers with no charset or a wrong one.  The maximum in 39,762
-messages is 3; each takes up to 3 ms.
+Further ones are read as Windows-1252.  These are texts and headers with no charset or a
+wrong one.  The maximum in 39,762 messages is 3; each takes up to 3 ms.
 """
 MAX_TITLE_CHARS: Final = 100
 """Characters of the titles of an HTML part that are read as its text.

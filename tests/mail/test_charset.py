@@ -16,6 +16,101 @@ RUSSIAN = "Съешь же ещё этих мягких французских �
 JAPANESE = (
     "いろはにほへと ちりぬるを わかよたれそ つねならむ。漢字かな交じり文です。" * 3
 )
+# The charsets in which mail was written before UTF-8, and a sentence in each language.
+LETTERS = (
+    ("gb2312 gb18030", "大家好,今天下午三点我们在会议室开会,请各位准时参加。"),
+    ("big5", "大家好,今天下午三點我們在會議室開會,請各位準時參加。"),
+    (
+        "shift_jis euc-jp",
+        "皆さん、こんにちは。今日の午後三時に会議室で会議があります。",
+    ),
+    (
+        "euc-kr",
+        "안녕하세요. 오늘 오후 세 시에 회의실에서 회의가 있습니다.",
+    ),
+    ("tis-620", "สวัสดีครับทุกคน วันนี้บ่ายสามโมงเรามีประชุมที่ห้องประชุม กรุณามาให้ตรงเวลา"),
+    (
+        "koi8-r windows-1251 iso-8859-5",
+        "Здравствуйте, коллеги. Сегодня в три часа будет совещание, прошу прийти.",
+    ),
+    (
+        "windows-1251",
+        "Вітаю всіх, сьогодні вдень ми маємо зустріч, будь ласка, приходьте вчасно.",
+    ),
+    (
+        "windows-1251",
+        "Здравейте на всички, днес в три часа следобед имаме среща в голямата зала.",
+    ),
+    (
+        "iso-8859-7",
+        "Γεια σας, σήμερα στις τρεις το απόγευμα έχουμε συνάντηση στην αίθουσα.",
+    ),
+    ("windows-1255", "שלום לכולם, היום בשלוש אחר הצהריים יש לנו ישיבה בחדר הישיבות."),
+    (
+        "windows-1256 iso-8859-6",
+        "مرحبا بالجميع، اليوم في الساعة الثالثة بعد الظهر لدينا اجتماع في القاعة الكبيرة.",
+    ),
+    (
+        "iso-8859-9",
+        "Merhaba arkadaşlar, bugün öğleden sonra üçte görüşelim, lütfen geç gelmeyin.",
+    ),
+    (
+        "iso-8859-2",
+        "Szia mindenki, ma délután három órakor megbeszélésünk lesz a nagyteremben.",
+    ),
+    (
+        "windows-1250 iso-8859-2",
+        "Ahoj všichni, dnes odpoledne ve tři hodiny máme schůzku v zasedací místnosti.",
+    ),
+    (
+        "windows-1250",
+        "Ahojte všetci, dnes o tretej popoludní máme stretnutie vo veľkej sále.",
+    ),
+    (
+        "iso-8859-16",
+        "Bună ziua tuturor, astăzi la ora trei după-amiază avem o ședință în sala mare.",
+    ),
+    (
+        "windows-1257",
+        "Sveiki visi, šiandien trečią valandą po pietų turime susirinkimą didžiojoje salėje.",
+    ),
+    (
+        "iso-8859-13",
+        "Sveiki visi, šodien trijos pēcpusdienā mums ir sapulce lielajā zālē.",
+    ),
+    (
+        "windows-1252",
+        "Bitte pünktlich zur Besprechung im großen Saal erscheinen, schöne Grüße.",
+    ),
+    (
+        "windows-1252",
+        "Bonjour à tous, la réunion aura lieu cet après-midi à trois heures.",
+    ),
+    (
+        "windows-1252",
+        "Hola a todos, hoy a las tres de la tarde tenemos una reunión en la sala.",
+    ),
+    (
+        "windows-1252",
+        "Ciao a tutti, siate puntuali per favore, perché gli altri sono già qui.",
+    ),
+    (
+        "windows-1252",
+        "Olá a todos, hoje às três da tarde temos uma reunião na sala grande.",
+    ),
+    (
+        "windows-1252",
+        "Hej alla, i eftermiddag har vi möte i stora salen.",
+    ),
+    (
+        "windows-1252",
+        "Sæl öll, í dag klukkan þrjú er fundur í stóra salnum.",
+    ),
+    (
+        "windows-1252",
+        "Eén ding nog: de geïnteresseerden moeten op tijd komen.",
+    ),
+)
 NAMES = st.sampled_from(
     [
         "utf-8",
@@ -119,17 +214,33 @@ def test_japanese_escapes_need_no_declaration():
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("windows-1251", RUSSIAN), ("shift_jis", JAPANESE)]
+    ("charset", "text"),
+    [(charset, text) for charsets, text in LETTERS for charset in charsets.split()],
 )
 def test_without_a_declaration_the_charset_is_detected(charset, text):
     """Neither declared nor UTF-8: the detector decides."""
-    assert (text, False) == decode_text(text.encode(charset), "")
+    content = text.encode(charset)
+
+    assert (text, False) == decode_text(content, "")
+    assert text == decode_text(content, "utf-8")[0]
 
 
-def test_latin_1_is_the_last_resort():
-    """It gives a character for any byte."""
-    assert ("é", False) == decode_text(b"\xe9", "")
-    assert ("\xff", False) == decode_text(b"\xff", "us-ascii")
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("café", "Grüße", "año", "naïve", "smörgås", "São Paulo", "£100", "50 €"),
+        "all “free” offers",
+        "ÿ",
+    ],
+)
+def test_windows_1252_is_the_last_resort(text):
+    """Short texts are mostly in it, and the detector takes them for others."""
+    assert (text, False) == decode_text(text.encode("cp1252"), "us-ascii")
+
+
+def test_a_byte_of_no_charset_is_a_character():
+    """Windows-1252 lacks five of them."""
+    assert ("a\ufffdb", False) == decode_text(b"a\x81b", "")
 
 
 @pytest.mark.parametrize("before", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0"])
