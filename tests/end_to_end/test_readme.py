@@ -33,7 +33,7 @@ def includes(shown, real):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the tour needs curl")
 def test_the_tour_prints_what_the_readme_shows(service):
-    """Its commands run in order, and the answer shown is the answer given."""
+    """Its commands run in order, and the page that it then opens has the message."""
     service.start()
     teach, classify, by_id = blocks("sh", "Two minutes")
     (shown,) = blocks("json", "Two minutes")
@@ -50,7 +50,16 @@ def test_the_tour_prints_what_the_readme_shows(service):
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert ["learned"] * 4 == [answer["outcome"] for answer in answers[:4]]
     assert includes(json.loads(shown), answers[4])
-    assert ["learned", "forgotten"] == [answer["outcome"] for answer in answers[5:]]
+    learned, undone = answers[5:]
+    assert "learned" == learned["outcome"]
+    assert [{"label_before": "spam", "label": None, "messages": 1}] == undone[
+        "messages"
+    ]
+    # What was scored last is written when the service stops.
+    service.stop()
+    service.start()
+    history = service.client.get("/history").json()["entries"]
+    assert [answers[4]["id"]] == [entry["id"] for entry in history]
 
 
 def test_every_link_of_the_readme_leads_somewhere():
