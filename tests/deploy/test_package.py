@@ -123,14 +123,17 @@ def test_nothing_is_started_unasked_and_data_are_removed_by_purge_alone():
     assert 1 == sum(text.count("rm -rf /var") for text in scripts.values())
 
 
-def exported(settings, *, readable=True, **variables):
+READ, SEEN, ENTERED = '[ -r "$settings" ]', '[ -e "$settings" ]', '[ -x "$folder" ]'
+
+
+def exported(settings, *, denied=(), **variables):
     """Return the variables that the wrapper gives the command."""
     wrapper = (DEBIAN / "wrapper").read_text()
     for old, new in {
         "/etc/postbayes/postbayes.env": str(settings),
         '/opt/postbayes/bin/postbayes "$@"': "env",
         # Root may read everything.
-        **({} if readable else {'[ -r "$settings" ]': "false"}),
+        **dict.fromkeys(denied, "false"),
     }.items():
         assert old in wrapper
         wrapper = wrapper.replace(old, new)
@@ -157,17 +160,18 @@ def test_a_command_has_the_settings_of_the_service(tmp_path):
     assert other == exported(settings, **other)
 
 
+@pytest.mark.parametrize("denied", [[READ], [READ, SEEN, ENTERED]])
 def test_a_user_who_may_not_read_the_settings_gets_no_other_database(
-    tmp_path, monkeypatch
+    denied, tmp_path, monkeypatch
 ):
-    """Commands that ask the service, as for a mail server, still run."""
+    """Nor one who may not enter their folder, as other users of a package may not."""
     settings = tmp_path / "postbayes.env"
     settings.touch()
-    for name, value in exported(settings, readable=False).items():
+    for name, value in exported(settings, denied=denied).items():
         monkeypatch.setenv(name, value)
     url = load_settings().database_url
 
     with pytest.raises(InvalidSetting, match=f"named in {settings}, which this user"):
         open_engine(url)
     own = {"POSTBAYES_DATABASE_URL": "sqlite:///own.db"}
-    assert own == exported(settings, readable=False, **own)
+    assert own == exported(settings, denied=denied, **own)
