@@ -66,6 +66,19 @@ def test_the_service_gets_each_setting_of_the_environment_file():
     assert ignored == set(re.findall("`(POSTBAYES_[A-Z_]+)`", line))
 
 
+def test_the_documents_name_networks_of_the_compose_file():
+    """A command of another network would fail, or reach no service."""
+    named = {
+        name
+        for path in (ROOT / "docs").glob("*.md")
+        for name in re.findall(
+            r"(?:--network|docker network inspect) postbayes_(\w+)", path.read_text()
+        )
+    }
+
+    assert named == COMPOSE["networks"].keys()
+
+
 def test_no_image_that_is_built_here_is_pulled():
     """An image of the same name in a registry would be another one."""
     for name, each in SERVICES.items():
