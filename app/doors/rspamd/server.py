@@ -287,7 +287,9 @@ class Rspamd(MailDoor):
         except (errors.Unauthenticated, errors.Forbidden) as error:
             gone = "a client that is gone"
             client = "a local process" if caller.host is None else caller.host or gone
-            self._log.warning("rspamd: %s is not allowed to %s", client, ask.kind)
+            self._log.warning(
+                "rspamd: %s is not allowed to %s: %s", client, ask.kind, error
+            )
             raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized") from error
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
