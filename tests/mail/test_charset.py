@@ -260,13 +260,28 @@ def test_a_cut_character_does_not_lose_the_rest():
 
 
 @pytest.mark.parametrize("charset", ["gb2312", "euc-kr", "shift_jis", "big5", "euc-jp"])
-def test_a_short_text_that_is_cut_in_a_character_is_as_declared(charset):
-    """Subjects are, and the detector knows too little of them."""
+def test_a_short_text_with_broken_characters_is_as_declared(charset):
+    """Subjects are cut in a character, and the detector knows too little of them."""
     text = "무료" if charset == "euc-kr" else "中文大小"
+    content = text.encode(charset)
 
-    assert (text[:-1] + "\ufffd", False) == decode_text(
-        text.encode(charset)[:-1], charset
-    )
+    assert (text[:-1] + "\ufffd", False) == decode_text(content[:-1], charset)
+    broken = content + content[:1] + b"!"
+    assert (f"{text}\ufffd!", False) == decode_text(broken, charset)
+
+
+def test_a_long_text_with_broken_characters_is_cut():
+    """They are replaced one by one: four megabytes would take a second."""
+    content = "特價".encode("big5") * MAX_TEXT_CHARS + b"\x81"
+
+    assert 2 * MAX_TEXT_CHARS > len(decode_text(content, "big5")[0]) > MAX_TEXT_CHARS
+
+
+def test_text_that_loses_most_characters_is_not_as_declared():
+    """Mail from Korea and China declares its charset for any text."""
+    text = "Un café à Orléans, à l'été: là, déjà."
+
+    assert text == decode_text(text.encode("cp1252"), "big5")[0]
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,8 @@ def grown(piece, size, end):
 
 def is_slow(pattern, piece, end):
     """Return whether four times the text takes more than nine times as long."""
-    long = seconds(pattern, grown(piece, LONG, end), 1)
-    return long > NOISE_SECONDS and long > 9 * seconds(
-        pattern, grown(piece, SHORT, end), 3
-    )
+    short, long = (seconds(pattern, grown(piece, n, end), 3) for n in (SHORT, LONG))
+    return long > NOISE_SECONDS and long > 9 * short
 
 
 def test_no_expression_is_compiled_in_passing():
