@@ -90,6 +90,12 @@ _DETECTED: Final = frozenset(
 _MIN_CONFIDENCE: Final = 0.6
 _LAST: Final = SUPERSETS["iso8859-1"]
 _ASCII: Final = bytes(range(128))
+_UNDECLARED: Final = frozenset({"", "us-ascii", "ascii"})
+_META_BYTES: Final = 1_024
+_META: Final = re.compile(
+    rb"<meta[\s/][^>]{0,200}?charset\s{0,9}=[\s\"']{0,9}([a-z\d._:-]{1,40})",
+    re.IGNORECASE,
+)
 ESCAPE: Final = "\x1b$"
 """The beginning of Japanese text in ISO-2022-JP, often undeclared in headers."""
 
@@ -143,7 +149,7 @@ def decode_text(
                 return text, False
         return content.decode("ascii"), bool(declared) or not charset
     # Declared ASCII with bytes above 127 is not believed.
-    if declared and charset.lower() not in {"us-ascii", "ascii"}:
+    if declared and charset.lower() not in _UNDECLARED:
         text = _strict(content, declared)
         if text is not None:
             return text, True
@@ -151,6 +157,26 @@ def decode_text(
     if text is not None:
         return text, declared == "utf-8"
     return _repaired(content, declared) or _guess(content, budget or Budget()), False
+
+
+def charset_of_page(content: bytes, declared: str) -> str:
+    """Return the declared charset of HTML, or that which it names itself.
+
+    Only where none or ASCII is declared, and it is neither that nor UTF-8; the element
+    is looked for where browsers do (HTML standard, 13.2.3.2).
+
+    Examples
+    --------
+    >>> page = "<meta charset=koi8-r>\u0441\u043f\u0430\u043c".encode("koi8-r")
+    >>> charset_of_page(page, "us-ascii"), charset_of_page(page, "cp1251")
+    ('koi8-r', 'cp1251')
+    """
+    if declared.lower() not in _UNDECLARED or _strict(content, "utf-8") is not None:
+        return declared
+    found = _META.search(content[:_META_BYTES])
+    codec = codec_name(found[1].decode()) if found else ""
+    # Not such as UTF-16, in which it could not be read.
+    return declared if codec.startswith(_STATEFUL) else codec or declared
 
 
 def _strict(content: bytes, codec: str) -> str | None:

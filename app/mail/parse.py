@@ -19,7 +19,12 @@ import numpy as np
 
 from app.kernels import text as kernel
 from app.mail import headers, html
-from app.mail.encoding import decode_text, decode_transfer, without_uuencoded
+from app.mail.encoding import (
+    charset_of_page,
+    decode_text,
+    decode_transfer,
+    without_uuencoded,
+)
 from app.mail.limits import (
     MAX_BYTES,
     MAX_FORWARDED,
@@ -195,6 +200,8 @@ class _Reader:
         page = media_type in _PAGES
         if not page and b"begin " in content:
             content = self.take_uuencoded(content, node.depth)
+        if page:
+            declared = charset_of_page(content, declared)
         text, as_declared = decode_text(content, declared, self.budget)
         if not as_declared:
             self.defects.add("charset-mismatch")

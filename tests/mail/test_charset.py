@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.mail.encoding import _CODECS as CODECS
 from app.mail.encoding import REFUSED, codec_name, decode_text
 from app.mail.limits import MAX_TEXT_CHARS
+from app.mail.parse import parse
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (
@@ -236,6 +237,40 @@ def test_without_a_declaration_the_charset_is_detected(charset, text):
 def test_windows_1252_is_the_last_resort(text):
     """Short texts are mostly in it, and the detector takes them for others."""
     assert (text, False) == decode_text(text.encode("cp1252"), "us-ascii")
+
+
+META = '<html><meta http-equiv=Content-Type content="text/html; charset={}">'
+
+
+@pytest.mark.parametrize("declared", ["", "; charset=us-ascii"])
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [("gb2312", "优惠"), ("euc-kr", "무료"), ("shift_jis", "無料"), ("koi8-r", "да")],
+)
+def test_a_page_may_name_its_charset(charset, text, declared):
+    """Its subject is in it as well, and too short to detect any."""
+    page = f"{META.format(charset)}<p>{text}".encode(charset)
+    head = f"Subject: {text}\nContent-Type: text/html{declared}\n\n".encode(charset)
+    message = parse(head + page)
+
+    assert (text, text) == (message.header("subject"), message.texts[0].content.strip())
+    assert "charset-mismatch" not in message.defects
+
+
+@pytest.mark.parametrize(
+    ("text", "charset", "named"),
+    [
+        ("grün", "utf-8", "koi8-r"),
+        ("grün", "cp1252", "utf-16"),
+        ("Добрый день", "koi8-r", "x"),
+    ],
+)
+def test_a_page_may_name_another_charset(text, charset, named):
+    """It is read as mail programs show it: as UTF-8, or as it can be read."""
+    page = f"{META.format(named)}<p>{text}".encode(charset)
+    message = parse(b"Content-Type: text/html\n\n" + page)
+
+    assert [text] == [each.content.strip() for each in message.texts]
 
 
 def test_a_byte_of_no_charset_is_a_character():
