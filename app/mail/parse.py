@@ -53,9 +53,7 @@ _UNREADABLE: Final = ValueError
 # Newsletters repeat themselves for Gmail and for watches, whose programs say so.
 _PAGES: Final = frozenset({"text/html", "text/x-amp-html", "text/watch-html"})
 # The containers of which mail programs show one part.
-_CHOICES: Final = frozenset(
-    {"multipart/alternative", "multipart/related", "multipart/signed"}
-)
+_CHOICES: Final = frozenset({"multipart/alternative", "multipart/related"})
 # The line before each message in an mbox; a sentence that begins with "From" does not
 # contain a time.
 _MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
@@ -290,7 +288,7 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
 def _shown(node: Node) -> Node | None:
     """Return the part that mail programs show: of alternatives the last page, or text.
 
-    The others are pictures of the root, or its signature (RFC 2387, RFC 1847).
+    Of related parts it is the root; the others are its pictures (RFC 2387).
     """
     if node.media_type != "multipart/alternative":
         start = node.parameter("start").strip("<> ")

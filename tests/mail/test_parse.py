@@ -304,13 +304,19 @@ Content-Transfer-Encoding: base64
     assert [("plain", "shown")] == texts(parse(raw.encode()))
 
 
-@pytest.mark.parametrize("kind", ["related", "signed"])
 @pytest.mark.parametrize("start", ["", "; start=first", "; start='<none>'"])
-def test_what_a_container_shows_is_its_first_part(kind, start):
-    """The others are its pictures and its signature (RFC 2387, RFC 1847)."""
-    message = container(f"{kind}{start}", "<first>", "<second>")
+def test_what_a_container_shows_is_its_first_part(start):
+    """The others are its pictures (RFC 2387)."""
+    message = container(f"related{start}", "<first>", "<second>")
 
     assert [("plain", "<first>"), ("alternative", "<second>")] == texts(message)
+
+
+def test_a_text_in_the_place_of_a_signature_is_read():
+    """Mail programs show all parts if they do not know the protocol of a signature."""
+    message = container("signed", "<first>", "<second>")
+
+    assert [("plain", "<first>"), ("plain", "<second>")] == texts(message)
 
 
 def test_the_first_part_may_be_another_one():
