@@ -48,6 +48,8 @@ _TOKEN: Final = re.compile(r"[^\s,()\"]+")
 # Values that are text for people. To decode a boundary, or the name of an encoding, is
 # to read another one than mail programs do.
 _NAMES: Final = frozenset({"name", "filename"})
+CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1f\x7f]+")
+"""Control characters, of which most mail programs show nothing, even inside words."""
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
 
@@ -140,7 +142,7 @@ def _on_one_line(raw: str) -> str:
     line = raw.replace("\n\t", " ")
     if "  " not in line and line.isprintable():
         return line.strip()
-    return " ".join(raw.split())
+    return " ".join(CONTROLS.sub("", raw).split())
 
 
 def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
