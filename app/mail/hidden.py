@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from app.mail.style import Style
 
 _PAGE: Final = frozenset({"html", "body"})
-# What browsers do not show (HTML standard, 15.3.1), or show as a picture.
-_UNSHOWN: Final = frozenset({"audio", "datalist", "rp", "svg", "video"})
+# What browsers do not show (HTML standard, 15.3.1), or show as a picture or a gauge.
+_UNSHOWN: Final = frozenset({
+    *("audio", "canvas", "datalist", "meter", "progress", "rp", "svg", "video"),
+    *("annotation", "annotation-xml", "mphantom"),
+})  # fmt: skip
 _OPENED: Final = frozenset({"details", "dialog", "summary"})
 # Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
 _CELLS: Final = frozenset({"table", "td", "th"})
