@@ -323,8 +323,14 @@ _BLOCKS: Final = (
     (0x2C60, 0x2C7F),  # Latin Extended-C
     (0xA720, 0xA7FF),  # Latin Extended-D
 )
+# Modifier letters; the points of Hebrew; those of Arabic, and what lengthens its lines.
+_UNREAD: Final = (
+    *((0x2B0, 0x2FF), (0x591, 0x5BD), (0x5BF, 0x5BF), (0x5C1, 0x5C2), (0x5C4, 0x5C5)),
+    *((0x5C7, 0x5C7), (0x640, 0x640), (0x64B, 0x65F), (0x670, 0x670)),
+)
 _PLAIN: Final = {
     **dict.fromkeys(map(ord, "-'_"), ""),
+    **{code: "" for first, last in _UNREAD for code in range(first, last + 1)},
     **{
         code: found[2] if found[1] == "CAPITAL" else found[2].lower()
         for first, last in _BLOCKS
@@ -343,8 +349,8 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     """Return the ids of features, shape (n,), in the order of their names.
 
     The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.  In words for
-    people, neither the accents of Latin letters nor hyphens, apostrophes and
-    underscores count.
+    people, neither the accents of Latin letters nor the points of Hebrew and Arabic
+    count, nor hyphens, apostrophes and underscores.
 
     Examples
     --------

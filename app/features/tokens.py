@@ -331,6 +331,7 @@ def _classes() -> NDArray[np.uint8]:
     word[ord("_")] = True
     found = np.where(word, LETTER | STEM, MARK).astype(np.uint8)
     found[np.strings.isspace(characters)] = 0
+    found[[*kernel.FILLERS]] = 0
     for first, last in (*_IN_WORDS, *_MARKS):
         found[first : last + 1] |= LETTER
     for first, last in _UNSPACED:

@@ -29,7 +29,9 @@ _LOOKALIKES: Final = {
 # Of Latin letters and of Greek or Cyrillic ones.
 _MIXED_WORD: Final = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
 # Blanks of any width; U+2800 is a Braille pattern without dots.
-_BETWEEN: Final = "[ .*\u00a0\u2000-\u200a\u202f\u205f\u2800-]"
+_BETWEEN: Final = (
+    f"[ .*\u00a0\u2000-\u200a\u202f\u205f\u2800{''.join(map(chr, kernel.FILLERS))}-]"
+)
 # A letter and one or two blanks or marks, repeated. Never a digit, because tables and
 # telephone numbers look like this.
 _SPACED: Final = re.compile(

@@ -55,16 +55,19 @@ SPACED: Final = 8
 letter by letter."""
 
 UNSEEN: Final = (
-    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5),
-    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F),
-    (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
-    (0xFFF0, 0xFFFC), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF), (0xFFF0, 0xFFFC), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
 )  # fmt: skip
 """Ranges of the characters that programs do not show.
 
-Default_Ignorable_Code_Point of Unicode 15.1 (DerivedCoreProperties.txt), and U+FFF9 to
-U+FFFC, which annotate text.  Any of them inside a word leaves it readable.
+Default_Ignorable_Code_Point of Unicode 15.1 (DerivedCoreProperties.txt) without
+`FILLERS`, and U+FFF9 to U+FFFC, which annotate text.  Any of them inside a word leaves
+it readable.
 """
+FILLERS: Final = (0x115F, 0x1160, 0x3164, 0xFFA0)
+"""The letters of Hangul that programs show as blanks."""
 _UNSEEN: Final = np.array(UNSEEN)
 # Hebrew, before Arabic, the scripts of India and those of South East Asia.
 _FIRST_JOINED: Final = 0x590
@@ -711,7 +714,7 @@ def _is_between(code: int) -> bool:
     """Return whether a character may separate the letters of a spaced word."""
     # Blanks that end a line or a paragraph do not.
     blank = code in (32, 0xA0, 0x202F, 0x205F, 0x2800) or 0x2000 <= code <= 0x200A
-    return blank or code in (42, 45, 46)
+    return blank or code in FILLERS or code in (42, 45, 46)
 
 
 @part

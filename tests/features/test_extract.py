@@ -54,6 +54,8 @@ def test_what_is_read_alike_is_one_feature():
     assert ids_of([f"link:{host}" for host in hosts]).tolist() == found.ids.tolist()
     assert 2 == len({*subjects.ids.tolist()})
     assert meant("subject:e-mail") == meant("subject:email")
+    assert meant("via\u02bcgra") == meant("v\u0640i\u064ea\u05b0gra") == meant("viagra")
+    assert meant("مَرحبا") == meant("مرحبا")
     assert meant("--")["words"] != meant("-")["words"]
 
 

@@ -21,7 +21,11 @@ from app.features.tokens import MAX_WORD_CHARS, normalized, of_name, of_text
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("\uff26\uff32\uff25\uff25", ["free"]),
         ("vi\u200bagra vi\u00adagra", ["viagra", "viagra"]),
-        ("v\u034fi\ufe0fa\u2066g\u3164r\U000e0101a", ["viagra"]),
+        ("v\u034fi\ufe0fa\u2066g\u200br\U000e0101a", ["viagra"]),
+        (
+            "buy\u115fit\u1160now\u3164or\uffa0never",
+            ["buy", "it", "now", "or", "never"],
+        ),
         ("\u2764\ufe0f love", ["\u2764", "love"]),
         ("Größe.Maß", ["grösse.mass", "grösse", "mass"]),
         ("हिन्दी में।", ["हिन्दी", "में", "।"]),

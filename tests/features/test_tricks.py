@@ -43,6 +43,7 @@ def test_what_is_done_to_words_is_seen(text, expected):
         ("F - R - E - E", []),
         ("F-R-E-E", ["trick:spaced", "free"]),
         ("F\u00a0R\u2009E\u2800E", ["trick:spaced", "free"]),
+        ("V\u3164i\uffa0a\u115fg\u1160r\u3164a", ["trick:spaced", "viagra"]),
         ("1 2 3 4 5", []),
         ("a b c", []),
     ],

@@ -36,9 +36,13 @@ STYLED = str.maketrans(
     "iabcdefghijklmnopqrstuvwyz" + 2 * "abcdefghijklmnopqrstuvwxyz",
 )
 UNSEEN = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"
+    "\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffc"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+UNREAD = (
+    "\u02b0-\u02ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u0640\u064b-\u065f\u0670_'-"
 )
 
 
@@ -47,6 +51,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     text = re.sub(f"[{UNSEEN}]", "", text)
+    text = re.sub("[\u115f\u1160\u3164\uffa0]", " ", text)
     pieces = [text[i : i + 2_000] for i in range(0, len(text), 2_000)]
     folded = [unicodedata.normalize("NFKC", piece) for piece in pieces]
     whole = "".join(
@@ -79,7 +84,7 @@ def tokens(span: Span) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Return a word without accents, strokes, hyphens and the like; others whole."""
+    """Return a word without accents, strokes, points, hyphens and the like; others whole."""
     tag, colon, _ = name.partition(":")
     tagged = colon and re.fullmatch("[a-z-]+", tag)
     if tagged and tag not in {"subject", "alt", "hidden", "long"}:
@@ -90,7 +95,7 @@ def plain(name: str) -> str:
         size, letter, what = words[1:2], words[3:4], words[4:5]
         if words[0] == "LATIN" and len(*letter or [""]) == 1 and what == ["WITH"]:
             found.append(letter[0].lower() if size == ["SMALL"] else letter[0])
-        elif c not in "-'_":
+        elif not re.match(f"[{UNREAD}]", c):
             found.append(c)
     return "".join(found) or name
 
