@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import socket
 import time
@@ -142,7 +143,10 @@ def test_workers_under_random_feedback_end_at_the_replay(service, workers):
 def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
     service, processes, workers
 ):
-    """A killed worker is one of several; what was acknowledged stays."""
+    """A killed worker is one of several; what was acknowledged stays.
+
+    The log has its death, such as by the kernel that was short of memory.
+    """
     taught = teach(workers[0], spam(1), "spam")
     for process in processes:
         os.kill(int(process), signal.SIGKILL)
@@ -155,6 +159,11 @@ def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
         break
 
     assert taught["revision"] == answer["revision"]
+    service.stop()
+    lines = (service.folder / "log").read_text()
+    died = re.findall(r"a worker died \(process (\d+), exit code -9\)", lines)
+    assert {*died} <= {*processes}
+    assert died
 
 
 # In each process, before anything of ours: in the first there is no such thread.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import logging
 import multiprocessing
 import os
 import shutil
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 FILES: Final = 2 * MAX_CONNECTIONS * (1 + len(service.DOORS))
 """Files that a process may open: twice the connections of all its doors."""
+log = logging.getLogger(__name__)
 _PREFIX: Final = "postbayes-metrics-"
 _LOCK: Final = "lock"
 
@@ -267,6 +269,18 @@ class _Workers(Multiprocess):
         # and then be reset, instead of being refused at once.
         for each in self.sockets:
             each.close()
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died, which uvicorn does without a word in our log."""
+        workers = tuple(self.processes)
+        super().keep_subprocess_alive()
+        for old, new in zip(workers, self.processes, strict=True):
+            if new is not old:
+                log.warning(
+                    "a worker died (process %s, exit code %s), and another is started",
+                    old.pid,
+                    old.exitcode,
+                )
 
     def handle_signals(self) -> None:
         """Act on signals, and on a SIGHUP as soon as a worker can handle it."""
