@@ -127,11 +127,20 @@ def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
     parse_flag(settings.spam_header)
     parse_authserv_id(settings.milter_authserv_id, trusted=settings.authserv_id)
     found: list[tuple[str, str, Address]] = []
+    taken: dict[Address, str] = {Inet(settings.host, settings.port): "POSTBAYES_PORT"}
     for name in DOORS:
         text: str | None = getattr(settings, name)
         if text is not None:
             setting = f"POSTBAYES_{name.upper()}"
-            found.append((name, setting, parse_address(text, setting=setting)))
+            address = parse_address(text, setting=setting)
+            other = taken.setdefault(address, setting)
+            # Port 0 is any that is free.
+            if other != setting and not (
+                isinstance(address, Inet) and address.port == 0
+            ):
+                msg = f"{setting} and {other} have one address, {address}; change one"
+                raise InvalidSetting(msg)
+            found.append((name, setting, address))
     return found
 
 

@@ -93,6 +93,28 @@ def test_a_header_that_no_proxy_may_send_is_told_before_anything_opens():
         service.listen(settings)
 
 
+@pytest.mark.parametrize(
+    ("doors", "both"),
+    [
+        ({"spamd": "127.0.0.1:8025"}, "POSTBAYES_SPAMD and POSTBAYES_PORT"),
+        (
+            {"milter": "127.0.0.1:1783", "spamd": "127.0.0.1:1783"},
+            "POSTBAYES_SPAMD and POSTBAYES_MILTER",
+        ),
+        (
+            {"milter": "unix:/tmp/one", "rspamd": "unix:/tmp/one"},
+            "POSTBAYES_RSPAMD and POSTBAYES_MILTER",
+        ),
+    ],
+)
+def test_two_doors_with_one_address_are_told_before_anything_opens(doors, both):
+    """No other service has it, which the error of the system would suggest."""
+    settings = Settings(**doors)
+
+    with pytest.raises(InvalidSetting, match=f"{both} have one address"):
+        service.listen(settings)
+
+
 def test_what_could_be_opened_is_not():
     """Who asks whether it could be lets the address go."""
     with socket.create_server(("127.0.0.1", 0)) as server:
