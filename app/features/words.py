@@ -76,12 +76,8 @@ def disguised_words(read: list[Span], words: bytes) -> list[Span]:
         Its words, each followed by a blank.
     """
     found = tricks.of_words(words)
-    texts = [text for _, text, _ in read]
-    # Nearly all mail has none, so one pass over all of its texts saves one over each.
-    if tricks.of_text("\n".join(texts)):
-        for text in texts:
-            found += tricks.of_text(text)
-    return [("", name, WHOLE) for name in found] if found else []
+    found += tricks.of_text("\n".join([text for _, text, _ in read]))
+    return [("", name, WHOLE) for name in found]
 
 
 # Declared types for the kinds of `app.mail.parse`. Modern office files are zip.
