@@ -63,7 +63,7 @@ def profiles_create(
     Parameters
     ----------
     name
-        Its name, such as ann@example.org.
+        The name of the profile, such as ann@example.org.
     labels
         Its labels, separated by commas. [POSTBAYES_LABELS]
     spam_labels
@@ -100,7 +100,7 @@ def profiles_rename(old: str, new: str, as_json: AsJson = False) -> None:
     Parameters
     ----------
     old
-        Its name.
+        The name of the profile.
     new
         Its new name.
     """
@@ -118,7 +118,7 @@ def profiles_delete(name: str, yes: bool = False, as_json: AsJson = False) -> No
     Parameters
     ----------
     name
-        Its name.
+        The name of the profile.
     yes
         Do not ask before deleting.
     """
