@@ -280,10 +280,11 @@ def _parts(
 
 
 def _vocabulary(stated: str | None, texts: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the words of a declared vocabulary, split like text."""
+    """Return the words of a declared vocabulary, split like text and at commas."""
     if stated is None:
         return None
-    words = tuple(dict.fromkeys(of_text(stated)))
+    # In a text, a comma is a word.
+    words = tuple(dict.fromkeys(of_text(stated.replace(",", " "))))
     if not words:
         raise MalformedTable(f"--vocabulary {stated!r} has no word")
     if not texts:

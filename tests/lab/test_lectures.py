@@ -373,6 +373,19 @@ def test_a_declared_word_that_no_message_has(ask, model, smoothing, ham, spam):
     assert (F(1, 2) if ham == spam else F(spam) / (ham + spam)) == share["spam"]
 
 
+@pytest.mark.parametrize("separator", [" ", ",", ", "])
+def test_a_vocabulary_is_separated_by_blanks_or_commas(ask, separator):
+    """A comma is no word of it: among ten words, the fractions are the lecture's."""
+    _, share = ask(
+        SEVEN,
+        "text=Pat teach now",
+        *("--target", "class", "--model", "multinomial"),
+        *("--vocabulary", VOCABULARY.replace(" ", separator)),
+    )
+
+    assert F(109503, 535423) == share["spam"]
+
+
 def test_a_word_outside_the_vocabulary_is_left_out(answer):
     """Only that one is; the declared word that no message has is not."""
     (prediction,) = answer(
