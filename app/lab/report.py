@@ -91,7 +91,8 @@ class Validation:
     @property
     def log_loss(self) -> float:
         """Mean of ``-log P(class | row)``.  Unit: nats."""
-        return -self.log_likelihood / self.rows
+        # Not -x, which is -0.0 if every row is certain.
+        return abs(self.log_likelihood) / self.rows
 
 
 def learned(design: Design) -> Fitted | Regressed:

@@ -269,6 +269,15 @@ def test_the_figures_of_a_cross_validation_are_printed(run, prior, loss):
     assert "rows by class (down) and decision (across)\n" in out
 
 
+def test_a_loss_of_zero_has_no_sign(run):
+    """With the smallest variances, other values of x have a probability of 0."""
+    _, out, _ = run(
+        "class,x\na,1\na,1\nb,2\nb,2\n", *("--target", "class", "--folds", "2")
+    )
+
+    assert "log-loss 0.0000 nats\n" in out
+
+
 def test_measurements_are_shown_as_logarithms(run):
     """A density is no fraction; the mean of 0.1 and 0.2 is."""
     _, out, _ = run(
