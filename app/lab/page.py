@@ -29,7 +29,13 @@ from app.lab.groups import probability
 from app.lab.measured import Measured
 from app.lab.measured import number as measured
 from app.lab.prediction import decided
-from app.lab.report import confusion_table, effects_table, learned_rows, nats
+from app.lab.report import (
+    confusion_table,
+    effects_table,
+    learned_rows,
+    nats,
+    prior_table,
+)
 from app.lab.table import Kind, Row
 
 if TYPE_CHECKING:
@@ -65,12 +71,13 @@ def page(study: Study, *, command: str) -> str:
     models = ", ".join(dict.fromkeys(map(design.model, design.kinds)))
     kinds = [(c, str(kind), design.model(c)) for c, kind in design.kinds.items()]
     columns = table("Columns", ("column", "kind", "model"), kinds, text=3)
+    priors = table("P(class)", *prior_table(model))
     tables = [*model.learned(), *([linear] if (linear := model.linear()) else [])]
     figures = [
         *_densities(model),
         *_shares(model),
         *_boundary(model, predictions),
-        *_weights(linear),
+        *_weights(linear, design.classes[0]),
         *_alphas(study.effects, design.classes),
     ]
     return template("lab/page.html").render(
@@ -81,7 +88,7 @@ def page(study: Study, *, command: str) -> str:
         validations=_figures(study.validations),
         confusions=[_confusion(each, design.classes) for each in study.validations],
         predictions=_predictions(predictions, design.classes) if predictions else "",
-        learned=[columns, *map(_learned, tables)],
+        learned=[columns, priors, *map(_learned, tables)],
         command=command,
     )
 
@@ -171,7 +178,8 @@ def _curves(
         (name, f"{means[c]:.6g}", f"{variances[c]:.6g}")
         for c, name in enumerate(classes)
     ]
-    heading, says = f"p({column} | class)", "Probability of a value in each class."
+    heading = f"p({column} | class)"
+    says = "Density in each class: an area below a curve is a probability."
     return figure(
         heading,
         says,
@@ -188,7 +196,8 @@ def _shares(model: Fitted | Regressed) -> list[Markup]:
     return [
         figure(
             each.title,
-            "Probability of each value in each class.",
+            "Probability of each value in each class."
+            + _shown(BARS, of=len(each.rows)),
             _bars(
                 [
                     (f"{name}, {c}" if i == 0 else c, series(i), numbers[i].value)
@@ -205,8 +214,8 @@ def _shares(model: Fitted | Regressed) -> list[Markup]:
     ]
 
 
-def _weights(linear: LearnedTable | None) -> list[Markup]:
-    """Return the weights of the log-odds as bars, the largest first."""
+def _weights(linear: LearnedTable | None, first: str) -> list[Markup]:
+    """Return the weights of the log-odds of each class to the first, largest first."""
     if linear is None:
         return []
     drawn = []
@@ -220,18 +229,23 @@ def _weights(linear: LearnedTable | None) -> list[Markup]:
             (feature, series(c + 1) if value > 0 else series(0), value)
             for feature, value in of_class[:BARS]
         ]
-        heading = f"Weights of the log-odds of {name}"
+        heading = f"Weights of the log-odds of {name} to {first}"
         drawn.append(
             figure(
                 heading,
-                f"Nats that one more of each feature adds: to the right for {name}, "
-                "to the left against it.",
+                f"Nats per unit of each feature: to the right for {name}, to the left "
+                f"for {first}." + _shown(BARS, of=len(of_class)),
                 _bars(bars, title=heading),
                 (),
                 _learned(linear),
             )
         )
     return drawn if linear.rows[:-1] else []
+
+
+def _shown(most: int, *, of: int) -> str:
+    """Return a sentence about what a diagram leaves out; nothing if it has all."""
+    return f" {most} of {of} are shown." if of > most else ""
 
 
 def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> Markup:
@@ -294,6 +308,7 @@ def _boundary(
     ]
     heading = "Decision boundary"
     says = f"Decision at each {x} and {y}; the dots are the rows."
+    says += _shown(DOTS, of=len(rows))
     if asked:
         says += " A grey ring is a predicted row."
     numbers = [

@@ -258,6 +258,23 @@ def learned_rows(table: LearnedTable) -> list[tuple[str, ...]]:
     ]
 
 
+def prior_table(
+    model: Fitted | Regressed,
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return header and rows of the class prior, with the rows of each class."""
+    priors = zip(
+        model.design.classes,
+        model.messages.tolist(),
+        model.priors,
+        model.log_prior.tolist(),
+        strict=True,
+    )
+    return (model.design.target, "rows", "prior"), [
+        (name, f"{n}", with_decimals(written(share), math.exp(log)))
+        for name, n, share, log in priors
+    ]
+
+
 def confusion_table(
     validation: Validation, classes: Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -72,14 +72,14 @@ def headings(page):
                 "p(x | class)",
                 "p(y | class)",
                 "Decision boundary",
-                "Weights of the log-odds of b",
+                "Weights of the log-odds of b to a",
             ],
         ),
         (OVERLAP, "", ["p(x | class)", "p(y | class)", "Decision boundary"]),
         (
             OVERLAP,
             "--model logistic",
-            ["Decision boundary", "Weights of the log-odds of b"],
+            ["Decision boundary", "Weights of the log-odds of b to a"],
         ),
         (POINTS, "--columns x", ["p(x | class)"]),
         (
@@ -87,7 +87,7 @@ def headings(page):
             "--as text=text --alphas 0.1,1,10 --predict text=buy",
             [
                 "text: P(a word is this one | class)",
-                "Weights of the log-odds of spam",
+                "Weights of the log-odds of spam to ham",
                 "The pseudo-count",
             ],
         ),
@@ -148,6 +148,42 @@ def test_weights_are_bars_of_their_length(draw):
 
     assert ["bar s0", "bar s1"] == [a["class"] for a in weights]
     assert 1.9495 == pytest.approx(lengths[0] / lengths[1], rel=1e-2)
+
+
+def test_weights_are_of_each_class_to_the_first(draw):
+    """With three classes, log-odds alone would be those of one to the other two."""
+    page, _ = draw("class,k\na,u\na,v\nb,v\nc,w\n")
+
+    assert [
+        f"Weights of the log-odds of {name} to a" for name in ("b", "c")
+    ] == headings(page)[-2:]
+    assert "to the right for c, to the left for a.</p>" in page
+
+
+def test_the_page_has_the_prior(draw):
+    """All that a prediction takes is there."""
+    page, _ = draw(MAIL + "spam,now\n")
+
+    assert "<caption>P(class)</caption>" in page
+    assert '<td class="n">3/5 (0.6)</td>' in page
+
+
+def test_a_diagram_names_what_it_leaves_out(draw):
+    """Of 31 words, the diagrams show 30; the tables have all of them."""
+    words = [f"w{n}" for n in range(31)]
+    table = f"class,text\nham,{' '.join(words)}\nspam,w0\n"
+    page, _ = draw(table, "--as", "text=text")
+
+    assert 2 == page.count(" 30 of 31 are shown.</p>")
+    assert all(f">{word}</th>" in page for word in words)
+
+
+def test_a_density_is_not_called_a_probability(draw):
+    """It may exceed 1, as here."""
+    page, _ = draw("class,x\na,0\na,0.1\nb,2\nb,2.1\n")
+
+    assert "Density in each class: an area below a curve is a probability." in page
+    assert "Probability of" not in page
 
 
 def test_names_are_escaped(draw):

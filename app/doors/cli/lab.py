@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -33,6 +32,7 @@ from app.lab.report import (
     learned,
     learned_rows,
     nats,
+    prior_table,
     tested,
     training,
 )
@@ -255,17 +255,7 @@ def _model_lines(fitted: Fitted | Regressed, train: Validation) -> Lines:
     yield from fitted.notes
     kinds = [(c, str(kind), plan.model(c)) for c, kind in plan.kinds.items()]
     yield from _table(None, ("column", "kind", "model"), kinds)
-    priors = [
-        (name, str(n), with_decimals(written(share), math.exp(log)))
-        for name, n, share, log in zip(
-            plan.classes,
-            fitted.messages.tolist(),
-            fitted.priors,
-            fitted.log_prior.tolist(),
-            strict=True,
-        )
-    ]
-    yield from _table("P(class)", (plan.target, "rows", "prior"), priors)
+    yield from _table("P(class)", *prior_table(fitted))
     linear = fitted.linear()
     for table in (*fitted.learned(), *([linear] if linear else [])):
         rows = learned_rows(table)
