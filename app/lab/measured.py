@@ -244,7 +244,7 @@ class Measured(ColumnGroup):
                 if abs(number(row, column)) * 10.0**places > LIMIT:
                     raise MalformedTable(
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
-                        "a thousand times the values in the table"
+                        "more than a thousand times the values in the table"
                     )
                 found[field] = round(steps(row.cells[column], places) - origin)
         return Measurements.of(found, fraction_bits=0) if found else None

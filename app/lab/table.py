@@ -25,6 +25,7 @@ COLUMNS_LIMIT: Final = 64
 """Columns of a table: the moments of *D* measurements take *D* * *D* sums."""
 DELIMITERS: Final = ",;\t|"
 """Delimiters: the most frequent one in the header separates the cells."""
+_QUOTED: Final = re.compile('"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def listed(names: Sequence[str]) -> str:
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line that is not empty."""
-    header = text.lstrip("\r\n").partition("\n")[0]
+    header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     reader = csv.reader(
         io.StringIO(text, newline=""),
         # Not csv.Sniffer: it takes a letter for the delimiter of a single column.
@@ -316,9 +317,9 @@ def _guess(column: str, table: Table) -> Kind:
     if 2 * numbers > len(cells):
         wrong = next(cell for cell in cells if not is_number(cell))
         raise MalformedTable(
-            f"column {column!r} is neither: {numbers} of its {len(cells)} values are "
-            f"numbers, but {wrong!r} is not; leave the cell empty if the number is "
-            f'unknown, or use --as "{column}=category"'
+            f"column {column!r} is neither numbers nor categories: {numbers} of its "
+            f"{len(cells)} values are numbers, but {wrong!r} is not; leave the cell "
+            f'empty if the number is unknown, or use --as "{column}=category"'
         )
     return Kind.TEXT if _is_text(cells) else Kind.CATEGORY
 

@@ -59,7 +59,8 @@ TEXT = "class,text\na,buy book\nb,do math\n"
         (
             "class,x\na,1\nb,2\nb,n/a\n",
             "",
-            "column 'x' is neither: 2 of its 3 values are numbers, but 'n/a' is not",
+            "column 'x' is neither numbers nor categories: 2 of its 3 values are "
+            "numbers, but 'n/a' is not",
         ),
         (NAMES, "", "neither numbers nor categories: its 21 values are all different"),
         (NAMES, "--model categorical", 'use --as "name=category"'),
@@ -135,8 +136,8 @@ TEXT = "class,text\na,buy book\nb,do math\n"
             "--predict size=big",
             "column 'size' holds 'big', which is not a number",
         ),
-        (TABLE, "--predict size=1e9", "a thousand times the values in the table"),
-        (TABLE, "--predict size=1e9999999", "a thousand times the values in the table"),
+        (TABLE, "--predict size=1e9", "more than a thousand times the values"),
+        (TABLE, "--predict size=1e9999999", "more than a thousand times the values"),
         (TABLE, "--predict size=1,5", "a number is written with a point, like 1.5"),
         (TABLE, '--predict "size=1,5"', "write it with a point, as 1.5"),
         (TABLE, "--predict-csv other.csv", "other.csv cannot be read: No such file"),

@@ -19,6 +19,13 @@ def test_the_delimiter_is_found(delimiter):
     assert {"a": "1", "b": "2 3"} == table.rows[0].cells
 
 
+def test_a_delimiter_in_quotes_is_none():
+    """It belongs to the name of a column."""
+    table = read_text('"a; b; c",d\n1,2\n')
+
+    assert ("a; b; c", "d") == table.columns
+
+
 def test_a_table_of_one_column_is_a_table():
     """No delimiter is needed; empty lines are no rows."""
     table = read_text("\nclass\nham\n\nspam\n")
