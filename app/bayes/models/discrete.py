@@ -545,7 +545,7 @@ class Differential(FeatureModel):
     References
     ----------
     .. [1] F. Assis, "OSBF-Lua: a text classification module for Lua; the importance
-       of the training method", TREC 2006, section 2 (EDDC).
+       of the training method", TREC 2006.
     .. [2] C. Siefkes, F. Assis, S. Chhabra and W. S. Yerazunis, "Combining Winnow and
        orthogonal sparse bigrams for incremental spam filtering", PKDD 2004.
 

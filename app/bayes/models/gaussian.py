@@ -56,8 +56,8 @@ class Floor:
     References
     ----------
     .. [1] W. F. Sheppard, "On the calculation of the most probable values of
-       frequency-constants", Proceedings of the London Mathematical Society
-       29, 1898, pages 353-380.
+       frequency-constants, for data arranged according to equidistant division of a
+       scale", Proceedings of the London Mathematical Society 29, 1898, pages 353-380.
     """
 
     fraction: float = 1e-9

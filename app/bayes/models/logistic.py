@@ -156,7 +156,7 @@ def fit(
        pages 105-142.
     .. [2] C. M. Bishop, *Pattern Recognition and Machine Learning*, Springer,
        2006, section 4.3.
-    .. [3] J. Bootkrajang and A. Kaban, "Label-noise robust logistic regression and
+    .. [3] J. Bootkrajang and A. Kabán, "Label-noise robust logistic regression and
        its applications", *ECML PKDD*, 2012, pages 143-158.
 
     Examples
