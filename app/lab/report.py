@@ -261,7 +261,10 @@ def learned_rows(table: LearnedTable) -> list[tuple[str, ...]]:
 def prior_table(
     model: Fitted | Regressed,
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return header and rows of the class prior, with the rows of each class."""
+    """Return header and rows of the class prior, with the rows of each class.
+
+    Logistic regression has no prior, only the share of each class.
+    """
     priors = zip(
         model.design.classes,
         model.messages.tolist(),
@@ -269,7 +272,8 @@ def prior_table(
         model.log_prior.tolist(),
         strict=True,
     )
-    return (model.design.target, "rows", "prior"), [
+    heading = "prior" if isinstance(model, Fitted) else "share"
+    return (model.design.target, "rows", heading), [
         (name, f"{n}", with_decimals(written(share), math.exp(log)))
         for name, n, share, log in priors
     ]

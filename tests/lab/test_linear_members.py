@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction as F  # noqa: N817  expected values are all fractions
 
 import numpy as np
@@ -220,6 +221,16 @@ def test_logistic_regression_gains_on_naive_bayes(answer):
     ]
 
     assert heights[3] == max(heights)
+
+
+@pytest.mark.parametrize(
+    ("model", "heading"), [("gaussian", "prior"), ("logistic", "share")]
+)
+def test_logistic_regression_has_no_prior(run, model, heading):
+    """The bias has taken its place; the share of a class is none."""
+    _, out, _ = run(OVERLAP, *TARGET, "--model", model)
+
+    assert re.search(rf"^class +rows +{heading} *$", out, re.MULTILINE)
 
 
 def test_separable_classes_are_a_sentence(run):

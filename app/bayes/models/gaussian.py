@@ -190,7 +190,7 @@ class Gaussian(MeasurementModel):
 
     .. math:: \mu_{ci} = \frac{1}{n_c} \sum x_i, \quad
         \sigma^2_{ci} = \frac{1}{n_c} \sum (x_i - \mu_{ci})^2, \quad
-        \log P(x \mid c) = -\frac12 \sum_i \Bigl(\log 2 \pi \sigma^2_{ci}
+        \log p(x \mid c) = -\frac12 \sum_i \Bigl(\log 2 \pi \sigma^2_{ci}
         + \frac{(x_i - \mu_{ci})^2}{\sigma^2_{ci}}\Bigr) .
 
     A class in which no message has the feature gets the mean and variance of all
