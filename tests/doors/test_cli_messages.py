@@ -7,11 +7,14 @@ import importlib
 import json
 import logging
 import re
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 import uvicorn
+from uvicorn.supervisors import multiprocess
+from uvicorn.supervisors.multiprocess import SIGNALS
 
 from app.doors.cli import Complaints
 from app.errors import DatabaseUnavailable
@@ -103,7 +106,8 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
 
 def test_learning_tells_how_long_it_folded(run, index):
     """The rate is without it, so that the whole time can be added up."""
-    assert "folded into the counts in 0." in run("learn", "--index", index)[1]
+    out = run("learn", "--index", index)[1]
+    assert re.search(r"folded into the counts in \d+\.\d s\.", out)
     again = json.loads(run("learn", "--index", index, "--json")[1])
     assert 0 <= again["folding_seconds"] < 10
 
@@ -192,6 +196,35 @@ def test_what_is_no_name_of_a_host_is_told(run_anew):
 
     assert 3 == code
     assert f"cannot listen on {name}:8025: not the name of a host" in err
+
+
+@pytest.fixture
+def signals():
+    """Give the signals back to whom they had."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+@pytest.mark.usefixtures("starting", "signals")
+@pytest.mark.parametrize(
+    ("stopped", "code", "told"), [(True, 0, ""), (False, 3, "was killed; start the")]
+)
+def test_the_process_that_starts_workers_may_be_gone(
+    run, monkeypatch, stopped, code, told
+):
+    """A service manager stops all processes of a service at once, also while it starts."""
+
+    def start(_):
+        if stopped:
+            signal.raise_signal(signal.SIGTERM)
+        raise EOFError
+
+    monkeypatch.setattr(multiprocess.Process, "start", start)
+    found, _, err = run("serve", "--port", "0", "--workers", "2")
+
+    assert (code, told in err, "question" in err) == (found, True, False)
 
 
 def test_what_a_thread_warns_of_is_a_complaint_like_others(capsys):

@@ -254,6 +254,18 @@ class _Workers(Multiprocess):
         self._manager = manager
         self._ready = False
         self._reloading: list[Process] = []
+        self.cut_off = False
+
+    def init_processes(self) -> None:
+        """Start the workers, unless the process that forks them is gone.
+
+        A service manager ends all processes of a service at once.
+        """
+        try:
+            super().init_processes()
+        except (EOFError, ConnectionError):
+            self.should_exit.set()
+            self.cut_off = not self.signal_queue
 
     def handle_hup(self) -> None:
         """Have all workers reload."""
@@ -365,6 +377,10 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
     _fork_workers()
     workers = _Workers(config, [config.bind_socket()], manager)
     workers.run()
-    if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
+    if workers.cut_off:
+        complain("the process that starts the workers was killed; start the service")
+    elif any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
         complain("a worker could not start, so the service has ended; see above")
-        raise typer.Exit(STARTUP_FAILURE)
+    else:
+        return
+    raise typer.Exit(STARTUP_FAILURE)
